@@ -19,10 +19,10 @@ TEXT = b"\xc1"
 
 # What a list of all kinds of values looks like that Steward writes.
 _SAMPLE = (
-    b"[\x01\0\0\0(\x0b\0\0\0NTFi\xfe\xff\xff\xffl\xfd\xff\xff\xff\x01\0\0\0\x04\0g\0\0\0\0\0\0\xf8?"
+    b"[\x01\0\0\0(\x0d\0\0\0\xda\x01nr\0\0\0\0NTFi\xfe\xff\xff\xffl\xfd\xff\xff\xff\x01\0\0\0\x04\0g\0\0\0\0\0\0\xf8?"
     b"z\x01au\x02\0\0\0\xc3\xa9s\x02\0\0\0\x04\x05[\x01\0\0\0z\x01b{z\x01ki\x01\0\0\0" b"0"
 )
-_MEANT = [(None, True, False, -2, -(1 + (4 << 30)), 1.5, "a", "\u00e9", b"\x04\x05", ["b"], {"k": 1})]
+_MEANT = [("n", "n", None, True, False, -2, -(1 + (4 << 30)), 1.5, "a", "\u00e9", b"\x04\x05", ["b"], {"k": 1})]
 
 loads = marshal.loads
 
@@ -45,13 +45,16 @@ def value(given: Any) -> Any:
             if type(inner) is dict:
                 return {key: value(item) for key, item in inner.items()}
             return [value(item) for item in inner]
-        found = _instances.get(given[0])
-        if found is None:
-            found = runtime.instance(given[0], given[1])
+        number = given[0]
+        if number in _instances:
+            found = _instances[number]
+        else:
+            found = _instances[number] = Instance(number, given[1])
         if size > 2:
             # Variables are assigned once: what is known stays true.
             known = found._values
-            known.update(zip(given[2], given[3]))
+            for name, item in zip(given[2], given[3]):
+                known[name] = item
             if size > 4:
                 for name, item in zip(given[4], given[5]):
                     known[name] = value(item)
@@ -61,5 +64,6 @@ def value(given: Any) -> Any:
     return given
 
 
+Instance = runtime.Instance
 # The handles that there are.
 _instances = runtime._instances

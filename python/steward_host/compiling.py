@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from struct import Struct
 
 from inmanta import plugins, resources
 from inmanta.ast import Location, MultiUnsetException, RuntimeException, UnknownException, UnsetException
@@ -32,11 +33,14 @@ if TYPE_CHECKING:
     from inmanta.module import Project
     from steward_host.attached import Passthrough
     from steward_host.dependencies import Dependencies
+    from steward_host.held import Held
     from steward_host.messages import Call, LoadCompile, Numbered, Rerun, Serialize
     from steward_host.output import Output
 
 # `{"result": [`, of which two values follow.
 _RESULT = b"\x81\xa6result\x92"
+# The head of a result that is a text: the tag, and the number of the call.
+_TEXT = Struct(">cQ").pack
 
 # The only folder that a host in a sandbox may write to.
 SCRATCH = os.environ.get("STEWARD_SCRATCH")
@@ -47,8 +51,11 @@ PROXIES = {name: value for name, value in os.environ.items() if name.lower() in 
 class Compiling:
     """State of one compile."""
 
-    def __init__(self, pipe: Pipe, output: Output | Passthrough, project: Project | None = None) -> None:
+    def __init__(
+        self, pipe: Pipe, output: Output | Passthrough, project: Project | None = None, held: Held | None = None
+    ) -> None:
         self._pipe = pipe
+        self._held = held
         self._output = output
         # Of a process that has the compile run (`attached`): its project. Such a process has a life of its own.
         self._project = project
@@ -57,6 +64,7 @@ class Compiling:
         self.served: dict[str, Callable[[Any], object]] = {
             "call": self.call,
             "calls": self.calls,
+            "hold": self.hold,
             "rerun": self.rerun,
             "load_compile": self.load,
             "describe": self.describe,
@@ -219,9 +227,16 @@ class Compiling:
 
     def calls(self, requests: list[Call]) -> None:
         """Calls plugins, one after the other, up to one that fails."""
+        self._pipe.begin_answers()
         for request in requests:
             if not self.call(request, True):
                 return
+        self._pipe.flush()
+
+    def hold(self, _: None) -> None:
+        """Steward reads answers that are held. No answer."""
+        if self._held is not None:
+            self._pipe.hold(self._held)
 
     def call(self, request: Call, in_frame: bool = False) -> bool:
         """Calls a plugin through the `call` attribute of its class; False: it has failed.
@@ -229,21 +244,27 @@ class Compiling:
         `in_frame`: it came in a frame of calls, so that a text may go back in its own form.
         """
         number = request[0]
+        output = self._output
         try:
             self._values.constructs = True
             result = self._call(request)
             if in_frame and type(result) is str:
                 try:
-                    packed = calls.TEXT + number.to_bytes(8, "big") + result.encode()
+                    text = result.encode()
                 except UnicodeEncodeError:
                     packed = msgpack.pack_behind(_RESULT, number, result)
+                else:
+                    packed = _TEXT(calls.TEXT, number) + text
             elif type(result) in PLAIN:
                 packed = msgpack.pack_behind(_RESULT, number, result)
             else:
                 packed = self._values.packed(_RESULT, number, DynamicProxy._plain(result))
-            if self._output.has_text:
-                self._output.before_answer()
-            self._pipe.send_packed(packed)
+            if output.has_text:
+                output.before_answer()
+            if in_frame:
+                self._pipe.answer(packed)
+            else:
+                self._pipe.send_packed(packed)
             return True
         except Closed:
             raise

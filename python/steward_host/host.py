@@ -11,16 +11,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from steward_host.held import Held
+
 PROTOCOL = 3
 
 # Seconds between two looks at the cache while there is nothing to do.
 TICK = 1.0
 
 
-def hello(reads_calls: bool = False) -> dict[str, Any]:
-    """The first message of a host: who it is, and whether it takes frames of calls."""
+def hello(reads_calls: bool = False, held: Held | None = None) -> dict[str, Any]:
+    """The first message of a host: who it is, whether it takes frames of calls, and its file with answers that are held."""
     version = ".".join(str(part) for part in sys.version_info[:3])
-    return {"protocol": PROTOCOL, "python": version, "pid": os.getpid(), "reads_calls": reads_calls}
+    answers = None if held is None else held.descriptor
+    return {"protocol": PROTOCOL, "python": version, "pid": os.getpid(), "reads_calls": reads_calls, "answers": answers}
 
 
 def serve(mode: str, pipe: Pipe) -> int:
@@ -28,9 +31,11 @@ def serve(mode: str, pipe: Pipe) -> int:
     try:
         if mode == "compile":
             from steward_host import calls
+            from steward_host.held import Held
 
-            pipe.send("hello", hello(calls.works()))
-            return _compile(pipe)
+            held = Held.made()
+            pipe.send("hello", hello(calls.works(), held))
+            return _compile(pipe, held)
         pipe.send("hello", hello())
         return _execute(pipe)
     except Closed:
@@ -38,14 +43,14 @@ def serve(mode: str, pipe: Pipe) -> int:
         return 0
 
 
-def _compile(pipe: Pipe) -> int:
+def _compile(pipe: Pipe, held: Held | None) -> int:
     from steward_host import forks
     from steward_host.compiling import Compiling
     from steward_host.output import Output
 
     output = Output(pipe)
     pipe.take_turns()
-    compiling = Compiling(pipe, output)
+    compiling = Compiling(pipe, output, held=held)
     served = compiling.served
     receive = pipe.receive
     while True:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import marshal
 import os
 from _thread import RLock
+from struct import Struct
 
 from . import msgpack
 
@@ -17,9 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from .held import Held
+
 MAX_FRAME_BYTES = 256 << 20
 # First byte of a frame with calls (see `calls`).
 CALLS = 0xC1
+_LENGTH = Struct(">I").pack
 
 
 class Closed(Exception):
@@ -43,6 +47,9 @@ class Pipe:
         self._processors: set[int] | None = None
         # Whether this process may write: not a child that module code has forked.
         self._is_ours = True
+        # Answers that are held, and where they lie meanwhile; None: each is sent at once.
+        self._unsent: list[bytes] = []
+        self._held: Held | None = None
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
         # Messages that came while an answer was waited for: Steward may send calls ahead.
@@ -101,6 +108,10 @@ class Pipe:
     def _forked(self) -> None:
         self._is_ours = False
 
+    def hold(self, held: Held) -> None:
+        """From now on answers wait here until Steward is waited for, or the calls of a frame are done."""
+        self._held = held
+
     def take_turns(self) -> None:
         """From now on Steward wakes this process where it runs itself (`processor_affinity.rs` of the compiler)."""
         if hasattr(os, "sched_getaffinity"):
@@ -123,15 +134,46 @@ class Pipe:
         if not self._is_ours:
             # Module code has forked, and its child came back to us instead of ending: the pipe is its parent's.
             os._exit(1)
-        data = len(body).to_bytes(4, "big") + body
+        data = _LENGTH(len(body)) + body
         with self.lock:
-            try:
+            self._write(data)
+
+    def begin_answers(self) -> None:
+        """A frame of calls has come."""
+        if self._held is not None:
+            self._held.begin()
+
+    def answer(self, body: bytes) -> None:
+        """As `send_packed`, of an answer that Steward has to be woken for only when it is waited for: see `held`."""
+        size = len(body)
+        if self._held is None or size > self.most or not self._is_ours:
+            self.send_packed(body)
+            return
+        frame = _LENGTH(size) + body
+        with self.lock:
+            if self._held.put(frame):
+                self._unsent.append(frame)
+            else:
+                self._write(frame)
+
+    def flush(self) -> None:
+        """Sends the answers that were held."""
+        if self._unsent and self._is_ours:
+            with self.lock:
+                self._write(b"")
+
+    def _write(self, data: bytes) -> None:
+        """Writes answers that were held, and what comes behind them. The caller has the lock."""
+        if self._unsent:
+            data = b"".join((*self._unsent, data))
+            self._unsent.clear()
+        try:
+            sent = os.write(self._write_fd, data)
+            while sent < len(data):
+                data = data[sent:]
                 sent = os.write(self._write_fd, data)
-                while sent < len(data):
-                    data = data[sent:]
-                    sent = os.write(self._write_fd, data)
-            except BrokenPipeError as error:
-                raise Closed from error
+        except BrokenPipeError as error:
+            raise Closed from error
 
     def request(self, name: str, fields: Mapping[str, object], answer: str) -> Any:
         """Sends a message and gives the fields of its answer, which must have the name `answer`."""

@@ -7,7 +7,7 @@ from inmanta.ast import PluginTypeException, RuntimeException, UnknownException
 from inmanta.execute import proxy, runtime
 from inmanta.execute.proxy import DynamicProxy, ProxyContext
 from inmanta.execute.util import Unknown
-from steward_host import annotations as hints, msgpack
+from steward_host import annotations as hints, calls, msgpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Values:
         self.constructs = False
         msgpack.ext_decoders[msgpack.EXT_UNKNOWN] = lambda payload: Unknown()
         msgpack.ext_decoders[msgpack.EXT_INSTANCE] = _decode_instance
+        msgpack.ext_decoders[msgpack.EXT_KNOWN] = lambda payload: calls.value(calls.loads(payload))
         msgpack.ext_decoders[msgpack.EXT_OPAQUE] = lambda payload: self.objects[int.from_bytes(payload, "big")]
         msgpack.ext_decoders[msgpack.EXT_DATACLASS] = self._decode_dataclass
         msgpack.ext_decoders[msgpack.EXT_REFERENCE] = self._decode_reference
@@ -148,8 +149,7 @@ class Values:
         """The value as the plugin gets it. Its type was checked by the compiler."""
         if type(value) is runtime.Instance and plugin not in self.dataclasses:
             # As below; its attributes were not looked at when it was checked.
-            path = "<argument>" if parameter is None else parameter.name
-            return DynamicProxy(value, context=ProxyContext(path=path, validated=False))
+            return proxy.of_argument(value, "<argument>" if parameter is None else parameter.name)
         if isinstance(value, Unknown):
             # Only a plugin that allows them is called with one.
             return value

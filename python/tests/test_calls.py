@@ -1,10 +1,15 @@
 """Frames with calls: the format that Steward writes, and the values in it."""
 
+import fcntl
 import marshal
+import os
+import select
 import unittest
 
 from inmanta.execute import runtime
 from steward_host import calls
+from steward_host.held import BYTES as held_bytes, Held
+from steward_host.pipe import Pipe
 
 
 class CallsTest(unittest.TestCase):
@@ -40,6 +45,39 @@ class CallsTest(unittest.TestCase):
             self.assertFalse(calls.works())
         finally:
             calls.loads = real
+
+
+@unittest.skipUnless(hasattr(os, "memfd_create"), "this system has no such memory")
+class HeldTest(unittest.TestCase):
+    def test_answers_lie_in_memory_until_they_are_sent_together(self) -> None:
+        incoming, outgoing = os.pipe()
+        pipe = Pipe(incoming, outgoing)
+        held = Held.made()
+        pipe.hold(held)
+        pipe.begin_answers()
+        pipe.answer(b"first")
+        pipe.answer(b"second")
+        frames = b"\0\0\0\5first\0\0\0\6second"
+        self.assertEqual(os.pread(held.descriptor, 23, 0), frames + bytes(4))
+        self.assertEqual(select.select([incoming], [], [], 0)[0], [])
+        pipe.send("bye")
+        self.assertEqual(os.read(incoming, 100), frames + b"\0\0\0\4\xa3bye")
+        pipe.begin_answers()
+        self.assertEqual(os.pread(held.descriptor, 4, 0), bytes(4))
+
+    def test_what_the_memory_has_no_room_for_is_sent_at_once_behind_the_others(self) -> None:
+        incoming, outgoing = os.pipe()
+        fcntl.fcntl(outgoing, fcntl.F_SETPIPE_SZ, 2 * held_bytes)
+        pipe = Pipe(incoming, outgoing)
+        pipe.hold(Held.made())
+        pipe.begin_answers()
+        pipe.answer(b"small")
+        pipe.answer(bytes(held_bytes - 10))
+        got = b""
+        while len(got) < held_bytes + 3:
+            got += os.read(incoming, 1 << 17)
+        self.assertEqual(got[:9], b"\0\0\0\5small")
+        self.assertEqual(len(got), 9 + 4 + held_bytes - 10)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ use super::{CompileArguments, FAILED, Format, TROUBLE, USAGE};
 
 #[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
 pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
+    crate::process::prefer_one_heap();
     let project = match find_project(arguments.project.as_deref()) {
         Ok(project) => project,
         Err(message) => {

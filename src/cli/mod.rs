@@ -318,6 +318,7 @@ pub fn main() -> ExitCode {
         Command::Lsp { .. } => lsp::run(),
         Command::CompileWorker { memory_bytes } => {
             log::child();
+            crate::process::prefer_one_heap();
             crate::compile::run_worker(memory_bytes)
         }
         Command::GitWorker => {

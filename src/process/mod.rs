@@ -143,6 +143,22 @@ fn leave(command: &mut Command, variable: &str, file: RawFd) {
     }
 }
 
+/// Lets the threads of a process that compiles share one heap.
+///
+/// A compile is one thread, and not the first one. By default glibc gives such a thread a heap of its own, which grows page by
+/// page, with a system call for each; the first thread's grows in larger steps. To be called before there are other threads.
+/// Where there is no glibc it does nothing.
+pub fn prefer_one_heap() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        #[expect(unsafe_code, reason = "there is no safe form of mallopt(3)")]
+        // SAFETY: it sets a number of the allocator, which takes any, and there is no other thread yet.
+        unsafe {
+            libc::mallopt(libc::M_ARENA_MAX, 1);
+        }
+    }
+}
+
 /// Has a supervisor end all that is below it, and then itself.
 pub fn end_supervised(supervisor: &Child) {
     if let Some(pid) = supervisor.id().and_then(pid) {

@@ -260,6 +260,8 @@ pub enum ToHost {
         /// The id of the question in the history.
         action_id: String,
     },
+    /// We look at answers that the host holds (`python/steward_host/held.py`): from now on it may. No answer.
+    Hold,
     /// The host ends after running the cache's delete hooks. Answer: `bye`.
     Stop,
 }
@@ -308,6 +310,9 @@ pub enum FromHost {
         /// Whether it reads frames of [`calls`](crate::protocol::calls).
         #[serde(default)]
         reads_calls: bool,
+        /// The number of its file with answers that it holds, if it can hold any.
+        #[serde(default)]
+        answers: Option<u32>,
     },
     /// The modules of `load_compile` are imported.
     Loaded {

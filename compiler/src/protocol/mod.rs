@@ -18,6 +18,7 @@
 //! | 4 | u32 id | an opaque Python object that the host keeps for this connection |
 //! | 5 | array of object id, entity name, map of fields, whether it is a reference to one; from us: object id, u32 instance id, entity name | a dataclass of Python and the instance that it is paired with |
 //! | 6 | from Python: array of object id, kind, class, type, text or nil, repr or nil, id of the first object that it equals, or of our number alone; from us: array of object id, or of our number, kind and map of arguments | a reference |
+//! | 9 | what [`calls`] write | an instance of the model, with attributes that are going to be read |
 //!
 //! A connection starts with the host's `hello`. It is synchronous: one request of ours at a time, where the calls of one
 //! frame are requests one after the other: the first that fails ends the frame, and there are no answers to those behind
@@ -66,6 +67,8 @@ pub const EXT_OPAQUE: i8 = 4;
 pub const EXT_DATACLASS: i8 = 5;
 /// The extension type of a reference, see the table above.
 pub const EXT_REFERENCE: i8 = 6;
+/// An instance of the model with what Python is going to read of it, as [`calls`] write it.
+pub const EXT_KNOWN: i8 = 9;
 /// A text that is more than a text in Python, such as a member of an enumeration: `[opaque id, text]`. It goes back as
 /// `EXT_OPAQUE`.
 pub const EXT_TEXT: i8 = 8;

@@ -6,15 +6,20 @@
 //! [`HostCallbacks`].
 //!
 //! - `process`: one process, its pipes and its limit in time.
+//! - `output`: what it writes to its standard error.
 //! - `session`: one compile's use of a process, and processes that are kept between compiles.
 //! - `load`: what modules declare, at the beginning of a compile.
 //! - `locate`: where modules are installed.
+//! - `held_answers`: answers that the host sends together.
 //! - `processor_affinity`: two processes that take turns, on one processor.
 
 mod asleep;
 mod declarations;
+#[cfg(target_os = "linux")]
+mod held_answers;
 mod load;
 mod locate;
+mod output;
 mod process;
 #[cfg(target_os = "linux")]
 mod processor_affinity;

@@ -1,14 +1,17 @@
-//! The process of a Python host: its pipes, its limit in time, and what it says on its standard error.
+//! The process of a Python host: its pipes, and its limit in time.
 
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, ChildStderr, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::PythonRuntime;
 use crate::protocol::{self, FromHost, ToHost};
+#[cfg(target_os = "linux")]
+use crate::python_host::held_answers::HeldAnswers;
+use crate::python_host::output::Output;
 
 /// Why there is no answer, as an exception.
 #[derive(Debug)]
@@ -39,110 +42,6 @@ impl TimeLimit {
             whole,
             end: Instant::now() + whole,
         }
-    }
-}
-
-/// What Python code wrote to its standard error, and its children to either output. Longer texts are cut.
-#[derive(Debug, Clone, Default)]
-pub struct Output(Arc<(Mutex<Kept>, Condvar)>);
-
-#[derive(Debug, Default)]
-struct Kept {
-    bytes: Vec<u8>,
-    n_dropped: usize,
-    /// How many sessions have ended, by the marks that they wrote.
-    n_ended: u64,
-    is_closed: bool,
-}
-
-/// Bytes that are kept of the output of one compile.
-const OUTPUT_BYTES: usize = 1 << 20;
-/// What a host writes to its standard error when a session ends.
-const END_MARK: &[u8] = b"\0end of the session\0\n";
-
-impl Output {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The text so far, which is forgotten.
-    pub fn take(&self) -> String {
-        let mut kept = self.kept();
-        let mut text = String::from_utf8_lossy(&std::mem::take(&mut kept.bytes)).into_owned();
-        if kept.n_dropped > 0 {
-            text.push_str(&format!("\n… and {} bytes more\n", kept.n_dropped));
-            kept.n_dropped = 0;
-        }
-        text
-    }
-
-    /// Moves the text of one to another.
-    pub(in crate::python_host) fn move_to(&self, other: &Output) {
-        let (bytes, n_dropped) = {
-            let mut kept = self.kept();
-            (
-                std::mem::take(&mut kept.bytes),
-                std::mem::take(&mut kept.n_dropped),
-            )
-        };
-        let mut kept = other.kept();
-        kept.bytes.extend_from_slice(&bytes);
-        kept.n_dropped += n_dropped;
-    }
-
-    fn follow(&self, mut pipe: ChildStderr) {
-        let mut chunk = [0; 8192];
-        let mut pending = Vec::new();
-        loop {
-            let n_read = pipe.read(&mut chunk).unwrap_or(0);
-            let mut kept = self.kept();
-            pending.extend_from_slice(&chunk[..n_read]);
-            while let Some(at) = find(&pending, END_MARK) {
-                kept.add(&pending[..at]);
-                pending.drain(..at + END_MARK.len());
-                kept.n_ended += 1;
-            }
-            // The beginning of a mark may be at the end.
-            let held = (1..END_MARK.len())
-                .rev()
-                .find(|length| pending.ends_with(&END_MARK[..*length]));
-            let held = held.filter(|_| n_read > 0).unwrap_or(0);
-            let n_kept = pending.len() - held;
-            kept.add(&pending[..n_kept]);
-            pending.drain(..n_kept);
-            kept.is_closed = n_read == 0;
-            self.0.1.notify_all();
-            if n_read == 0 {
-                return;
-            }
-        }
-    }
-
-    /// Whether nothing was written up to the `n`th mark, which is waited for.
-    fn is_silent(&self, n_ended: u64) -> bool {
-        self.wait(n_ended);
-        let kept = self.kept();
-        kept.n_ended == n_ended && kept.bytes.is_empty() && kept.n_dropped == 0
-    }
-
-    /// Waits until all that was written before the end of so many sessions is here, or the pipe is closed.
-    fn wait(&self, n_ended: u64) {
-        let limit = Duration::from_millis(200);
-        let waits = |kept: &mut Kept| kept.n_ended < n_ended && !kept.is_closed;
-        let _ = self.0.1.wait_timeout_while(self.kept(), limit, waits);
-    }
-}
-
-fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
-    text.windows(wanted.len()).position(|part| part == wanted)
-}
-
-impl Kept {
-    fn add(&mut self, bytes: &[u8]) {
-        let room = OUTPUT_BYTES.saturating_sub(self.bytes.len());
-        let (kept, dropped) = bytes.split_at(room.min(bytes.len()));
-        self.bytes.extend_from_slice(kept);
-        self.n_dropped += dropped.len();
     }
 }
 
@@ -244,8 +143,15 @@ pub(in crate::python_host) struct Process {
     reads_calls: bool,
     /// Its version, and what it was started as; empty before it says so.
     python: (String, String),
+    /// How the end of the host was told, while answers from before are taken.
+    told_end: Option<std::io::Result<Option<FromHost>>>,
     #[cfg(target_os = "linux")]
     turns: Option<crate::python_host::processor_affinity::ProcessorAffinity>,
+    /// The pipe of `stdout`, until it is known whether the host holds answers.
+    #[cfg(target_os = "linux")]
+    pipe: Option<std::os::fd::OwnedFd>,
+    #[cfg(target_os = "linux")]
+    held: Option<HeldAnswers>,
 }
 
 impl Process {
@@ -267,12 +173,23 @@ impl Process {
         let output = Output::default();
         let followed = output.clone();
         std::thread::spawn(move || followed.follow(stderr));
-        Ok(Process::of(
+        #[cfg(target_os = "linux")]
+        let pipe = std::os::fd::AsFd::as_fd(&stdout).try_clone_to_owned().ok();
+        #[cfg_attr(
+            not(target_os = "linux"),
+            expect(unused_mut, reason = "only there it is told more")
+        )]
+        let mut process = Process::of(
             Peer::Child(child),
             Box::new(stdin),
             Box::new(stdout),
             output,
-        ))
+        );
+        #[cfg(target_os = "linux")]
+        {
+            process.pipe = pipe;
+        }
+        Ok(process)
     }
 
     /// A host that runs already, and has its standard error to itself.
@@ -282,7 +199,7 @@ impl Process {
             end.map_err(|error| HostError::ended(format!("the Python host has no end: {error}")))
         };
         let output = Output::default();
-        output.kept().is_closed = true;
+        output.close();
         Ok(Process::of(
             Peer::Attached(end()?),
             Box::new(end()?),
@@ -308,8 +225,13 @@ impl Process {
             n_ended: 0,
             reads_calls: false,
             python: Default::default(),
+            told_end: None,
             #[cfg(target_os = "linux")]
             turns: None,
+            #[cfg(target_os = "linux")]
+            pipe: None,
+            #[cfg(target_os = "linux")]
+            held: None,
         }
     }
 
@@ -319,11 +241,21 @@ impl Process {
         if let FromHost::Hello {
             reads_calls,
             python,
+            pid,
+            answers,
             ..
         } = &hello
         {
             self.reads_calls = *reads_calls;
             self.python = (python.clone(), interpreter.to_owned());
+            #[cfg(target_os = "linux")]
+            {
+                let pipe = self.pipe.take();
+                let both = answers.zip(pipe);
+                self.held = both.and_then(|(file, pipe)| HeldAnswers::of(*pid, file, pipe));
+            }
+            #[cfg(not(target_os = "linux"))]
+            let _ = (pid, answers);
         }
         check_hello(hello, interpreter)
     }
@@ -358,10 +290,14 @@ impl Process {
     }
 
     /// Begins to keep both processes on one processor: there are calls from now on, and we wait for
-    /// their results. `is_fork`: forks of our child take them.
+    /// their results, which the host may hold. `is_fork`: forks of our child take them.
     pub(in crate::python_host) fn take_turns(&mut self, is_fork: bool) {
         #[cfg(target_os = "linux")]
         {
+            if self.held.is_some() {
+                // A host that does not listen has ended; the next message tells.
+                let _ = self.send(&ToHost::Hold);
+            }
             let peer = self.peer.lock().unwrap_or_else(PoisonError::into_inner);
             self.turns = match &*peer {
                 Peer::Child(child) => {
@@ -378,14 +314,17 @@ impl Process {
     }
 
     pub(in crate::python_host) fn receive(&mut self) -> Result<FromHost, HostError> {
-        let stdout = &mut self.stdout;
-        #[cfg(target_os = "linux")]
-        let message = match &mut self.turns {
-            Some(turns) => turns.wait(|| protocol::read_answer(stdout)),
-            None => protocol::read_answer(stdout),
+        let message = match self.told_end.take() {
+            Some(end) => end,
+            None => self.read(),
         };
-        #[cfg(not(target_os = "linux"))]
-        let message = protocol::read_answer(stdout);
+        #[cfg(target_os = "linux")]
+        if matches!(&message, Ok(None | Some(FromHost::Ended { .. })) | Err(_))
+            && let Some(answer) = self.held.as_mut().and_then(HeldAnswers::next)
+        {
+            self.told_end = Some(message);
+            return Ok(answer);
+        }
         match message {
             Ok(Some(FromHost::Ended { status })) => {
                 Err(HostError::ended(format!("the Python host ended: {status}")))
@@ -394,6 +333,37 @@ impl Process {
             Ok(None) => Err(self.end("the Python host ended")),
             Err(error) => Err(self.end(&format!("the Python host can not be understood: {error}"))),
         }
+    }
+
+    /// The next message of the pipe, or of the answers that are held if that takes long.
+    #[cfg(target_os = "linux")]
+    fn read(&mut self) -> std::io::Result<Option<FromHost>> {
+        let (stdout, mut held) = (&mut self.stdout, self.held.as_mut());
+        let mut read = || {
+            loop {
+                let waits = held.as_deref_mut().filter(|_| stdout.buffer().is_empty());
+                if let Some(answer) = waits.and_then(HeldAnswers::wait) {
+                    return Ok(Some(answer));
+                }
+                let message = protocol::read_answer(stdout)?;
+                let is_new = match (&message, held.as_deref_mut()) {
+                    (Some(message), Some(held)) => held.is_new(message),
+                    _ => true,
+                };
+                if is_new {
+                    return Ok(message);
+                }
+            }
+        };
+        match &mut self.turns {
+            Some(turns) => turns.wait(read),
+            None => read(),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn read(&mut self) -> std::io::Result<Option<FromHost>> {
+        protocol::read_answer(&mut self.stdout)
     }
 
     pub(in crate::python_host) fn send(&mut self, message: &ToHost) -> Result<(), HostError> {
@@ -451,9 +421,7 @@ impl Process {
             match self.receive() {
                 Ok(FromHost::Bye) => break,
                 Ok(FromHost::Printed { line }) => {
-                    let mut kept = self.output.kept();
-                    kept.add(line.as_bytes());
-                    kept.add(b"\n");
+                    self.output.add_line(&line);
                 }
                 Ok(_) => {}
                 Err(_) => ended = false,

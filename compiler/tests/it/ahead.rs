@@ -317,6 +317,118 @@ fn a_time_limit_or_a_death_among_many_calls_is_that_of_the_call_that_ran() {
 }
 
 #[test]
+fn what_was_answered_before_a_death_is_known_when_nothing_was_said_meanwhile() {
+    let calls = (1..60).map(|i| format!("std::print(m::f({i}))\n"));
+    let main = format!("import m\nimport std\n{}", calls.collect::<String>());
+    for ends in [
+        "import time; time.sleep(600)",
+        "import os; os._exit(3)",
+        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+    ] {
+        let plugins = format!(
+            "\n@plugin\ndef f(i: \"int\") -> \"string\":\n    if i == 23:\n        {ends}\n    return f\"> {{i}}\"\n"
+        );
+        let options = Options {
+            time_limit: Some(Duration::from_secs(2)),
+            ..Options::default()
+        };
+        let outcome = check(&main, &plugins, &options);
+        let error = &outcome.compiled.diagnostics[0];
+        assert_eq!(error.message, "Exception in plugin m::f");
+        assert_eq!(
+            error.location.as_ref().map(|at| at.line),
+            Some(25),
+            "{ends}"
+        );
+    }
+}
+
+#[test]
+fn results_of_all_sizes_and_kinds_come_in_order() {
+    let calls = (1..150).map(|i| format!("std::print(m::f({i}))\nstd::print(m::g({i}))\n"));
+    let main = format!("import m\nimport std\n{}", calls.collect::<String>());
+    let plugins = r#"
+@plugin
+def f(i: "int") -> "string":
+    return "é" * (i * 997 % 3000)
+
+@plugin
+def g(i: "int") -> "dict":
+    return {"i": [i, None, 1.5, "x" * (i * 613 % 2500)]}
+"#;
+    let outcome = check(&main, plugins, &Options::default());
+    assert!(outcome.compiled.succeeded());
+    assert_eq!(outcome.printed.lines().count(), 298);
+}
+
+#[test]
+fn getters_of_resources_read_the_same_whether_it_travels_or_is_asked_for() {
+    let main = r#"
+import m
+
+entity Box extends std::PurgeableResource:
+    string name
+    string? label = null
+    dict more = {}
+end
+Box.holder [1] -- Holder.boxes [0:]
+Box.next [0:1] -- Box.before [0:1]
+entity Holder:
+    string name
+end
+implement Box using std::none
+implement Holder using std::none
+
+for i in std::sequence(40):
+    holder = Holder(name="h{{ i }}")
+    Box(name="a{{ i }}", holder=holder, label="l{{ i }}", more={"k": [i, holder.name]})
+    Box(name="b{{ i }}", holder=holder, next=Box(name="c{{ i }}", holder=holder))
+end
+"#;
+    let plugins = r#"
+from inmanta.ast import OptionalValueException
+from inmanta.resources import PurgeableResource, resource
+
+@resource("__config__::Box", agent="holder.name", id_attribute="name")
+class Box(PurgeableResource):
+    fields = ("name", "seen", "label", "others")
+
+    @staticmethod
+    def get_seen(exporter, box):
+        try:
+            after = box.next.name
+        except OptionalValueException:
+            after = None
+        return {"holder": box.holder.name, "after": after, "more": dict(box.more)}
+
+    @staticmethod
+    def get_others(exporter, box):
+        return sorted(other.name for other in box.holder.boxes)
+"#;
+    let options = Options {
+        export: true,
+        ..Options::default()
+    };
+    let outcome = check(main, plugins, &options);
+    let in_turn = project(main, plugins, true).run(&options, &[]);
+    assert!(
+        outcome.compiled.succeeded(),
+        "{:?}",
+        outcome.compiled.diagnostics
+    );
+    let export = outcome.compiled.export.expect("it is exported");
+    assert_eq!(export.resources.len(), 120);
+    assert_eq!(
+        in_turn.compiled.export.expect("it is exported").resources,
+        export.resources
+    );
+    let attributes = export.resources.iter().map(|one| one.attributes.as_str());
+    let written: String = attributes.collect();
+    assert!(written.contains(r#""after": "c39""#), "{written}");
+    assert!(written.contains(r#"["a39", "b39", "c39"]"#), "{written}");
+}
+
+#[test]
 fn what_else_asks_python_between_two_calls_keeps_its_place() {
     let main = r#"
 import m

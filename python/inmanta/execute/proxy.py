@@ -37,6 +37,7 @@ __all__ = [
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _get = object.__getattribute__
 _set = object.__setattr__
+_new = object.__new__
 
 
 if TYPE_CHECKING:
@@ -117,6 +118,31 @@ def _shown(value: object) -> str:
 
 
 _UNNAMED = ProxyContext(path="<value>", validated=False)
+
+
+def _context_of(kept: Any) -> ProxyContext | None:
+    """The context that a proxy was made with, which most proxies are never asked for.
+
+    So an instance or list that is read has what its context is made of: that of the instance or list which it was read
+    from, and the name or position there. An instance that is an argument has the name of the parameter.
+    """
+    if type(kept) is tuple:
+        above = _context_of(kept[0]) or _UNNAMED
+        part = kept[1]
+        path = f"[{part}]" if type(part) is int else "." + part
+        return _below(above, path, above.validated if kept[2] else False)
+    if type(kept) is str:
+        return ProxyContext(path=kept, validated=False)
+    context: ProxyContext | None = kept
+    return context
+
+
+def of_argument(instance: Instance, path: str) -> DynamicProxy:
+    """The proxy of an instance that is an argument: the attributes were not looked at when it was checked."""
+    made = _new(DynamicProxy)
+    _set(made, "__instance", instance)
+    _set(made, "__context", path)
+    return made
 
 
 class DynamicProxy:
@@ -205,8 +231,7 @@ class DynamicProxy:
         return _get(self, "__instance")
 
     def _get_context(self) -> ProxyContext | None:
-        context: ProxyContext | None = _get(self, "__context")
-        return context
+        return _context_of(_get(self, "__context"))
 
     def _allow_references(self) -> Self:
         """A copy whose direct elements may be references."""
@@ -220,12 +245,28 @@ class DynamicProxy:
         return isinstance(self._get_instance(), Unknown)
 
     def __getattr__(self, attribute: str) -> Any:
-        if attribute[:2] == "__":
-            # Python's own questions (copy, pickle, numpy) are none to the model.
-            raise AttributeError(attribute)
         instance = _get(self, "__instance")
-        if type(instance) is Instance and attribute in instance._values:
-            value = instance._values[attribute]
+        if type(instance) is Instance:
+            values = instance._values
+            if attribute in values:
+                value = values[attribute]
+            elif attribute[:2] == "__":
+                # Python's own questions (copy, pickle, numpy) are none to the model.
+                raise AttributeError(attribute)
+            else:
+                value = instance.value(attribute)
+            # Most reads are one of these three, and the gate would let them pass.
+            if type(self)._return_value is _gate:
+                kind = type(value)
+                if kind in _PLAIN:
+                    return value
+                if kind is Instance or kind is list:
+                    made = _new(DynamicProxy if kind is Instance else SequenceProxy)
+                    _set(made, "__instance", value)
+                    _set(made, "__context", (_get(self, "__context"), attribute, kind is list))
+                    return made
+        elif attribute[:2] == "__":
+            raise AttributeError(attribute)
         else:
             value = instance.get_attribute(attribute).get_value()
         return self._return_value(value, relative_path="." + attribute)
@@ -267,6 +308,10 @@ class DynamicProxy:
         raise TypeError("a value of the model cannot be pickled")
 
 
+# What a module may put something else in the place of.
+_gate = DynamicProxy._return_value
+
+
 class SequenceProxy(DynamicProxy, JSONSerializable):
     """A list of the model, read-only."""
 
@@ -283,7 +328,12 @@ class SequenceProxy(DynamicProxy, JSONSerializable):
         return len(self._get_instance())
 
     def __iter__(self) -> Iterator[Any]:
-        return IteratorProxy(_get(self, "__instance"), context=_get(self, "__context"))
+        sequence = _get(self, "__instance")
+        made = _new(IteratorProxy)
+        _set(made, "__instance", sequence)
+        _set(made, "__context", _get(self, "__context"))
+        _set(made, "__elements", enumerate(sequence))
+        return made
 
     def __contains__(self, item: object) -> bool:
         return any(item == element for element in self)
@@ -374,8 +424,14 @@ class IteratorProxy(DynamicProxy):
 
     def __next__(self) -> Any:
         position, value = next(_get(self, "__elements"))
-        if type(value) in _PLAIN:
+        kind = type(value)
+        if kind in _PLAIN:
             return value
+        if kind is Instance and type(self)._return_value is _gate:
+            made = _new(DynamicProxy)
+            _set(made, "__instance", value)
+            _set(made, "__context", (_get(self, "__context"), position, False))
+            return made
         return self._return_value(value, relative_path=f"[{position}]")
 
     def __getattr__(self, attribute: str) -> NoReturn:

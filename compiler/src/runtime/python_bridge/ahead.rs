@@ -27,9 +27,9 @@
 //!   the model that it would have found; until then Python waits. Values that travel along had
 //!   their values before (see `known_values`).
 //! - *Answers, output, log lines.* They come through one pipe, in order, and are read call by call,
-//!   when a step is due. Each answer is written as soon as it is there: of a host that dies or is
-//!   stopped at its limit, all answers up to the call that it was in are known, and the error is
-//!   that of this call.
+//!   when a step is due. Answers are sent together, but each can be seen as soon as it is there
+//!   (`python_host/held_answers.rs`): of a host that dies or is stopped at its limit, all answers up
+//!   to the call that it was in are known, and the error is that of this call.
 //! - *An exception.* The first call that fails ends its frame in Python, so those behind it are not
 //!   called.
 //! - *Other code that runs in between* and asks Python, prints, or looks at files: a step that may

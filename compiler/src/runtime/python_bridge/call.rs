@@ -86,7 +86,7 @@ impl Machine<'_> {
         let id = self.python.next_request();
         out.tuple(7);
         out.int(id.cast_signed());
-        out.text(program.text(plugin.name));
+        out.name(program.text(plugin.name));
         let plain = plugin
             .parameters
             .iter()
@@ -115,9 +115,9 @@ impl Machine<'_> {
             self.write_argument(value, &mut call);
         }
         let location = program.sources.location(site.loc);
-        out.text(location.as_ref().map_or("", |at| &at.file));
+        out.name(location.as_ref().map_or("", |at| &at.file));
         out.int(location.as_ref().map_or(0, |at| at.line.into()));
-        out.text(program.text(self.calling_namespace(site)));
+        out.name(program.text(self.calling_namespace(site)));
         id
     }
 

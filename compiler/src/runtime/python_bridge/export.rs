@@ -44,10 +44,11 @@ impl Machine<'_> {
         fields: &[&Field],
     ) -> Result<Option<RenderedFields>, Fail> {
         let id = self.python.next_request();
+        self.python.rendering = Some(class);
         let message = ToHost::RenderFields {
             id,
             class,
-            instance: self.to_wire(Value::Instance(instance)),
+            instance: self.rendered_to_wire(instance),
             identify,
             fields: fields.iter().map(|field| field.name.clone()).collect(),
         };
@@ -56,7 +57,9 @@ impl Machine<'_> {
             .program
             .entity_name(self.state.instance(instance).entity)
             .to_owned();
-        let answer = match self.ask(message) {
+        let answer = self.ask(message);
+        self.python.rendering = None;
+        let answer = match answer {
             Ok(answer) => answer,
             Err(error) => return Err(self.export_failure(error, "", &entity, loc)),
         };

@@ -13,12 +13,16 @@
 //! call goes is the one that an answer would give; an attribute without a value does not travel, so
 //! it is asked for, and the answer is that of the moment of the callback. An attribute travels
 //! once, since Python keeps it.
+//!
+//! With the getters of a resource class it is the same, resource by resource.
 
 use rmpv::Value as Wire;
 
 use crate::hash::Map;
 use crate::hir::PluginId;
+use crate::protocol::EXT_KNOWN;
 use crate::protocol::calls::Marshal;
+use crate::runtime::python_bridge::PythonBridge;
 use crate::runtime::{InstId, Machine, VarId};
 use crate::types::{EntityId, Value};
 
@@ -68,6 +72,16 @@ impl<'w> CallWriter<'w> {
     }
 }
 
+impl PythonBridge {
+    /// Who reads attributes now: the plugin that runs, or the getters of a resource class, which stand behind all plugins.
+    fn reader(&self) -> Option<PluginId> {
+        match self.rendering {
+            Some(class) => Some(PluginId(u32::MAX - class)),
+            None => self.site.map(|site| site.plugin),
+        }
+    }
+}
+
 impl Machine<'_> {
     /// A running call has asked for an attribute.
     pub(in crate::runtime) fn learn_read(
@@ -76,7 +90,7 @@ impl Machine<'_> {
         slot: VarId,
         has_value: bool,
     ) {
-        let Some(site) = self.python.site else {
+        let Some(reader) = self.python.reader() else {
             return;
         };
         let known = self.state.instance(instance);
@@ -89,7 +103,7 @@ impl Machine<'_> {
             .python
             .known_values
             .reads
-            .entry((site.plugin, entity))
+            .entry((reader, entity))
             .or_default();
         if !reads.contains(&at) {
             reads.push(at);
@@ -107,7 +121,7 @@ impl Machine<'_> {
         instance: InstId,
         slot: VarId,
     ) -> Option<Vec<u8>> {
-        let plugin = self.python.site?.plugin;
+        let plugin = self.python.reader()?;
         let bit = slot.0 - self.state.instance(instance).slots.0;
         let known = self
             .python
@@ -125,6 +139,20 @@ impl Machine<'_> {
         let mut answer = Marshal::default();
         self.write_instance(instance, &mut CallWriter::to(plugin, &mut answer));
         Some(Marshal::frame(&answer, 1))
+    }
+
+    /// An instance whose resource is exported, with what the getters of its class are going to read.
+    pub(in crate::runtime) fn rendered_to_wire(&mut self, instance: InstId) -> Wire {
+        let host = self.python.host.as_ref();
+        let reader = self.python.reader();
+        match reader.filter(|_| host.is_some_and(|host| host.reads_calls())) {
+            Some(reader) => {
+                let mut written = Marshal::default();
+                self.write_instance(instance, &mut CallWriter::to(reader, &mut written));
+                Wire::Ext(EXT_KNOWN, written.into_bytes())
+            }
+            None => self.to_wire(Value::Instance(instance)),
+        }
     }
 
     /// Writes an argument, its instances with what the plugin is going to read of them.
@@ -221,13 +249,13 @@ impl Machine<'_> {
         };
         call.out.tuple(n_parts);
         call.out.int(self.state.number_of(id).into());
-        call.out.text(program.entity_name(entity));
+        call.out.name(program.entity_name(entity));
         for part in [plain, others].into_iter().take((n_parts - 2) / 2) {
             call.out.tuple(part.len());
             for (at, _) in &part {
                 let attribute = program.entity(entity).slots[*at as usize];
                 let name = program.attribute(attribute).name;
-                call.out.text(program.text(name));
+                call.out.name(program.text(name));
             }
             call.out.tuple(part.len());
             call.depth += 1;

@@ -44,6 +44,8 @@ pub struct PythonBridge {
     /// The call of a plugin that runs now.
     loc: Loc,
     site: Option<Site>,
+    /// The resource class whose getters run now.
+    rendering: Option<u32>,
     known_values: KnownValues,
     /// Calls that went ahead of their turn.
     pub(in crate::runtime) ahead: Ahead,
@@ -68,6 +70,7 @@ impl Default for PythonBridge {
             n_requests: 0,
             loc: Loc::NONE,
             site: None,
+            rendering: None,
             known_values: KnownValues::default(),
             ahead: Ahead::default(),
             has_objects: false,
