@@ -79,7 +79,7 @@ fn resource(n: usize, set: usize, value: usize) -> StoredResource {
         "content": format!("{value} {}", "x".repeat(200)), "managed": true, "mutators": [], "path": path,
         "purged": false, "receive_events": true, "references": [], "report_only": false, "send_event": true,
     });
-    let requires = n % OF_SERVICE != 0;
+    let requires = !n.is_multiple_of(OF_SERVICE);
     let before = (n - n % OF_SERVICE) % 100;
     let first = format!(
         "fs::File[host-{before},path=/etc/services/{:07}/config]",

@@ -26,6 +26,10 @@ fn all_states() -> Vec<ResourceState> {
                         ] {
                             let n = states.len();
                             states.push(ResourceState {
+                                resource_id: ResourceId::new(format!(
+                                    "t::R[Host-{},name={n:03}]",
+                                    n % 3
+                                )),
                                 agent: crate::domain::AgentName::new(format!("Host-{}", n % 3)),
                                 orphaned_after,
                                 is_deploying,
@@ -43,6 +47,7 @@ fn all_states() -> Vec<ResourceState> {
             }
         }
     }
+    states.sort_by(|a, b| a.resource_id.cmp(&b.resource_id));
     states
 }
 
