@@ -26,13 +26,21 @@ routes! {
     Delete "/api/v2/discovered/<rid>" Environment "deletes a discovered resource" => Query delete(rid);
 }
 
-/// The ids of resources that the model has.
+/// Those of the found resources, and of the resources whose handlers found them, that the model has.
 async fn managed(
     app: &App,
     environment: &EnvironmentAccess,
+    found: &[Discovered],
 ) -> Result<BTreeSet<ResourceId>, ApiError> {
-    let states = app.store.state_list(environment.id).await?.into_iter();
-    let here = states.filter(|state| state.orphaned_after.is_none());
+    let ids: BTreeSet<&ResourceId> = found
+        .iter()
+        .flat_map(|found| [&found.resource_id, &found.discovery_resource_id])
+        .collect();
+    let ids: Vec<ResourceId> = ids.into_iter().cloned().collect();
+    let states = app.store.state_some(environment.id, &ids).await?;
+    let here = states
+        .into_iter()
+        .filter(|state| state.orphaned_after.is_none());
     Ok(here.map(|state| state.resource_id).collect())
 }
 
@@ -62,7 +70,8 @@ fn shape(found: &Discovered, managed: &BTreeSet<ResourceId>) -> Value {
 async fn list_discovered(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     args.only_filters(&["managed", "resource_type", "agent", "resource_id_value"])?;
-    let managed = managed(&app, &environment).await?;
+    let found = app.store.discovered_list(environment.id).await?;
+    let managed = managed(&app, &environment, &found).await?;
     let only = args.value("filter.managed").is_some();
     let wanted = args.flag("filter.managed", false)?;
     let filters = (
@@ -70,8 +79,8 @@ async fn list_discovered(app: App, args: Args) -> Result<Answer, ApiError> {
         args.filter("agent")?,
         args.filter("resource_id_value")?,
     );
-    let found = app.store.discovered_list(environment.id).await?.into_iter();
     let shown: Vec<Discovered> = found
+        .into_iter()
         .filter(|found| {
             let id = ResourceId::parse(found.resource_id.as_str());
             let part = |of: fn(&ResourceId) -> &str| id.as_ref().map(of).unwrap_or_default();
@@ -123,10 +132,8 @@ async fn details(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
         .discovered_fetch(environment.id, &id.resource_id())
         .await?;
     let found = found.ok_or_else(|| unknown(&id.0))?;
-    Ok(Answer::Data(shape(
-        &found,
-        &managed(&app, &environment).await?,
-    )))
+    let managed = managed(&app, &environment, std::slice::from_ref(&found)).await?;
+    Ok(Answer::Data(shape(&found, &managed)))
 }
 
 async fn delete(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {

@@ -4,9 +4,11 @@
 //! request, and answer with a value or an `ApiError`, which becomes a reply here and never a rejection.
 
 pub(super) mod compiles;
+pub(super) mod compliance;
 pub(super) mod deployments;
 pub(super) mod discovered_resources;
 pub(super) mod environments;
+pub(super) mod exports;
 pub(super) mod facts;
 mod files;
 pub(crate) mod fuzzing;

@@ -6,15 +6,16 @@ use serde_json::{Map, Value, json};
 
 use crate::api::environments::scope;
 use crate::api::http::args::{Args, Segment};
+use crate::api::http::cut::{Counts, Cut};
 use crate::api::http::error::ApiError;
 use crate::api::http::page;
 use crate::api::http::principal::EnvironmentAccess;
 use crate::api::routes::routes;
-use crate::api::versions::contains;
+use crate::api::versions::{contains, search};
 use crate::api::{Answer, wire};
 use crate::app::App;
 use crate::domain::{LogLevel, ResourceId, ResourceStatus};
-use crate::store::{ActionSearch, ResourceState};
+use crate::store::{ActionSearch, COUNTED, ResourceState, Search, Span};
 
 routes! {
     Get "/api/v2/resource" Environment "the resources and their states" => Query list_resources();
@@ -41,89 +42,74 @@ const STATES: [&str; 10] = [
 async fn list_resources(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     args.only_filters(&["resource_type", "agent", "resource_id_value", "status"])?;
-    let states = app.store.state_list(environment.id).await?;
     let version = environment.active_version.unwrap_or_default();
-    let summary = args
-        .flag("deploy_summary", false)?
-        .then(|| summary(&states));
-    let (types, agents, values) = (
-        args.filter("resource_type")?,
-        args.filter("agent")?,
-        args.filter("resource_id_value")?,
-    );
-    let statuses = args.filter("status")?;
-    let shown: Vec<ResourceState> = states
-        .into_iter()
-        .filter(|state| {
-            contains(&types, &state.resource_type)
-                && contains(&agents, state.agent.as_str())
-                && contains(&values, &state.id_value)
-                && has_status(&statuses, state.status().as_str())
-        })
-        .collect();
+    let (id, store) = (environment.id, &app.store);
+    let counts = store.state_counts(id).await?;
+    let search = Search {
+        statuses: statuses_of(&args.filter("status")?),
+        ..search(&args)?
+    };
+    let cut = Cut::of(&args)?;
+    let rows = store.state_page(id, &search, &counts, &cut.span()).await?;
+    let some = Span::first(COUNTED);
+    let total = store.state_count(id, &search, &counts, &some).await?;
+    let before = match cut.to_count() {
+        Ok(before) => before,
+        Err(span) => store.state_count(id, &search, &counts, &span).await?,
+    };
+    let is_exact = !search.is_narrow() || total < COUNTED;
+    let ids: Vec<ResourceId> = rows.iter().map(|row| row.resource_id.clone()).collect();
+    let requires = store.resource_requires(id, version, &ids).await?;
     let shape = |state: &ResourceState| {
         json!({
             "resource_id": state.resource_id,
             "resource_version_id": format!("{},v={}", state.resource_id, state.orphaned_after.unwrap_or(version)),
             "id_details": wire::id_details(&state.resource_id),
-            "requires": [],
+            "requires": requires.get(&state.resource_id).map_or(&[][..], Vec::as_slice),
             "status": state.status(),
             "compliance": state.compliance(),
             "last_deploy": state.last_run_at.map(|at| at.to_string()),
         })
     };
-    let paged = page::page(
-        &args,
-        "/api/v2/resource",
-        shown,
-        |state| state.resource_id.to_string(),
-        false,
-        shape,
-    )?;
-    let Answer::Body(mut body) = paged else {
-        return Ok(paged);
+    let found = Counts {
+        total,
+        is_exact,
+        before,
     };
-    if let Some(summary) = summary {
-        body["metadata"]["deploy_summary"] = summary;
+    let key = |state: &ResourceState| state.resource_id.to_string();
+    let mut answer = cut.answer(&args, "/api/v2/resource", rows, &found, key, shape);
+    if args.flag("deploy_summary", false)?
+        && let Answer::Body(whole) = &mut answer
+    {
+        whole["metadata"]["deploy_summary"] = summary(&counts);
     }
-    // Only of what is shown: a version may be large.
-    let rows: &mut [Value] = body["data"]
-        .as_array_mut()
-        .map_or(&mut [], Vec::as_mut_slice);
-    let id_of = |row: &Value| ResourceId::new(row["resource_id"].as_str().unwrap_or_default());
-    let ids: Vec<ResourceId> = rows.iter().map(id_of).collect();
-    let requires = app
-        .store
-        .resource_requires(environment.id, version, &ids)
-        .await?;
-    for row in rows {
-        if let Some(requires) = requires.get(&id_of(row)) {
-            row["requires"] = json!(requires);
-        }
-    }
-    Ok(Answer::Body(body))
+    Ok(answer)
 }
 
-/// Included words are alternatives, `!word` excludes.
-fn has_status(filters: &[String], status: &str) -> bool {
-    let excluded = filters
-        .iter()
-        .filter_map(|filter| filter.strip_prefix('!'))
-        .any(|excluded| excluded == status);
-    let mut included = filters
-        .iter()
-        .filter(|filter| !filter.starts_with('!'))
-        .peekable();
-    !excluded && (included.peek().is_none() || included.any(|included| included == status))
+/// Included words are alternatives, `!word` excludes; `None`: any status.
+fn statuses_of(filters: &[String]) -> Option<Vec<ResourceStatus>> {
+    if filters.is_empty() {
+        return None;
+    }
+    let is_included = |word: &str| {
+        let mut included = filters.iter().filter(|filter| !filter.starts_with('!'));
+        let mut excluded = filters.iter().filter_map(|filter| filter.strip_prefix('!'));
+        let is_any = included.clone().next().is_none();
+        !excluded.any(|excluded| excluded == word) && (is_any || included.any(|one| one == word))
+    };
+    let words = ResourceStatus::words().into_iter();
+    let statuses = words.filter(|word| is_included(word));
+    Some(statuses.filter_map(ResourceStatus::parse).collect())
 }
 
-fn summary(states: &[ResourceState]) -> Value {
-    let mut by_state: BTreeMap<&str, usize> = STATES.iter().map(|state| (*state, 0)).collect();
-    let current = states.iter().filter(|state| state.orphaned_after.is_none());
+fn summary(counts: &BTreeMap<ResourceStatus, i64>) -> Value {
+    let mut by_state: BTreeMap<&str, i64> = STATES.iter().map(|state| (*state, 0)).collect();
     let mut total = 0;
-    for state in current {
-        total += 1;
-        *by_state.entry(state.status().as_str()).or_default() += 1;
+    for (status, n_resources) in counts {
+        if *status != ResourceStatus::Orphaned && *n_resources > 0 {
+            total += n_resources;
+            *by_state.entry(status.as_str()).or_default() += n_resources;
+        }
     }
     json!({"total": total, "by_state": by_state})
 }
@@ -153,18 +139,18 @@ async fn details(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
         .resource_fetch(environment.id, version, &id.resource_id())
         .await?;
     let resource = resource.ok_or_else(|| ApiError::not_found(format!("resource {}", id.0)))?;
-    let mut requires_status = Map::new();
-    for require in &resource.requires {
-        let state = app.store.state_fetch(environment.id, require).await?;
-        requires_status.insert(
-            require.to_string(),
-            json!(
-                state
-                    .as_ref()
-                    .map_or(ResourceStatus::Undefined, ResourceState::status)
-            ),
-        );
-    }
+    let states = app.store.state_some(environment.id, &resource.requires);
+    let states: BTreeMap<ResourceId, ResourceStatus> = states
+        .await?
+        .into_iter()
+        .map(|state| (state.resource_id.clone(), state.status()))
+        .collect();
+    let status_of = |id| states.get(id).copied().unwrap_or(ResourceStatus::Undefined);
+    let requires_status: Map<String, Value> = resource
+        .requires
+        .iter()
+        .map(|require| (require.to_string(), json!(status_of(require))))
+        .collect();
     Ok(Answer::Data(json!({
         "resource_id": resource.resource_id,
         "resource_type": resource.resource_type,

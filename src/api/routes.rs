@@ -17,8 +17,8 @@ use crate::api::http::args::{self, Args, Segment};
 use crate::api::http::error::ApiError;
 use crate::api::http::principal::Principal;
 use crate::api::{
-    Answer, Body, answer, compiles, deployments, discovered_resources, environments, facts, files,
-    projects, resources, status, versions, webhooks,
+    Answer, Body, answer, compiles, compliance, deployments, discovered_resources, environments,
+    exports, facts, files, projects, resources, status, versions, webhooks,
 };
 use crate::app::App;
 use crate::domain::VersionNumber;
@@ -32,6 +32,8 @@ pub(in crate::api) const TABLE: &[&[Route]] = &[
     versions::ROUTES,
     resources::ROUTES,
     deployments::ROUTES,
+    compliance::ROUTES,
+    exports::ROUTES,
     facts::ROUTES,
     discovered_resources::ROUTES,
     files::ROUTES,

@@ -6,14 +6,15 @@ use serde_json::{Map, Value, json};
 
 use crate::api::environments::scope;
 use crate::api::http::args::{Args, Segment};
+use crate::api::http::cut::{Counts, Cut};
 use crate::api::http::error::ApiError;
 use crate::api::http::page;
 use crate::api::http::principal::EnvironmentAccess;
 use crate::api::routes::routes;
 use crate::api::{Answer, wire};
 use crate::app::App;
-use crate::domain::{ResourceId, VersionNumber};
-use crate::store::StoredResource;
+use crate::domain::VersionNumber;
+use crate::store::{COUNTED, Search, Span, Version};
 
 routes! {
     Get "/api/v2/desiredstate" Environment "the versions" => Query list_versions();
@@ -28,63 +29,94 @@ async fn list_versions(app: App, args: Args) -> Result<Answer, ApiError> {
     args.only_filters(&["version", "date", "status", "released"])?;
     let statuses = args.filter("status")?;
     let active = environment.active_version;
-    let mut versions = app
-        .store
-        .version_list(environment.id, i64::from(i32::MAX))
-        .await?;
-    versions.retain(|version| {
-        statuses.is_empty()
-            || statuses
-                .iter()
-                .any(|status| wire::version(version, active)["status"] == json!(status))
+    // Of the whole history only the numbers: the rest for what is shown.
+    let mut keys = app.store.version_keys(environment.id).await?;
+    keys.retain(|(number, is_released)| {
+        let status = wire::version_status(*number, *is_released, active);
+        statuses.is_empty() || statuses.iter().any(|wanted| wanted == status)
     });
-    let shape = |version: &_| wire::version(version, active);
-    page::page(
+    let paged = page::page(
         &args,
         "/api/v2/desiredstate",
-        versions,
-        |version| version.number,
+        keys,
+        |(number, _)| *number,
         true,
-        shape,
-    )
+        |(number, _)| json!(number),
+    )?;
+    let Answer::Body(mut whole) = paged else {
+        return Ok(paged);
+    };
+    let shown = whole["data"].as_array().into_iter().flatten();
+    let numbers: Vec<VersionNumber> = shown
+        .filter_map(|number| number.as_i64().map(VersionNumber::new))
+        .collect();
+    let versions = app.store.version_some(environment.id, &numbers).await?;
+    let mut versions: BTreeMap<VersionNumber, Version> = versions
+        .into_iter()
+        .map(|version| (version.number, version))
+        .collect();
+    whole["data"] = numbers
+        .iter()
+        .filter_map(|number| versions.remove(number))
+        .map(|version| wire::version(&version, active))
+        .collect();
+    Ok(Answer::Body(whole))
 }
 
-async fn exists(
+async fn fetch(
     app: &App,
     environment: &EnvironmentAccess,
     version: VersionNumber,
-) -> Result<(), ApiError> {
+) -> Result<Version, ApiError> {
     let found = app.store.version_fetch(environment.id, version).await?;
-    found
-        .map(|_| ())
-        .ok_or_else(|| ApiError::not_found(format!("version {version}")))
+    found.ok_or_else(|| ApiError::not_found(format!("version {version}")))
 }
 
 async fn resources(version: VersionNumber, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
-    exists(&app, &environment, version).await?;
+    let n_resources = fetch(&app, &environment, version).await?.n_resources;
     args.only_filters(&["resource_type", "agent", "resource_id_value"])?;
-    let mut resources = app.store.resource_list(environment.id, version).await?;
-    let (types, agents, values) = (
-        args.filter("resource_type")?,
-        args.filter("agent")?,
-        args.filter("resource_id_value")?,
-    );
-    resources.retain(|resource| {
-        contains(&types, &resource.resource_type)
-            && contains(&agents, resource.agent.as_str())
-            && contains(&values, &resource.id_value)
-    });
+    let search = search(&args)?;
+    let cut = Cut::of(&args)?;
+    let (id, store) = (environment.id, &app.store);
+    let rows = store
+        .resource_page(id, version, &search, &cut.span())
+        .await?;
+    let is_exact = !search.is_narrow();
+    let total = if is_exact {
+        n_resources
+    } else {
+        let some = Span::first(COUNTED);
+        store.resource_count(id, version, &search, &some).await?
+    };
+    let before = match cut.to_count() {
+        Ok(before) => before,
+        Err(span) => store.resource_count(id, version, &search, &span).await?,
+    };
+    let counts = Counts {
+        total,
+        is_exact: is_exact || total < COUNTED,
+        before,
+    };
     let path = format!("/api/v2/desiredstate/{version}");
-    let shape = |resource: &StoredResource| wire::versioned_resource(resource, version);
-    page::page(
+    Ok(cut.answer(
         &args,
         &path,
-        resources,
+        rows,
+        &counts,
         |resource| resource.resource_id.to_string(),
-        false,
-        shape,
-    )
+        |resource| wire::versioned_resource(resource, version),
+    ))
+}
+
+/// What lists of resources are filtered by, but for their status.
+pub(in crate::api) fn search(args: &Args) -> Result<Search, ApiError> {
+    Ok(Search {
+        types: args.filter("resource_type")?,
+        agents: args.filter("agent")?,
+        values: args.filter("resource_id_value")?,
+        statuses: None,
+    })
 }
 
 /// A partial filter: one of the values is part of the text, case aside; no value passes all.
@@ -140,30 +172,24 @@ async fn diff_versions(
             "the first version must be lower than the second",
         ));
     }
-    exists(&app, &environment, from).await?;
-    exists(&app, &environment, to).await?;
-    let by_id = |resources: Vec<StoredResource>| {
-        resources
-            .into_iter()
-            .map(|resource| (resource.resource_id.clone(), resource))
-            .collect::<BTreeMap<_, _>>()
-    };
-    let old = by_id(app.store.resource_list(environment.id, from).await?);
-    let new = by_id(app.store.resource_list(environment.id, to).await?);
-    let ids: std::collections::BTreeSet<&ResourceId> = old.keys().chain(new.keys()).collect();
+    fetch(&app, &environment, from).await?;
+    fetch(&app, &environment, to).await?;
     let mut diffs = Vec::new();
-    for id in ids {
-        let (old, new) = (old.get(id), new.get(id));
-        let status = match (old, new) {
-            (None, Some(_)) => "added",
-            (Some(_), None) => "deleted",
-            (Some(old), Some(new)) if old.digest == new.digest => continue,
-            _ => "modified",
+    for (old, new) in app
+        .store
+        .resource_differences(environment.id, from, to)
+        .await?
+    {
+        let (id, status) = match (&old, &new) {
+            (None, Some(new)) => (new.resource_id.clone(), "added"),
+            (Some(old), None) => (old.resource_id.clone(), "deleted"),
+            (Some(old), Some(_)) => (old.resource_id.clone(), "modified"),
+            (None, None) => continue,
         };
         let empty = Map::new;
         let (old, new) = (
-            old.map_or_else(empty, wire::attributes),
-            new.map_or_else(empty, wire::attributes),
+            old.as_ref().map_or_else(empty, wire::attributes),
+            new.as_ref().map_or_else(empty, wire::attributes),
         );
         let names: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
         let attributes: Map<String, Value> = names

@@ -177,13 +177,22 @@ fn explicit<'a>(diagnostic: &'a Value, kind: &str) -> Option<(&'a str, &'a str)>
     Some((raised.unwrap_or("inmanta.ast.PluginException"), own))
 }
 
-pub(super) fn version(version: &Version, active: Option<VersionNumber>) -> Value {
-    let status = match active {
-        Some(active) if version.number == active => "active",
-        Some(active) if version.number < active && version.released.is_some() => "retired",
-        Some(active) if version.number < active => "skipped_candidate",
+/// Source: docs/reference/deployment.md § 2.5.
+pub(super) fn version_status(
+    number: VersionNumber,
+    is_released: bool,
+    active: Option<VersionNumber>,
+) -> &'static str {
+    match active {
+        Some(active) if number == active => "active",
+        Some(active) if number < active && is_released => "retired",
+        Some(active) if number < active => "skipped_candidate",
         _ => "candidate",
-    };
+    }
+}
+
+pub(super) fn version(version: &Version, active: Option<VersionNumber>) -> Value {
+    let status = version_status(version.number, version.released.is_some(), active);
     let text = |name: &str| {
         version.metadata[name]
             .as_str()

@@ -492,18 +492,8 @@ pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
 }
 
 fn stored(resource: Resource) -> StoredResource {
-    let mut hasher = Sha256::new();
-    let mut part = |text: &str| steward_compiler::add_part(&mut hasher, text);
-    part(&resource.id);
-    part(&resource.attributes);
-    part(if resource.undefined {
-        "undefined"
-    } else {
-        "defined"
-    });
-    resource.requires.iter().for_each(|require| part(require));
     StoredResource {
-        digest: hex::encode(hasher.finalize()),
+        digest: String::new(),
         resource_id: ResourceId::new(resource.id),
         resource_type: resource.entity_type,
         agent: AgentName::new(resource.agent),
@@ -516,6 +506,7 @@ fn stored(resource: Resource) -> StoredResource {
         set_name: resource.resource_set.unwrap_or_default(),
         created: Timestamp::now(),
     }
+    .with_digest()
 }
 
 /// What `steward verify` compares: the whole desired state in a canonical order.

@@ -165,6 +165,7 @@ mod tests {
         );
     }
 
+    //: deploy 5
     #[test]
     fn nonsense_is_refused_with_a_reason() {
         for text in [

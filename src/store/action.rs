@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde_json::Value;
 
 use super::macros::{read, row, transaction};
-use super::state::upsert;
+use super::state::{counted, push_ids, status_sql, upsert};
 use super::{Error, ResourceState, Result, Store, document, parsed, storable};
 use crate::domain::{
     ActionId, ActionKind, Change, EnvironmentId, ResourceId, ResourceStatus, Timestamp,
@@ -139,7 +139,6 @@ impl Store {
         starts: &[ActionStart],
         ends: &[ActionEnd],
     ) -> Result<()> {
-        const DEPLOYING: &str = "UPDATE resource_state SET is_deploying = TRUE WHERE environment_id = $1 AND resource_id = $2";
         const END: &str = "UPDATE resource_action SET finished_us = $2, status = $3, change = $4, changes = $5, \
                            messages = $6 WHERE id = $1 AND finished_us IS NULL";
         // What is no more has no facts.
@@ -160,8 +159,19 @@ impl Store {
                 });
                 insert.build().execute(&mut *tx).await?;
             }
-            for start in starts.iter().filter(|start| start.action == ActionKind::Deploy) {
-                sqlx::query(DEPLOYING).bind(&environment).bind(&start.resource_id).execute(&mut *tx).await?;
+            let deployed = starts.iter().filter(|start| start.action == ActionKind::Deploy);
+            let mut deploying: Vec<&ResourceId> = deployed.map(|start| &start.resource_id).collect();
+            deploying.sort_unstable();
+            deploying.dedup();
+            for chunk in deploying.chunks(super::state::ROWS) {
+                counted!(tx, &environment, chunk, {
+                    let mut update = sqlx::QueryBuilder::new(
+                        "UPDATE resource_state SET is_deploying = TRUE WHERE environment_id = ",
+                    );
+                    update.push_bind(&environment);
+                    push_ids!(update, chunk);
+                    update.build().execute(&mut *tx).await?;
+                });
             }
             for end in ends {
                 sqlx::query(END)
@@ -218,7 +228,7 @@ impl Store {
                 }
             }
             states.reverse();
-            for chunk in states.chunks(500) {
+            for chunk in states.chunks(super::state::ROWS) {
                 upsert!(tx, &environment, chunk);
             }
         });
@@ -232,13 +242,26 @@ impl Store {
                              change = NULL, messages = $2 WHERE finished_us IS NULL";
         const STATES: &str = "UPDATE resource_state SET is_deploying = FALSE, last_run = 'failed', \
                               last_status = 'unavailable', last_run_compliant = FALSE WHERE is_deploying = TRUE";
+        // Whatever else was cut, the counts are true from here on.
+        const COUNT_ANEW: [&str; 2] = [
+            "DELETE FROM resource_count",
+            concat!(
+                "INSERT INTO resource_count (environment_id, status, n_resources) SELECT environment_id, ",
+                status_sql!(),
+                ", COUNT(*) FROM resource_state GROUP BY 1, 2"
+            ),
+        ];
         let now = Timestamp::now().0;
         let message = serde_json::json!([{
             "level": "WARNING", "args": [], "kwargs": {}, "timestamp_us": now,
             "msg": "the server ended during this run; the resource is verified again",
         }]);
         Ok(transaction!(self.db, tx => {
-            sqlx::query(STATES).execute(&mut *tx).await?;
+            if sqlx::query(STATES).execute(&mut *tx).await?.rows_affected() > 0 {
+                for sql in COUNT_ANEW {
+                    sqlx::query(sql).execute(&mut *tx).await?;
+                }
+            }
             let message = message.to_string();
             sqlx::query(CLOSE).bind(now).bind(message).execute(&mut *tx).await?.rows_affected()
         }))

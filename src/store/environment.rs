@@ -171,8 +171,6 @@ impl Store {
     pub async fn environment_delete(&self, id: EnvironmentId) -> Result<bool> {
         let id = id.to_string();
         let n_deleted = transaction!(self.db, tx => {
-            // Set intervals refer to revisions without cascading, so they go first.
-            sqlx::query("DELETE FROM set_interval WHERE environment_id = $1").bind(&id).execute(&mut *tx).await?;
             sqlx::query("DELETE FROM environment WHERE id = $1").bind(&id).execute(&mut *tx).await?.rows_affected()
         });
         Ok(n_deleted > 0)

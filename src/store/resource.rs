@@ -1,9 +1,11 @@
 //! Resources by content, as versions hold them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use futures_util::TryStreamExt;
+use sha2::{Digest, Sha256};
 
+use super::listing::{Search, Span, push_span, push_texts};
 use super::macros::{read, row};
 use super::{Result, Store, document};
 use crate::domain::{AgentName, EnvironmentId, ResourceId, Timestamp, VersionNumber};
@@ -48,8 +50,46 @@ row! {
     }
 }
 
+/// Whether the two are not the same content.
+fn differ((old, new): &(Option<Row>, Option<Row>)) -> bool {
+    old.as_ref().map(|row| &row.digest) != new.as_ref().map(|row| &row.digest)
+}
+
+impl StoredResource {
+    /// The digest of what it says, in the place of the one that it has.
+    #[must_use]
+    pub fn with_digest(mut self) -> Self {
+        let mut hasher = Sha256::new();
+        let mut part = |text: &str| steward_compiler::add_part(&mut hasher, text);
+        part(self.resource_id.as_str());
+        part(&self.attributes);
+        part(if self.is_undefined {
+            "undefined"
+        } else {
+            "defined"
+        });
+        for require in &self.requires {
+            part(require.as_str());
+        }
+        self.digest = hex::encode(hasher.finalize());
+        self
+    }
+
+    /// The same resource with these requires, which are sorted.
+    pub(super) fn with_requires(&self, requires: Vec<ResourceId>) -> Self {
+        if requires == self.requires {
+            return self.clone();
+        }
+        let changed = Self {
+            requires,
+            ..self.clone()
+        };
+        changed.with_digest()
+    }
+}
+
 impl Row {
-    fn into_resource(self) -> Result<StoredResource> {
+    pub(super) fn into_resource(self) -> Result<StoredResource> {
         Ok(StoredResource {
             requires: document("resource", "requires", &self.digest, &self.requires)?,
             digest: self.digest,
@@ -67,23 +107,23 @@ impl Row {
     }
 }
 
+/// What a version has: `$1` the environment, `$2` the version. The plus keeps databases from an index that knows when
+/// resources came, and not which.
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT r.digest, r.resource_id, r.resource_type, r.agent, r.id_attribute, r.id_value, r.attributes, \
-             r.attribute_hash, r.requires, r.is_undefined, r.created_us, i.set_name FROM set_interval i \
-             JOIN set_member m ON m.revision_id = i.revision_id \
-             JOIN resource r ON r.environment_id = i.environment_id AND r.digest = m.digest \
-             WHERE i.environment_id = $1 AND i.from_version <= $2 AND (i.to_version IS NULL OR i.to_version > $2) ",
+            "SELECT digest, resource_id, resource_type, agent, id_attribute, id_value, attributes, attribute_hash, \
+             requires, is_undefined, created_us, set_name FROM desired_resource ",
             $rest
         )
     };
 }
+pub(super) use select;
 
 impl Store {
     /// Shows the attributes of all stored resources of all environments, one after the other.
     pub async fn resource_attributes(&self, mut seen: impl FnMut(&str)) -> Result<()> {
-        const SQL: &str = "SELECT attributes FROM resource";
+        const SQL: &str = "SELECT attributes FROM desired_resource";
         read!(self.db, pool => {
             let mut rows = sqlx::query_as::<_, (String,)>(SQL).fetch(pool);
             while let Some((attributes,)) = rows.try_next().await? {
@@ -100,13 +140,67 @@ impl Store {
         version: VersionNumber,
     ) -> Result<Vec<StoredResource>> {
         let rows: Vec<Row> = read!(self.db, pool => {
-            sqlx::query_as(select!("ORDER BY r.resource_id"))
-                .bind(environment.to_string())
-                .bind(version)
-                .fetch_all(pool)
-                .await?
+            sqlx::query_as(select!(
+                "WHERE environment_id = $1 AND + from_version <= $2 AND to_version > $2 ORDER BY resource_id"
+            ))
+            .bind(environment.to_string())
+            .bind(version)
+            .fetch_all(pool)
+            .await?
         });
         rows.into_iter().map(Row::into_resource).collect()
+    }
+
+    /// Those resources of a version that are searched for, by id, as far as the span goes.
+    pub async fn resource_page(
+        &self,
+        environment: EnvironmentId,
+        version: VersionNumber,
+        search: &Search,
+        span: &Span,
+    ) -> Result<Vec<StoredResource>> {
+        let is_ascii_only = self.is_sqlite();
+        let rows: Vec<Row> = read!(self.db, pool => {
+            let mut query = sqlx::QueryBuilder::new(select!("WHERE environment_id = "));
+            query.push_bind(environment.to_string());
+            query.push(" AND + from_version <= ").push_bind(version);
+            query.push(" AND to_version > ").push_bind(version);
+            push_texts!(query, search, is_ascii_only);
+            push_span!(query, span);
+            query.build_query_as().fetch_all(pool).await?
+        });
+        let mut resources: Vec<StoredResource> = rows
+            .into_iter()
+            .map(Row::into_resource)
+            .collect::<Result<_>>()?;
+        if span.is_last {
+            resources.reverse();
+        }
+        Ok(resources)
+    }
+
+    /// How many resources of a version are searched for within the span, up to its limit.
+    pub async fn resource_count(
+        &self,
+        environment: EnvironmentId,
+        version: VersionNumber,
+        search: &Search,
+        span: &Span,
+    ) -> Result<i64> {
+        let is_ascii_only = self.is_sqlite();
+        let (n_rows,): (i64,) = read!(self.db, pool => {
+            let mut query = sqlx::QueryBuilder::new(
+                "SELECT COUNT(*) FROM (SELECT 1 FROM desired_resource WHERE environment_id = ",
+            );
+            query.push_bind(environment.to_string());
+            query.push(" AND + from_version <= ").push_bind(version);
+            query.push(" AND to_version > ").push_bind(version);
+            push_texts!(query, search, is_ascii_only);
+            push_span!(query, span);
+            query.push(") counted");
+            query.build_query_as().fetch_one(pool).await?
+        });
+        Ok(n_rows)
     }
 
     /// What resources of a version require, by id, without all else that they hold.
@@ -116,22 +210,15 @@ impl Store {
         version: VersionNumber,
         ids: &[ResourceId],
     ) -> Result<HashMap<ResourceId, Vec<ResourceId>>> {
-        const SQL: &str = "SELECT r.resource_id, r.requires FROM set_interval i \
-                           JOIN set_member m ON m.revision_id = i.revision_id \
-                           JOIN resource r ON r.environment_id = i.environment_id AND r.digest = m.digest \
-                           WHERE i.from_version <= ";
         let mut found = HashMap::new();
         for chunk in ids.chunks(1000) {
             let rows: Vec<(ResourceId, String)> = read!(self.db, pool => {
-                let mut query = sqlx::QueryBuilder::new(SQL);
-                query.push_bind(version).push(" AND (i.to_version IS NULL OR i.to_version > ");
-                query.push_bind(version).push(") AND i.environment_id = ");
-                query.push_bind(environment.to_string()).push(" AND r.resource_id IN (");
-                let mut list = query.separated(", ");
-                for id in chunk {
-                    list.push_bind(id);
-                }
-                query.push(")");
+                let mut query = sqlx::QueryBuilder::new(
+                    "SELECT resource_id, requires FROM desired_resource WHERE + from_version <= ",
+                );
+                query.push_bind(version).push(" AND to_version > ").push_bind(version);
+                query.push(" AND environment_id = ").push_bind(environment.to_string());
+                super::state::push_ids!(query, chunk);
                 query.build_query_as().fetch_all(pool).await?
             });
             for (id, requires) in rows {
@@ -149,67 +236,158 @@ impl Store {
         resource_id: &ResourceId,
     ) -> Result<Option<StoredResource>> {
         let row: Option<Row> = read!(self.db, pool => {
-            sqlx::query_as(select!("AND r.resource_id = $3"))
-                .bind(environment.to_string())
-                .bind(version)
-                .bind(resource_id)
-                .fetch_optional(pool)
-                .await?
+            sqlx::query_as(select!(
+                "WHERE environment_id = $1 AND + from_version <= $2 AND to_version > $2 AND resource_id = $3"
+            ))
+            .bind(environment.to_string())
+            .bind(version)
+            .bind(resource_id)
+            .fetch_optional(pool)
+            .await?
         });
         row.map(Row::into_resource).transpose()
     }
 
-    /// The resources of the sets that differ between the two versions, and the ids that only the old one has.
-    /// What is in neither list is the same in both.
+    /// The rows that the first version has and that end until the second, and the rows that begin between them and that the
+    /// second has: together, by resource. No other row is read.
+    async fn resource_rows(
+        &self,
+        environment: EnvironmentId,
+        from: VersionNumber,
+        to: VersionNumber,
+    ) -> Result<BTreeMap<ResourceId, (Option<Row>, Option<Row>)>> {
+        let (old, new): (Vec<Row>, Vec<Row>) = read!(self.db, pool => {
+            let old = sqlx::query_as(select!(
+                "WHERE environment_id = $1 AND from_version <= $2 AND to_version > $2 AND to_version <= $3 \
+                 AND to_version < 9223372036854775807"
+            ));
+            let old = old.bind(environment.to_string()).bind(from).bind(to).fetch_all(pool).await?;
+            let new = sqlx::query_as(select!(
+                "WHERE environment_id = $1 AND from_version > $2 AND from_version <= $3 AND to_version > $3"
+            ));
+            let new = new.bind(environment.to_string()).bind(from).bind(to).fetch_all(pool).await?;
+            (old, new)
+        });
+        let mut pairs: BTreeMap<ResourceId, (Option<Row>, Option<Row>)> = BTreeMap::new();
+        for row in old {
+            let pair = pairs.entry(row.resource_id.clone()).or_default();
+            pair.0 = Some(row);
+        }
+        for row in new {
+            let pair = pairs.entry(row.resource_id.clone()).or_default();
+            pair.1 = Some(row);
+        }
+        Ok(pairs)
+    }
+
+    /// The resources that differ between the two versions, by id, as the first and as the second has them.
+    pub async fn resource_differences(
+        &self,
+        environment: EnvironmentId,
+        from: VersionNumber,
+        to: VersionNumber,
+    ) -> Result<Vec<(Option<StoredResource>, Option<StoredResource>)>> {
+        let pairs = self.resource_rows(environment, from, to).await?;
+        let resource = |row: Option<Row>| row.map(Row::into_resource).transpose();
+        let differing = pairs.into_values().filter(differ);
+        differing
+            .map(|(old, new)| Ok((resource(old)?, resource(new)?)))
+            .collect()
+    }
+
+    /// What is to be done when the desired state goes from one version to another, with the released ones between them:
+    /// the resources that are new or changed, and the ids that were removed. One that a released version between them did
+    /// not have was removed and is new, whatever it was before: it is in both lists. What is in neither list is the same in
+    /// all of them. Source: docs/reference/deployment.md § 2.10.
     pub async fn resource_changes(
         &self,
         environment: EnvironmentId,
         from: VersionNumber,
         to: VersionNumber,
     ) -> Result<(Vec<StoredResource>, Vec<ResourceId>)> {
-        const OLD: &str = "SELECT r.resource_id, r.digest FROM set_interval i \
-                           JOIN set_member m ON m.revision_id = i.revision_id \
-                           JOIN resource r ON r.environment_id = i.environment_id AND r.digest = m.digest \
-                           WHERE i.environment_id = $1 AND i.from_version <= $2 \
-                           AND i.to_version IS NOT NULL AND i.to_version > $2 AND i.to_version <= $3";
-        let (old, new): (Vec<(ResourceId, String)>, Vec<Row>) = read!(self.db, pool => {
-            let old = sqlx::query_as(OLD).bind(environment.to_string()).bind(from).bind(to).fetch_all(pool).await?;
-            let new = sqlx::query_as(select!("AND i.from_version > $3 ORDER BY r.resource_id"))
-                .bind(environment.to_string())
-                .bind(to)
-                .bind(from)
-                .fetch_all(pool)
-                .await?;
-            (old, new)
-        });
-        let mut old: HashMap<ResourceId, String> = old.into_iter().collect();
-        let mut changed = Vec::new();
-        for row in new {
-            if old
-                .remove(&row.resource_id)
-                .is_none_or(|digest| digest != row.digest)
-            {
-                changed.push(row.into_resource()?);
+        let returned = self.resource_returned(environment, from, to).await?;
+        let (mut changed, mut removed) = (Vec::new(), Vec::new());
+        for (id, pair) in self.resource_rows(environment, from, to).await? {
+            let is_returned = pair.0.is_some() && returned.contains(&id);
+            if !is_returned && !differ(&pair) {
+                continue;
+            }
+            if is_returned || pair.1.is_none() {
+                removed.push(id);
+            }
+            if let Some(new) = pair.1 {
+                changed.push(new.into_resource()?);
             }
         }
-        let mut removed: Vec<ResourceId> = old.into_keys().collect();
-        removed.sort_unstable();
         Ok((changed, removed))
     }
 
-    /// The contents that a resource had over the versions: (content, first version), newest first.
+    /// The resources that some released version between the two does not have.
+    async fn resource_returned(
+        &self,
+        environment: EnvironmentId,
+        from: VersionNumber,
+        to: VersionNumber,
+    ) -> Result<HashSet<ResourceId>> {
+        const RELEASED: &str = "SELECT number FROM version WHERE environment_id = $1 AND number > $2 AND number < $3 \
+                                AND released_us IS NOT NULL";
+        const ENDED: &str = "SELECT resource_id, from_version, to_version FROM desired_resource WHERE environment_id = $1 \
+                             AND to_version > $2 AND to_version <= $3 AND to_version < 9223372036854775807";
+        const BEGUN: &str = "SELECT resource_id, from_version, to_version FROM desired_resource WHERE environment_id = $1 \
+                             AND from_version > $2 AND from_version <= $3";
+        type Interval = (ResourceId, VersionNumber, VersionNumber);
+        let released: Vec<(VersionNumber,)> = read!(self.db, pool => {
+            sqlx::query_as(RELEASED).bind(environment.to_string()).bind(from).bind(to).fetch_all(pool).await?
+        });
+        if released.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let mut intervals: HashMap<ResourceId, Vec<(VersionNumber, VersionNumber)>> =
+            HashMap::new();
+        for sql in [ENDED, BEGUN] {
+            let rows: Vec<Interval> = read!(self.db, pool => {
+                sqlx::query_as(sql).bind(environment.to_string()).bind(from).bind(to).fetch_all(pool).await?
+            });
+            for (id, begin, end) in rows {
+                intervals.entry(id).or_default().push((begin, end));
+            }
+        }
+        let is_gone = |intervals: &[(VersionNumber, VersionNumber)]| {
+            let covers = |number: VersionNumber| {
+                let mut all = intervals.iter();
+                all.any(|(begin, end)| *begin <= number && number < *end)
+            };
+            !released.iter().all(|(number,)| covers(*number))
+        };
+        let gone = intervals
+            .into_iter()
+            .filter(|(_, intervals)| is_gone(intervals));
+        Ok(gone.map(|(id, _)| id).collect())
+    }
+
+    /// The contents that a resource had over the versions, newest first. One that came back is there once, with the moment
+    /// when it first was stored.
     pub async fn resource_history(
         &self,
         environment: EnvironmentId,
         resource_id: &ResourceId,
     ) -> Result<Vec<StoredResource>> {
-        const SQL: &str = "SELECT r.digest, r.resource_id, r.resource_type, r.agent, r.id_attribute, r.id_value, \
-                           r.attributes, r.attribute_hash, r.requires, r.is_undefined, r.created_us, '' AS set_name \
-                           FROM resource r WHERE r.environment_id = $1 AND r.resource_id = $2 \
-                           ORDER BY r.created_us DESC";
         let rows: Vec<Row> = read!(self.db, pool => {
-            sqlx::query_as(SQL).bind(environment.to_string()).bind(resource_id).fetch_all(pool).await?
+            sqlx::query_as(select!(
+                "WHERE environment_id = $1 AND resource_id = $2 ORDER BY created_us, from_version"
+            ))
+            .bind(environment.to_string())
+            .bind(resource_id)
+            .fetch_all(pool)
+            .await?
         });
-        rows.into_iter().map(Row::into_resource).collect()
+        let mut seen = HashSet::new();
+        let first = rows
+            .into_iter()
+            .filter(|row| seen.insert(row.digest.clone()));
+        let mut history: Vec<StoredResource> =
+            first.map(Row::into_resource).collect::<Result<_>>()?;
+        history.reverse();
+        Ok(history)
     }
 }

@@ -1,11 +1,16 @@
 //! The current state of resources, one row each, and of agents.
 
+use std::collections::BTreeMap;
+
 use super::macros::{read, row, write};
 use super::{Error, Result, Store};
 use crate::domain::{
     AgentName, Blocked, Compliance, EnvironmentId, LastRun, ResourceId, ResourceStatus, Timestamp,
     VersionNumber,
 };
+
+/// Rows of one statement: with twenty columns well within SQLite's 32766 parameters.
+pub(super) const ROWS: usize = 500;
 
 /// Source: docs/reference/deployment.md § 3.1, layer 2.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,7 +89,7 @@ row! {
 }
 
 row! {
-    struct Row {
+    pub(super) struct Row {
         resource_id: ResourceId,
         resource_type: String,
         agent: AgentName,
@@ -118,8 +123,10 @@ macro_rules! select {
     };
 }
 
+pub(super) use select;
+
 impl Row {
-    fn into_state(self) -> Result<ResourceState> {
+    pub(super) fn into_state(self) -> Result<ResourceState> {
         let bad = |column| Error::Row {
             table: "resource_state",
             column,
@@ -148,6 +155,16 @@ impl Row {
         })
     }
 }
+
+/// The status as the database derives it: [`ResourceState::status`], to the letter of an index.
+macro_rules! status_sql {
+    () => {
+        "CASE WHEN orphaned_after IS NOT NULL THEN 'orphaned' WHEN is_deploying THEN 'deploying' \
+         WHEN is_undefined THEN 'undefined' WHEN blocked = 'blocked' THEN 'skipped_for_undefined' \
+         WHEN deployed_hash IS NULL OR deployed_hash <> intent_hash THEN 'available' ELSE last_status END"
+    };
+}
+pub(super) use status_sql;
 
 impl Store {
     /// All resources that ever were in an active version, orphans included, by id.
@@ -197,11 +214,73 @@ impl Store {
     }
 }
 
-/// Writes state rows on the transaction `$tx`.
+/// Adds ` AND resource_id IN (..)` to a query. No more than [`ROWS`] ids.
+macro_rules! push_ids {
+    ($query:expr, $ids:expr) => {
+        $query.push(" AND resource_id IN (");
+        let mut list = $query.separated(", ");
+        for id in $ids {
+            list.push_bind(id);
+        }
+        $query.push(")");
+    };
+}
+pub(super) use push_ids;
+
+/// How many of these resources are of which status, on the transaction `$tx`.
+macro_rules! count {
+    ($tx:expr, $environment:expr, $ids:expr) => {{
+        // Joined with an empty text, so that the rows are looked for by id, and not in the index of statuses.
+        let mut query = sqlx::QueryBuilder::new(concat!(
+            "SELECT ",
+            $crate::store::state::status_sql!(),
+            " || '', COUNT(*) FROM resource_state WHERE environment_id = "
+        ));
+        query.push_bind($environment);
+        $crate::store::state::push_ids!(query, $ids);
+        query.push(" GROUP BY 1");
+        let rows: Vec<(String, i64)> = query.build_query_as().fetch_all(&mut *$tx).await?;
+        rows
+    }};
+}
+pub(super) use count;
+
+/// Does what changes the states of the resources `$ids`, on the transaction `$tx`, and keeps `resource_count` true.
+macro_rules! counted {
+    ($tx:expr, $environment:expr, $ids:expr, $change:expr) => {{
+        let before = $crate::store::state::count!($tx, $environment, $ids);
+        $change
+        let after = $crate::store::state::count!($tx, $environment, $ids);
+        for (status, n_more) in $crate::store::state::differences(before, after) {
+            const ADD: &str = "INSERT INTO resource_count (environment_id, status, n_resources) VALUES ($1, $2, $3) \
+                               ON CONFLICT (environment_id, status) DO UPDATE \
+                               SET n_resources = resource_count.n_resources + excluded.n_resources";
+            sqlx::query(ADD).bind($environment).bind(status).bind(n_more).execute(&mut *$tx).await?;
+        }
+    }};
+}
+pub(super) use counted;
+
+/// What to add to the count of each status.
+pub(super) fn differences(
+    before: Vec<(String, i64)>,
+    after: Vec<(String, i64)>,
+) -> BTreeMap<String, i64> {
+    let mut differences: BTreeMap<String, i64> = after.into_iter().collect();
+    for (status, n) in before {
+        *differences.entry(status).or_default() -= n;
+    }
+    differences.retain(|_, n| *n != 0);
+    differences
+}
+
+/// Writes state rows on the transaction `$tx`, no more than [`ROWS`] and each resource once.
 macro_rules! upsert {
     ($tx:expr, $environment:expr, $states:expr) => {{
         let states: &[$crate::store::ResourceState] = $states;
         if !states.is_empty() {
+            let ids: Vec<&$crate::domain::ResourceId> = states.iter().map(|state| &state.resource_id).collect();
+            $crate::store::state::counted!($tx, $environment, &ids, {
             let mut insert = sqlx::QueryBuilder::new(
                 "INSERT INTO resource_state (environment_id, resource_id, resource_type, agent, id_value, created_us, \
                  orphaned_after, is_undefined, is_deploying, blocked, intent_hash, deployed_hash, deployed_version, \
@@ -242,6 +321,7 @@ macro_rules! upsert {
                  last_status = excluded.last_status, n_failures = excluded.n_failures",
             );
             insert.build().execute(&mut *$tx).await?;
+            });
         }
     }};
 }

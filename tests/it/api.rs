@@ -116,6 +116,7 @@ fn lists_are_read_page_by_page() {
     }
 }
 
+//: deploy 32
 #[test]
 fn versions_can_be_compared() {
     let (repo, _host, mut running) = start();
@@ -139,6 +140,7 @@ fn versions_can_be_compared() {
     assert_eq!(running.get("/api/v2/desiredstate/diff/1/9").0, 404);
 }
 
+//: deploy 111, 115
 #[test]
 fn a_dry_run_shows_what_would_change_and_changes_nothing() {
     let (repo, host, running) = start();
@@ -219,6 +221,7 @@ fn a_dry_run_shows_what_would_change_and_changes_nothing() {
     );
 }
 
+//: deploy 12, 13
 #[test]
 fn a_halted_environment_does_nothing_until_it_is_resumed() {
     let (repo, host, running) = start();
@@ -267,6 +270,7 @@ fn a_halted_environment_does_nothing_until_it_is_resumed() {
     wait_until("it goes on", || host.read("a") == "two\n");
 }
 
+//: deploy 83
 #[test]
 fn a_paused_agent_does_nothing_until_it_is_unpaused() {
     let (repo, host, running) = start();

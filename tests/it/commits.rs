@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::harness::{Host, Repo, Running, files};
 
+//: deploy 22, 28, 35
 #[test]
 fn a_commit_deploys_only_what_changed_a_revert_undoes_it_and_a_removed_resource_leaves_the_desired_state()
  {
@@ -53,6 +54,7 @@ fn a_commit_deploys_only_what_changed_a_revert_undoes_it_and_a_removed_resource_
     assert!(running.stop().success());
 }
 
+//: deploy 26
 #[test]
 fn an_empty_commit_makes_a_version_that_deploys_nothing() {
     let (repo, host) = (Repo::new(&files(&[("a", "one")])), Host::new());

@@ -74,6 +74,7 @@ fn model(round: u32) -> String {
 }
 
 /// Input: kill -9 of server, worker and executor at random moments (docs/reference/security.md § 3.34). Answer: nothing acknowledged is lost, and the host is as the head commit says.
+//: deploy 88, 129
 #[test]
 fn fifty_kills_of_server_worker_and_executor_lose_nothing() {
     let seed = std::env::var("STEWARD_TEST_SEED")
@@ -173,6 +174,7 @@ fn children_die_with_the_server() {
 }
 
 /// Input: a second server on one data directory (docs/reference/security.md § 3.40). Answer: it does not start, and says why.
+//: deploy 89
 #[test]
 fn two_servers_do_not_share_a_data_directory() {
     let (repo, host) = (Repo::new(&model(0)), Host::new());

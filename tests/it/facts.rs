@@ -129,6 +129,7 @@ fn parameter(running: &Running, id: &str, name: &str) -> (u16, Value) {
 }
 
 /// Checklist 104 and 106.
+//: deploy 106
 #[test]
 fn a_model_that_waits_for_a_fact_is_complete_when_a_handler_has_told_it() {
     let main = "import depot\none = depot::Box(name=\"one\")\n\
@@ -180,6 +181,7 @@ fn a_model_that_waits_for_a_fact_is_complete_when_a_handler_has_told_it() {
 }
 
 /// Checklist 105: a fact that nobody told is asked for.
+//: deploy 105
 #[test]
 fn a_missing_fact_is_asked_of_the_handler_once() {
     let (_repo, _host, mut running) = start("import depot\ndepot::Box(name=\"one\")\n", "");
@@ -255,6 +257,7 @@ fn a_reference_to_a_fact_is_resolved_by_the_executor() {
 }
 
 /// Checklist 60, 107, 108.
+//: deploy 60, 107, 108
 #[test]
 fn facts_go_with_their_resource_and_parameters_are_set_by_hand() {
     let (repo, _host, mut running) = start("import depot\ndepot::Box(name=\"one\")\n", "");
@@ -336,6 +339,7 @@ fn what_is_nested_too_deep_to_be_read_back_is_refused() {
 }
 
 /// Checklist 109 and 110.
+//: deploy 109
 #[test]
 fn what_a_discovery_finds_is_kept() {
     let main = "import depot\ndepot::Box(name=\"a\")\ndepot::Scan(name=\"s\")\n";

@@ -16,6 +16,7 @@ third = fs::File(host=host, path="{{root}}/third", content="3\n", requires=secon
 other = fs::File(host=host, path="{{root}}/other", content="4\n")
 "#;
 
+//: deploy 67, 69
 #[test]
 fn dependents_of_a_failure_are_skipped_and_say_why_and_it_is_retried_until_it_recovers() {
     let (repo, host) = (Repo::new(MODEL), Host::new());
@@ -104,6 +105,7 @@ fn dependents_of_a_failure_are_skipped_and_say_why_and_it_is_retried_until_it_re
     );
 }
 
+//: deploy 134
 #[test]
 fn once_ends_with_one_when_a_resource_is_not_deployed() {
     let (repo, host) = (Repo::new(MODEL), Host::new());

@@ -114,6 +114,7 @@ fn a_host_that_is_killed_in_a_plugin_fails_one_compile() {
 }
 
 /// Input: kill -9 of a Python host in a handler (docs/reference/security.md § 3.34). Answer: one unavailable run, then all goes on.
+//: deploy 95
 #[test]
 fn a_host_that_is_killed_in_create_makes_its_resource_unavailable_once() {
     let host = Host::new();

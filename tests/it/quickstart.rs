@@ -54,6 +54,7 @@ fn tree(dir: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
+//: deploy 134, 135
 #[test]
 fn a_fresh_start_puts_the_files_there_and_a_second_run_changes_nothing_and_says_so() {
     let home = tempfile::tempdir().unwrap();

@@ -156,6 +156,7 @@ fn two_environments(database: &str) {
     );
 }
 
+//: deploy 120
 #[test]
 fn two_environments_of_one_server_do_not_touch_each_other() {
     two_environments("");

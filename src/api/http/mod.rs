@@ -3,6 +3,7 @@
 pub(in crate::api) mod args;
 pub(in crate::api) mod body;
 pub(in crate::api) mod connection;
+pub(in crate::api) mod cut;
 pub(in crate::api) mod error;
 pub(in crate::api) mod guard;
 pub(in crate::api) mod listen;

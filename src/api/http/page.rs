@@ -17,6 +17,20 @@ use crate::api::http::error::ApiError;
 /// asks.
 const MAX_PAGE_BYTES: usize = 8 << 20;
 
+/// Rows of a page as the request asks for them; `None`: all.
+pub(super) fn limit(args: &Args) -> Result<Option<usize>, ApiError> {
+    let limit = args.parsed::<usize>("limit")?.unwrap_or(1000);
+    if limit > 1000 {
+        return Err(ApiError::bad_request("limit may be at most 1000"));
+    }
+    Ok(Some(limit).filter(|limit| *limit > 0))
+}
+
+/// A key as it stands in a link.
+pub(super) fn encode(key: &str) -> String {
+    percent_encoding::utf8_percent_encode(key, percent_encoding::NON_ALPHANUMERIC).to_string()
+}
+
 /// Cuts a page out of `rows`. `key` gives a row's place in the list, its own and no other's.
 pub(in crate::api) fn page<T, K: Ord + Display + FromStr>(
     args: &Args,
@@ -26,11 +40,7 @@ pub(in crate::api) fn page<T, K: Ord + Display + FromStr>(
     is_descending: bool,
     to_json: impl Fn(&T) -> Value,
 ) -> Result<Answer, ApiError> {
-    let limit = args.parsed::<usize>("limit")?.unwrap_or(1000);
-    if limit > 1000 {
-        return Err(ApiError::bad_request("limit may be at most 1000"));
-    }
-    let limit = if limit == 0 { usize::MAX } else { limit };
+    let limit = limit(args)?.unwrap_or(usize::MAX);
     // Not the order of the store: databases do not agree on that of texts.
     rows.sort_by(|a, b| {
         let order = key(a).cmp(&key(b));
@@ -60,9 +70,6 @@ pub(in crate::api) fn page<T, K: Ord + Display + FromStr>(
     let (shown, data) = fitting(&rows, asked, is_backwards, to_json);
     let (before, after) = (shown.start, total - shown.end);
     let rows_of_page = &rows[shown];
-    let encode = |text: &str| {
-        percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
-    };
     let size = if limit == usize::MAX { 0 } else { limit };
     let base = format!("{path}?limit={size}{}", args.of_the_list());
     let mut links = json!({"self": base});
@@ -88,7 +95,7 @@ pub(in crate::api) fn page<T, K: Ord + Display + FromStr>(
 
 /// As many of the rows that are asked for as fit an answer, at least one, from the side where the last page ended: a page
 /// may have less rows than its limit, and its links lead to the others.
-fn fitting<T>(
+pub(super) fn fitting<T>(
     rows: &[T],
     asked: Range<usize>,
     is_backwards: bool,

@@ -173,6 +173,7 @@ impl World {
     }
 }
 
+//: deploy 26
 #[test]
 fn check_26_an_identical_version_runs_nothing() {
     let mut world = World::new();
@@ -182,6 +183,7 @@ fn check_26_an_identical_version_runs_nothing() {
     assert_eq!(world.run(), "");
 }
 
+//: deploy 27
 #[test]
 fn check_27_changed_requires_run_nothing_but_count_at_the_next_repair() {
     let mut world = World::new();
@@ -198,6 +200,7 @@ fn check_27_changed_requires_run_nothing_but_count_at_the_next_repair() {
     assert_eq!(world.run(), "a.y:deployed a.x:deployed");
 }
 
+//: deploy 28
 #[test]
 fn check_28_one_changed_resource_runs_alone() {
     let mut world = World::new();
@@ -207,6 +210,7 @@ fn check_28_one_changed_resource_runs_alone() {
     assert_eq!(world.run(), "a.y:deployed");
 }
 
+//: deploy 36
 #[test]
 fn check_36_a_resource_that_comes_back_is_new() {
     let mut world = World::new();
@@ -218,6 +222,7 @@ fn check_36_a_resource_that_comes_back_is_new() {
     assert_eq!(world.run(), "a.y:deployed");
 }
 
+//: deploy 46
 #[test]
 fn check_46_undefined_and_all_behind_it_never_run() {
     let mut world = World::new();
@@ -232,6 +237,7 @@ fn check_46_undefined_and_all_behind_it_never_run() {
     assert_eq!(world.run(), "a.w:deployed");
 }
 
+//: deploy 48
 #[test]
 fn check_48_a_value_that_becomes_known_frees_dependents_without_running_them() {
     let mut world = World::new();
@@ -246,6 +252,7 @@ fn check_48_a_value_that_becomes_known_frees_dependents_without_running_them() {
 }
 
 /// Input: a result that comes after a newer version was released (docs/reference/security.md § 3.35). Answer: it counts for what was run; the newer one is run after it.
+//: deploy 55, 81
 #[test]
 fn check_55_and_81_a_new_intent_during_a_run_is_run_after_it_and_dependents_once() {
     let mut world = World::new();
@@ -258,6 +265,7 @@ fn check_55_and_81_a_new_intent_during_a_run_is_run_after_it_and_dependents_once
     assert_eq!(world.status("a.x"), "deployed");
 }
 
+//: deploy 56
 #[test]
 fn check_56_a_run_whose_resource_went_away_touches_no_state() {
     let mut world = World::new();
@@ -280,6 +288,7 @@ fn check_56_a_run_whose_resource_went_away_touches_no_state() {
     assert_eq!(world.run(), "a.y:deployed");
 }
 
+//: deploy 61, 62, 63
 #[test]
 fn check_61_to_63_priorities_and_order_of_requests() {
     let mut world = World::new();
@@ -303,6 +312,7 @@ fn check_61_to_63_priorities_and_order_of_requests() {
     assert_eq!(world.run(), "a.y:deployed a.x:deployed a.z:failed");
 }
 
+//: deploy 64
 #[test]
 fn check_64_one_run_an_agent_and_agents_side_by_side() {
     let mut world = World::new();
@@ -313,6 +323,7 @@ fn check_64_one_run_an_agent_and_agents_side_by_side() {
     assert_eq!(world.start(), ["b.y"]);
 }
 
+//: deploy 65
 #[test]
 fn check_65_a_dependent_waits_across_agents() {
     let mut world = World::new();
@@ -323,6 +334,7 @@ fn check_65_a_dependent_waits_across_agents() {
     assert_eq!(world.run(), "b.x:deployed a.y:deployed");
 }
 
+//: deploy 67, 69
 #[test]
 fn check_67_and_69_dependents_of_a_failure_are_skipped_and_recover_with_it() {
     let mut world = World::new();
@@ -339,6 +351,7 @@ fn check_67_and_69_dependents_of_a_failure_are_skipped_and_recover_with_it() {
     assert_eq!(world.pass(600), "");
 }
 
+//: deploy 68
 #[test]
 fn check_68_a_failure_without_events_leaves_good_dependents_alone() {
     let mut world = World::new();
@@ -350,6 +363,7 @@ fn check_68_a_failure_without_events_leaves_good_dependents_alone() {
     assert_eq!(world.status("a.y"), "deployed");
 }
 
+//: deploy 70, 71
 #[test]
 fn check_70_and_71_events_go_down_the_graph_to_those_who_receive_them() {
     let mut world = World::new();
@@ -366,6 +380,7 @@ fn check_70_and_71_events_go_down_the_graph_to_those_who_receive_them() {
     );
 }
 
+//: deploy 72
 #[test]
 fn check_72_an_event_for_a_running_resource_runs_it_again() {
     let mut world = World::new();
@@ -385,6 +400,7 @@ fn check_72_an_event_for_a_running_resource_runs_it_again() {
     assert_eq!(world.run(), "a.x:deployed b.y:deployed b.y:deployed");
 }
 
+//: deploy 75
 #[test]
 fn check_75_a_deploy_runs_the_dirty_and_a_repair_all() {
     let mut world = World::new();
@@ -401,6 +417,7 @@ fn check_75_a_deploy_runs_the_dirty_and_a_repair_all() {
     assert_eq!(world.run(), "a.x:skipped a.y:deployed");
 }
 
+//: deploy 78
 #[test]
 fn check_78_good_is_verified_on_the_repair_interval_and_bad_on_the_shorter_one() {
     let mut world = World::new();
@@ -415,6 +432,7 @@ fn check_78_good_is_verified_on_the_repair_interval_and_bad_on_the_shorter_one()
     assert_eq!(world.pass(1200), "a.x:deployed");
 }
 
+//: deploy 79
 #[test]
 fn a_failing_resource_is_retried_ever_later_up_to_the_deploy_interval() {
     let mut world = World::new();
@@ -449,6 +467,7 @@ fn a_failing_resource_is_retried_ever_later_up_to_the_deploy_interval() {
     );
 }
 
+//: deploy 80
 #[test]
 fn check_80_without_intervals_nothing_runs_on_its_own() {
     let mut world = World::new();
@@ -460,6 +479,7 @@ fn check_80_without_intervals_nothing_runs_on_its_own() {
     assert_eq!(world.pass(1_000_000), "");
 }
 
+//: deploy 82
 #[test]
 fn check_82_a_queued_resource_that_is_removed_is_dropped_and_frees_those_behind_it() {
     let mut world = World::new();
@@ -473,6 +493,7 @@ fn check_82_a_queued_resource_that_is_removed_is_dropped_and_frees_those_behind_
     assert!(world.schedule.is_idle());
 }
 
+//: deploy 83, 84
 #[test]
 fn check_83_and_84_a_paused_agent_starts_nothing_and_then_runs_the_newest() {
     let mut world = World::new();
@@ -501,6 +522,7 @@ fn restart(world: &mut World) {
     );
 }
 
+//: deploy 85
 #[test]
 fn check_85_after_a_restart_only_what_is_not_good_runs() {
     let mut world = World::new();
@@ -517,6 +539,7 @@ fn check_85_after_a_restart_only_what_is_not_good_runs() {
     assert_eq!(world.run(), "a.x:deployed a.y:failed");
 }
 
+//: deploy 85
 #[test]
 fn check_85_an_event_that_was_not_worked_off_before_a_restart_is() {
     let mut world = World::new();
@@ -536,6 +559,7 @@ fn check_85_an_event_that_was_not_worked_off_before_a_restart_is() {
     assert_eq!(world.run(), "b.z:deployed");
 }
 
+//: deploy 87
 #[test]
 fn check_87_after_a_restart_timers_go_on_from_the_last_run() {
     let mut world = World::new();
@@ -547,6 +571,7 @@ fn check_87_after_a_restart_timers_go_on_from_the_last_run() {
     assert_eq!(world.pass(600), "a.x:deployed");
 }
 
+//: deploy 90
 #[test]
 fn check_90_versions_in_a_burst_run_the_newest_intent_only() {
     let mut world = World::new();
@@ -556,6 +581,7 @@ fn check_90_versions_in_a_burst_run_the_newest_intent_only() {
     assert_eq!(world.run(), "a.x:deployed a.y:deployed");
 }
 
+//: deploy 73
 #[test]
 fn a_reload_is_asked_for_only_after_a_change() {
     let mut world = World::new();
@@ -578,6 +604,7 @@ fn a_reload_is_asked_for_only_after_a_change() {
 }
 
 /// Random worlds: agents never overlap, requires are honoured, and it always comes to rest with everything deployed.
+//: deploy 64, 65
 #[test]
 fn check_64_65_hold_for_random_models_and_interruptions() {
     use rand::{Rng, SeedableRng, rngs::StdRng};

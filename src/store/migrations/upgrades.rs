@@ -4,14 +4,14 @@ use sqlx::migrate::Migrator;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{PgPool, SqlitePool};
 
-use super::migrator;
+use super::{Dialect, migrator};
 use crate::domain::EnvironmentId;
 use crate::store::Store;
 use crate::store::tests::check_on_postgres;
 
 /// The schema as it was after the migration `number`.
-fn schema_of(number: i64) -> Migrator {
-    let mut old = migrator();
+fn schema_of(number: i64, dialect: Dialect) -> Migrator {
+    let mut old = migrator(dialect);
     old.migrations
         .to_mut()
         .retain(|step| step.version <= number);
@@ -52,7 +52,7 @@ async fn an_sqlite_database_of_an_older_server_keeps_its_refresh_requests() {
     let options = SqliteConnectOptions::new().filename(&path);
     let old = SqlitePool::connect_with(options.create_if_missing(true));
     let old = old.await.unwrap();
-    schema_of(3).run(&old).await.unwrap();
+    schema_of(3, Dialect::Sqlite).run(&old).await.unwrap();
     sqlx::raw_sql(OLD_ROWS).execute(&old).await.unwrap();
     old.close().await;
     check_upgraded(&Store::open_sqlite(&path).await.unwrap()).await;
@@ -62,7 +62,7 @@ async fn an_sqlite_database_of_an_older_server_keeps_its_refresh_requests() {
 async fn a_postgresql_database_of_an_older_server_keeps_its_refresh_requests() {
     check_on_postgres(async |url| {
         let old = PgPool::connect(&url).await.unwrap();
-        schema_of(3).run(&old).await.unwrap();
+        schema_of(3, Dialect::Postgres).run(&old).await.unwrap();
         sqlx::raw_sql(OLD_ROWS).execute(&old).await.unwrap();
         old.close().await;
         check_upgraded(&Store::open_postgres(&url).await.unwrap()).await;

@@ -1,0 +1,125 @@
+//! Pages of lists that may be long: resources by id, read where the page is and nowhere else.
+//!
+//! A page begins behind a key, not at a number of rows to skip, so the thousandth page costs what the first does. What is
+//! counted for a page is counted up to [`COUNTED`] rows.
+
+mod states;
+
+use crate::domain::ResourceStatus;
+
+/// Which part of a list, in ascending order of its key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Rows whose key is greater.
+    pub after: Option<String>,
+    /// Rows whose key is smaller.
+    pub before: Option<String>,
+    /// The last of these rows instead of the first. Either way they come in ascending order.
+    pub is_last: bool,
+    pub limit: i64,
+}
+
+/// What a list of resources is searched by. Several words for one thing are alternatives; none: anything.
+#[derive(Debug, Clone, Default)]
+pub struct Search {
+    /// Parts of the type, case aside.
+    pub types: Vec<String>,
+    /// Parts of the agent's name, case aside.
+    pub agents: Vec<String>,
+    /// Parts of the value in the id, case aside.
+    pub values: Vec<String>,
+    /// `None`: of any status. Versions have none, and their lists take no notice.
+    pub statuses: Option<Vec<ResourceStatus>>,
+}
+
+impl Span {
+    /// The first rows of the list.
+    pub fn first(limit: i64) -> Self {
+        Self {
+            limit,
+            ..Self::default()
+        }
+    }
+}
+
+impl Search {
+    /// Whether it looks into texts, so that nothing but counting says how many rows it finds.
+    pub fn is_narrow(&self) -> bool {
+        !(self.types.is_empty() && self.agents.is_empty() && self.values.is_empty())
+    }
+
+    /// Columns with the words that one of must be in them.
+    pub(super) fn texts(&self) -> impl Iterator<Item = (&'static str, &[String])> {
+        let columns = [
+            ("resource_type", self.types.as_slice()),
+            ("agent", self.agents.as_slice()),
+            ("id_value", self.values.as_slice()),
+        ];
+        columns.into_iter().filter(|(_, words)| !words.is_empty())
+    }
+}
+
+/// Rows that are counted for "how many are there before" and "how many in all", when nothing says it without counting. More
+/// would take longer than the page itself.
+pub const COUNTED: i64 = 2000;
+
+/// The pattern of `LOWER(column) LIKE .. ESCAPE '!'` for a part of a text. SQLite knows the small letters of ASCII only.
+pub(super) fn pattern(word: &str, is_ascii_only: bool) -> String {
+    let word = if is_ascii_only {
+        word.to_ascii_lowercase()
+    } else {
+        word.to_lowercase()
+    };
+    let word = word
+        .replace('\0', "\u{fffd}")
+        .replace('!', "!!")
+        .replace('%', "!%")
+        .replace('_', "!_");
+    format!("%{word}%")
+}
+
+/// Adds ` AND ..` for the texts of a search to the query `$query`.
+///
+/// What a word is looked for in is part of the id, too, and the id is in the index that the rows are found by. So it is asked
+/// first: rows that do not have the word anywhere in their id are not read at all.
+macro_rules! push_texts {
+    ($query:expr, $search:expr, $is_ascii_only:expr) => {
+        for (column, words) in $search.texts() {
+            for column in ["resource_id", column] {
+                let mut separator = " AND (LOWER(";
+                for word in words {
+                    $query.push(separator).push(column).push(") LIKE ");
+                    $query.push_bind($crate::store::listing::pattern(word, $is_ascii_only));
+                    $query.push(" ESCAPE '!'");
+                    separator = " OR LOWER(";
+                }
+                $query.push(")");
+            }
+        }
+    };
+}
+pub(super) use push_texts;
+
+/// Adds ` AND ..` for the bounds of a span, its order and its limit. The rows come in the order in which they are found.
+macro_rules! push_span {
+    ($query:expr, $span:expr) => {
+        if let Some(after) = &$span.after {
+            $query.push(" AND resource_id > ").push_bind(after.as_str());
+        }
+        if let Some(before) = &$span.before {
+            $query
+                .push(" AND resource_id < ")
+                .push_bind(before.as_str());
+        }
+        $query.push(if $span.is_last {
+            " ORDER BY resource_id DESC LIMIT "
+        } else {
+            " ORDER BY resource_id LIMIT "
+        });
+        $query.push_bind($span.limit);
+    };
+}
+pub(super) use push_span;
+
+#[cfg(test)]
+mod tests;

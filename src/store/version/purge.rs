@@ -1,0 +1,103 @@
+//! What is removed when nobody needs it any more. Source: docs/reference/deployment.md § 2.7.
+
+use crate::domain::{EnvironmentId, Timestamp, VersionNumber};
+use crate::store::macros::transaction;
+use crate::store::{Result, Store};
+
+/// Versions that may go, newest first: all but the one in force and the newest released one.
+const OLD: &str = "SELECT number FROM version v WHERE environment_id = $1 \
+                   AND number <> COALESCE((SELECT active_version FROM environment WHERE id = $1), -1) \
+                   AND number <> COALESCE((SELECT MAX(number) FROM version WHERE environment_id = $1 \
+                   AND released_us IS NOT NULL), -1) ORDER BY number DESC";
+
+/// The row that storing a version takes first: the two never run side by side, or a version could lose a resource whose
+/// content was taken for unused.
+const ALONE: &str = "UPDATE environment SET last_version = last_version WHERE id = $1";
+
+/// In order: resources and sets that no version has, facts without resource. Rows that are open are the newest version's.
+const UNUSED: [&str; 3] = [
+    "DELETE FROM desired_resource WHERE environment_id = $1 AND to_version < 9223372036854775807 \
+     AND NOT EXISTS (SELECT 1 FROM version v WHERE v.environment_id = desired_resource.environment_id \
+     AND v.number >= desired_resource.from_version AND v.number < desired_resource.to_version)",
+    "DELETE FROM desired_set WHERE environment_id = $1 AND to_version < 9223372036854775807 \
+     AND NOT EXISTS (SELECT 1 FROM version v WHERE v.environment_id = desired_set.environment_id \
+     AND v.number >= desired_set.from_version AND v.number < desired_set.to_version)",
+    "DELETE FROM fact WHERE environment_id = $1 AND resource_id <> '' AND NOT EXISTS (SELECT 1 FROM desired_resource r \
+     WHERE r.environment_id = fact.environment_id AND r.resource_id = fact.resource_id)",
+];
+
+/// What is older than the second parameter and no longer looked at.
+const OUTDATED: [&str; 4] = [
+    "DELETE FROM resource_action WHERE environment_id = $1 AND started_us < $2 AND finished_us IS NOT NULL",
+    "DELETE FROM compile WHERE environment_id = $1 AND completed_us < $2 AND version IS NULL \
+     AND completed_us < (SELECT MAX(completed_us) FROM compile c WHERE c.environment_id = $1)",
+    "DELETE FROM webhook_delivery WHERE environment_id = $1 AND received_us < $2",
+    "DELETE FROM dry_run WHERE environment_id = $1 AND requested_us < $2",
+];
+
+impl Store {
+    /// Deletes versions beyond the newest `keep` besides the active and newest released one, with content that no other
+    /// version has, and actions older than `actions_before`. Returns how many versions went.
+    pub async fn version_purge(
+        &self,
+        environment: EnvironmentId,
+        keep: usize,
+        actions_before: Timestamp,
+    ) -> Result<u64> {
+        const DELETE: &str = "DELETE FROM version WHERE environment_id = $1 AND number = $2";
+        let id = environment.to_string();
+        let n_deleted = transaction!(self.db, tx => {
+            sqlx::query(ALONE).bind(&id).execute(&mut *tx).await?;
+            let rows: Vec<(VersionNumber,)> = sqlx::query_as(OLD).bind(&id).fetch_all(&mut *tx).await?;
+            let old: Vec<VersionNumber> = rows.into_iter().skip(keep).map(|(number,)| number).collect();
+            for number in &old {
+                sqlx::query(DELETE).bind(&id).bind(number).execute(&mut *tx).await?;
+            }
+            if !old.is_empty() {
+                for sql in UNUSED {
+                    sqlx::query(sql).bind(&id).execute(&mut *tx).await?;
+                }
+            }
+            for sql in OUTDATED {
+                sqlx::query(sql).bind(&id).bind(actions_before.0).execute(&mut *tx).await?;
+            }
+            old.len() as u64
+        });
+        Ok(n_deleted)
+    }
+
+    /// Deletes one version.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`](crate::store::Error::NotFound);
+    /// [`Error::Refused`](crate::store::Error::Refused) for the active and the newest released version.
+    pub async fn version_delete(
+        &self,
+        environment: EnvironmentId,
+        number: VersionNumber,
+    ) -> Result<()> {
+        use crate::store::Error;
+        const DELETE: &str = "DELETE FROM version WHERE environment_id = $1 AND number = $2";
+        const EXISTS: &str = "SELECT number FROM version WHERE environment_id = $1 AND number = $2";
+        let id = environment.to_string();
+        transaction!(self.db, tx => {
+            sqlx::query(ALONE).bind(&id).execute(&mut *tx).await?;
+            let found: Option<(VersionNumber,)> =
+                sqlx::query_as(EXISTS).bind(&id).bind(number).fetch_optional(&mut *tx).await?;
+            if found.is_none() {
+                return Err(Error::NotFound(format!("version {number}")));
+            }
+            let old: Vec<(VersionNumber,)> = sqlx::query_as(OLD).bind(&id).fetch_all(&mut *tx).await?;
+            if !old.contains(&(number,)) {
+                return Err(Error::Refused(format!(
+                    "version {number} is the active or the newest released one; release another one first"
+                )));
+            }
+            sqlx::query(DELETE).bind(&id).bind(number).execute(&mut *tx).await?;
+            for sql in UNUSED {
+                sqlx::query(sql).bind(&id).execute(&mut *tx).await?;
+            }
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! Versions that an exporter on another machine sends. Source: docs/reference/deployment.md § 2.3, § 2.4.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Host, Repo, Running, wait_until};
+
+const MODEL: &str = r#"
+import fs
+root = std::get_env("ROOT")
+host = std::Host(name="localhost", os=std::linux)
+shared = fs::File(host=host, path="{{root}}/shared", content="shared\n")
+one = fs::File(host=host, path="{{root}}/one", content="one\n")
+two = fs::File(host=host, path="{{root}}/two", content="two\n")
+std::ResourceSet(name="one", resources=[one])
+std::ResourceSet(name="two", resources=[two])
+"#;
+
+/// A file as exporters write it.
+fn file(host: &Host, name: &str, content: &str, version: &str) -> Value {
+    let path = host.file(name).display().to_string();
+    json!({
+        "id": format!("fs::File[localhost,path={path}]{version}"),
+        "path": path, "content": content, "owner": null, "group": null, "mode": null, "managed": true,
+        "purged": false, "purge_on_delete": false, "report_only": false, "send_event": true, "receive_events": true,
+        "references": [], "mutators": [], "requires": [],
+    })
+}
+
+fn id(host: &Host, name: &str) -> String {
+    format!("fs::File[localhost,path={}]", host.file(name).display())
+}
+
+//: deploy 38, 39, 40, 42, 44
+#[test]
+fn a_partial_export_changes_its_sets_and_nothing_else_and_says_what_it_may_not() {
+    let (repo, host) = (Repo::new(MODEL), Host::new());
+    let mut running = Running::start(host.up(repo.path()));
+    running.settled(1);
+    let export = |resources: Vec<Value>, sets: Value, removed: Value| {
+        let body = json!({
+            "resources": resources, "resource_sets": sets, "resource_state": {}, "unknowns": [],
+            "module_version_info": {}, "removed_resource_sets": removed,
+            "version_info": {"export_metadata": {"type": "manual", "message": "one set"}},
+        });
+        running.call("PUT", "/api/v2/version/partial", Some(&body))
+    };
+    let one = file(&host, "one", "another one\n", "");
+    let (status, answer) = export(vec![one], json!({id(&host, "one"): "one"}), json!([]));
+    assert_eq!((status, &answer["data"]), (200, &json!(2)), "{answer}");
+    wait_until("the changed file is deployed", || {
+        host.read("one") == "another one\n"
+    });
+    let actions = running.get_ok("/api/v2/resource_actions?limit=100");
+    let of_2 = actions["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|action| action["action"] == "deploy" && action["version"] == 2);
+    assert_eq!(of_2.count(), 1, "only what changed is deployed");
+    let version = running.get_ok("/api/v2/desiredstate/2");
+    assert_eq!(version["metadata"]["total"], 3);
+
+    let refused = |resources: Vec<Value>, sets: Value, removed: Value, why: &str| {
+        let (status, answer) = export(resources, sets, removed);
+        assert_eq!(status, 400, "{answer}");
+        let message = answer["message"].as_str().unwrap();
+        assert!(message.contains(why), "{message}");
+    };
+    let shared = file(&host, "shared", "changed\n", "");
+    refused(vec![shared], json!({}), json!([]), "may not change it");
+    let two = || file(&host, "two", "two\n", "");
+    let moves = json!({id(&host, "two"): "one"});
+    refused(vec![two()], moves, json!([]), "has to have both sets");
+    let both = json!({id(&host, "two"): "two"});
+    refused(
+        vec![two()],
+        both,
+        json!(["two"]),
+        "sent and removed at once: two",
+    );
+    let numbered = file(&host, "two", "two\n", ",v=7");
+    refused(vec![numbered], json!({}), json!([]), "may have no version");
+    let mut open = two();
+    open["requires"] = json!([id(&host, "nowhere")]);
+    refused(
+        vec![open],
+        json!({id(&host, "two"): "two"}),
+        json!([]),
+        "not in this version",
+    );
+
+    let (status, answer) = export(vec![], json!({}), json!(["two", "nowhere"]));
+    assert_eq!((status, &answer["data"]), (200, &json!(3)), "{answer}");
+    wait_until("its resource is an orphan", || {
+        let orphans = running.get_ok("/api/v2/resource?filter.status=orphaned");
+        orphans["metadata"]["total"] == 1
+            && orphans["data"][0]["resource_id"] == id(&host, "two").as_str()
+    });
+    assert_eq!(host.read("two"), "two\n", "nothing is undone");
+    running.stop();
+}
+
+//: deploy 20, 21, 29, 43
+#[test]
+fn a_full_export_is_stored_under_a_reserved_number_and_old_versions_are_deleted() {
+    let (repo, host) = (Repo::new(MODEL), Host::new());
+    let mut running = Running::start(host.up(repo.path()));
+    running.settled(1);
+    let put = |version: i64, mut resource: Value, more: Value| {
+        let id = resource["id"].as_str().unwrap().to_owned();
+        resource["id"] = json!(format!("{id},v={version}"));
+        let mut body =
+            json!({"version": version, "resources": [resource], "module_version_info": {}});
+        for (name, value) in more.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        running.call("PUT", "/api/v1/version", Some(&body))
+    };
+    let three = || file(&host, "three", "three\n", "");
+    for unknown in [-1, 0, 2] {
+        let (status, answer) = put(unknown, three(), json!({}));
+        assert_eq!(status, 400, "{unknown} {answer}");
+    }
+    let (status, answer) = running.call("POST", "/api/v2/reserve_version", Some(&json!({})));
+    assert_eq!((status, &answer["data"]), (200, &json!(2)), "{answer}");
+    let mut open = three();
+    open["requires"] = json!([id(&host, "nowhere")]);
+    let (status, answer) = put(2, open, json!({}));
+    assert_eq!(status, 400, "{answer}");
+    let (status, answer) = put(2, three(), json!({"removed_resource_sets": ["one"]}));
+    assert_eq!(status, 400, "{answer}");
+    let (status, answer) = put(2, three(), json!({}));
+    assert_eq!(status, 200, "{answer}");
+    wait_until("it is deployed", || host.file("three").exists());
+    let (status, answer) = put(2, three(), json!({}));
+    assert_eq!(status, 409, "{answer}");
+    wait_until("it is in force", || {
+        running.get_ok("/api/v2/desiredstate")["data"][0]["status"] == "active"
+    });
+    let (status, answer) = running.call("DELETE", "/api/v1/version/2", None);
+    assert_eq!(status, 400, "{answer}");
+    assert_eq!(running.call("DELETE", "/api/v1/version/1", None).0, 200);
+    assert_eq!(running.call("DELETE", "/api/v1/version/1", None).0, 404);
+    running.stop();
+}
