@@ -293,6 +293,7 @@ async fn actions(store: &Store, id: EnvironmentId, states: &[ResourceState]) {
     }
 }
 
+/// Pages of current states, as the API asks for them, and then of versions.
 async fn lists(store: &Store, id: EnvironmentId, states: &[ResourceState], number: usize) {
     println!("  after version {number}:");
     let number = VersionNumber::new(number as i64);
@@ -353,6 +354,17 @@ async fn lists(store: &Store, id: EnvironmentId, states: &[ResourceState], numbe
         resources(&rare, &first).await
     })
     .await;
+    lists_of_versions(store, id, number, &middle).await;
+}
+
+/// Pages of stored versions, of the history, and the difference between two versions.
+async fn lists_of_versions(store: &Store, id: EnvironmentId, number: VersionNumber, middle: &str) {
+    let any = Search::default();
+    let first = Span::first(101);
+    let deep = Span {
+        after: Some(middle.to_owned()),
+        ..first.clone()
+    };
     report("resources of the version, first page", async || {
         store
             .resource_page(id, number, &any, &first)
@@ -366,7 +378,7 @@ async fn lists(store: &Store, id: EnvironmentId, states: &[ResourceState], numbe
             .await
             .expect("a page");
         let before = Span {
-            before: Some(middle.clone()),
+            before: Some(middle.to_owned()),
             ..Span::first(COUNTED)
         };
         store

@@ -17,60 +17,13 @@ use super::{CompileArguments, FAILED, Format, TROUBLE, USAGE};
 #[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
 pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
     crate::process::prefer_one_heap();
-    let project = match find_project(arguments.project.as_deref()) {
-        Ok(project) => project,
+    let stdout = Stdout::default();
+    let (world, options) = match prepare(arguments, &stdout) {
+        Ok(prepared) => prepared,
         Err(message) => {
             eprintln!("steward: {message}");
             return ExitCode::from(USAGE);
         }
-    };
-    let inputs = match arguments
-        .inputs
-        .as_deref()
-        .map_or(Ok(Inputs::default()), read_inputs)
-    {
-        Ok(inputs) => inputs,
-        Err(message) => {
-            eprintln!("steward: {message}");
-            return ExitCode::from(USAGE);
-        }
-    };
-    let mut variables: steward_compiler::Variables = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
-    if let Some(services) = &inputs.services {
-        variables.extend(services.variables());
-    }
-    variables.extend(arguments.variables.iter().cloned());
-    // Buffered: a model may print a lot. Flushed before anything else is said.
-    let stdout = Arc::new(Mutex::new(std::io::BufWriter::new(std::io::stdout())));
-    let sink = Arc::clone(&stdout);
-    let world = DirWorld::new(project, variables, move |line: &str| {
-        // A reader that is gone needs no text.
-        let _ = writeln!(
-            sink.lock().unwrap_or_else(PoisonError::into_inner),
-            "{line}"
-        );
-    });
-    let pythons = Pythons::new(arguments.python.clone().map(|path| (path, "--python")));
-    let pythons = pythons.known_below(&super::cache_dir());
-    if arguments.python.is_some()
-        && let Err(message) = pythons.any()
-    {
-        eprintln!("steward: {message}");
-        return ExitCode::from(USAGE);
-    }
-    let world = with_packages(world, pythons.clone());
-    let options = Options {
-        export: arguments.export_json.is_some(),
-        dump_model: arguments.dump_model.is_some(),
-        python: steward_compiler::PythonSource::Find(Arc::new(move || python(&pythons))),
-        inputs,
-        declarations: Some(super::declarations::declarations()),
-        partial: arguments.partial.then(|| Partial {
-            sets: arguments.sets.clone(),
-        }),
-        ..Options::default()
     };
     let mut resources = arguments
         .export_json
@@ -80,10 +33,7 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
         Some(sink) => compile_to(&world, &options, sink),
         None => compile(&world, &options),
     };
-    let printed = stdout
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .flush();
+    let printed = stdout.flush();
     eprint!("{}", compiled.plugin_output);
     report(&compiled, &world, arguments.message_format);
     // Values that were allocated are kept also when the model has mistakes.
@@ -103,28 +53,92 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
         eprintln!("steward: cannot write what the model prints: {error}");
         return ExitCode::from(TROUBLE);
     }
-    let model = compiled.model.clone();
-    let written = [
-        (
-            &arguments.dump_model,
-            arguments
-                .dump_model
-                .as_ref()
-                .zip(model)
-                .map_or(Ok(()), |(path, text)| std::fs::write(path, text)),
-        ),
-        (
-            &arguments.export_json,
-            resources.map_or(Ok(()), JsonWriter::finish),
-        ),
-    ];
-    for (path, result) in written {
-        if let (Some(path), Err(error)) = (path, result) {
-            eprintln!("steward: cannot write {}: {error}", path.display());
-            return ExitCode::from(TROUBLE);
+    match write_results(arguments, &compiled, resources) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("steward: {message}");
+            ExitCode::from(TROUBLE)
         }
     }
-    ExitCode::SUCCESS
+}
+
+/// What the model prints. Buffered, since that may be a lot, and flushed before anything else is written.
+#[derive(Clone)]
+struct Stdout(Arc<Mutex<std::io::BufWriter<std::io::Stdout>>>);
+
+impl Default for Stdout {
+    fn default() -> Stdout {
+        Stdout(Arc::new(Mutex::new(std::io::BufWriter::new(
+            std::io::stdout(),
+        ))))
+    }
+}
+
+impl Stdout {
+    fn line(&self, line: &str) {
+        let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A reader that is gone needs no text.
+        let _ = writeln!(writer, "{line}");
+    }
+
+    fn flush(&self) -> std::io::Result<()> {
+        let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        writer.flush()
+    }
+}
+
+/// The project with what it may ask of the outside, and how it is compiled; or what is wrong with the arguments.
+fn prepare(arguments: &CompileArguments, stdout: &Stdout) -> Result<(DirWorld, Options), String> {
+    let project = find_project(arguments.project.as_deref())?;
+    let inputs = match arguments.inputs.as_deref() {
+        Some(path) => read_inputs(path)?,
+        None => Inputs::default(),
+    };
+    let mut variables: steward_compiler::Variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    if let Some(services) = &inputs.services {
+        variables.extend(services.variables());
+    }
+    variables.extend(arguments.variables.iter().cloned());
+    let sink = stdout.clone();
+    let world = DirWorld::new(project, variables, move |line: &str| sink.line(line));
+    let pythons = Pythons::new(arguments.python.clone().map(|path| (path, "--python")));
+    let pythons = pythons.known_below(&super::cache_dir());
+    if arguments.python.is_some() {
+        pythons.any()?;
+    }
+    let world = with_packages(world, pythons.clone());
+    let options = Options {
+        export: arguments.export_json.is_some(),
+        dump_model: arguments.dump_model.is_some(),
+        python: steward_compiler::PythonSource::Find(Arc::new(move || python(&pythons))),
+        inputs,
+        declarations: Some(super::declarations::declarations()),
+        partial: arguments.partial.then(|| Partial {
+            sets: arguments.sets.clone(),
+        }),
+        ..Options::default()
+    };
+    Ok((world, options))
+}
+
+/// Writes the dump of the model and the exported resources to the files that were asked for; or says which one cannot be
+/// written.
+fn write_results(
+    arguments: &CompileArguments,
+    compiled: &Compiled,
+    resources: Option<JsonWriter<Created>>,
+) -> Result<(), String> {
+    let failed =
+        |path: &Path, error: std::io::Error| format!("cannot write {}: {error}", path.display());
+    if let (Some(path), Some(text)) = (&arguments.dump_model, &compiled.model) {
+        std::fs::write(path, text).map_err(|error| failed(path, error))?;
+    }
+    if let (Some(path), Some(resources)) = (&arguments.export_json, resources) {
+        resources.finish().map_err(|error| failed(path, error))?;
+    }
+    Ok(())
 }
 
 /// Writes diagnostics to standard error; for people, with a count of them at the end.
