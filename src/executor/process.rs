@@ -1,8 +1,8 @@
 //! The far end of executors: `steward executor`, a process that brings resources to their desired state.
 //!
 //! It reads commands as frames on stdin and answers on stdout. Each agent works off its tasks in order, and all of them side
-//! by side ([`agents`](super::agents)). Native handlers run here, Python handlers in Python hosts below this process
-//! ([`hosts`](super::hosts)). At the end of stdin it ends: the server is gone.
+//! by side (`agents.rs`). Native handlers run here, Python handlers in Python hosts below this process
+//! (`hosts.rs`). At the end of stdin it ends: the server is gone.
 
 use std::collections::HashMap;
 use std::io::{self, BufReader, BufWriter, Read};
