@@ -7,6 +7,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Who is at the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,16 +45,69 @@ fn held_by(sandboxed: &[PathBuf], client: SocketAddr, server: SocketAddr) -> Pee
         return Peer::Gone;
     };
     let socket = format!("socket:[{inode}]");
-    let is_held = sandboxed.iter().any(|process| {
-        let Ok(descriptors) = fs::read_dir(process.join("fd")) else {
-            // It has ended; or it hides, which none has a reason to.
-            return process.join("fd").exists();
-        };
-        descriptors
-            .flatten()
-            .any(|entry| fs::read_link(entry.path()).is_ok_and(|to| to.as_os_str() == &*socket))
-    });
+    let is_held = sandboxed
+        .iter()
+        .any(|process| holds(process, &socket).unwrap_or_else(|| hides(process, &socket)));
     if is_held { Peer::Sandboxed } else { Peer::Free }
+}
+
+/// Whether a process has this open; `None`: its open files cannot be read.
+fn holds(process: &Path, socket: &str) -> Option<bool> {
+    let mut descriptors = fs::read_dir(process.join("fd")).ok()?.flatten();
+    Some(
+        descriptors
+            .any(|entry| fs::read_link(entry.path()).is_ok_and(|to| to.as_os_str() == socket)),
+    )
+}
+
+/// How long a process may take to end, from giving its memory back to closing its files.
+const ENDING: Duration = Duration::from_secs(1);
+
+/// Whether a process whose open files cannot be read has to count as one that has the connection.
+///
+/// Unless we are root, the kernel does not show us the open files of three kinds of processes: those of other users, those
+/// that made themselves invisible (as parts of browsers do), and those that are about to end. Only what is below us was
+/// sandboxed by us, so the first two are none of ours, whatever filters they have. One of ours that ends is waited for; who
+/// has ended holds nothing, and whether the connection was closed by that is looked at afterwards. One of ours that goes on
+/// and hides has no good reason to.
+fn hides(process: &Path, socket: &str) -> bool {
+    if !is_below(process, std::process::id()) {
+        return false;
+    }
+    let until = Instant::now() + ENDING;
+    while Instant::now() < until {
+        if n_filters(&process.join("status")).is_none() {
+            return false;
+        }
+        if let Some(holds) = holds(process, socket) {
+            return holds;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    true
+}
+
+/// Whether a process was started by the process `ancestor`, or by one that was.
+fn is_below(process: &Path, ancestor: u32) -> bool {
+    /// Deeper than anything is nested; the way up ends at the first process anyway.
+    const MAX_DEPTH: usize = 1_000;
+    let mut status = process.join("status");
+    for _ in 0..MAX_DEPTH {
+        let Some(parent) = parent_of(&status).filter(|parent| *parent > 0) else {
+            return false;
+        };
+        if parent == ancestor {
+            return true;
+        }
+        status = Path::new("/proc").join(parent.to_string()).join("status");
+    }
+    false
+}
+
+fn parent_of(status: &Path) -> Option<u32> {
+    let status = fs::read_to_string(status).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+    line?.trim().parse().ok()
 }
 
 /// The number of seccomp filters of a process that still runs.
@@ -123,5 +177,42 @@ mod tests {
             assert_eq!(inode_of(client, server), None);
             assert_eq!(held_by(&us, client, server), Peer::Gone);
         }
+    }
+
+    /// Processes of other users, and parts of browsers, carry filters and do not show their files, and one of ours that has
+    /// just ended does not, either.
+    #[test]
+    fn a_process_that_does_not_show_its_files_hides_only_if_it_is_ours_and_goes_on() {
+        let place = |process: u32| Path::new("/proc").join(process.to_string());
+        let us = std::process::id();
+        assert!(!is_below(&place(1), us));
+        assert!(!hides(&place(1), "socket:[0]"));
+        assert!(!hides(
+            &place(std::os::unix::process::parent_id()),
+            "socket:[0]"
+        ));
+        let mut below = std::process::Command::new("sh")
+            .args(["-c", "sleep 60 & echo $!; wait"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let output = below.stdout.take().unwrap();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).unwrap();
+        let grandchild: u32 = line.trim().parse().unwrap();
+        assert!(is_below(&place(below.id()), us) && is_below(&place(grandchild), us));
+        rustix::process::kill_process(
+            rustix::process::Pid::from_raw(grandchild.cast_signed()).unwrap(),
+            rustix::process::Signal::KILL,
+        )
+        .unwrap();
+        below.kill().unwrap();
+        // Nobody has waited for it yet: it is there, holds nothing, and does not show that to other users.
+        while n_filters(&place(below.id()).join("status")).is_some() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(is_below(&place(below.id()), us));
+        assert!(!hides(&place(below.id()), "socket:[0]"));
+        below.wait().unwrap();
     }
 }
