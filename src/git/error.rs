@@ -71,7 +71,7 @@ pub enum Error {
     Io {
         doing: Cow<'static, str>,
         path: PathBuf,
-        #[serde(with = "told")]
+        #[serde(with = "io_error")]
         source: io::Error,
     },
     #[error("cannot {doing}: {cause}")]
@@ -103,12 +103,12 @@ pub enum Error {
 }
 
 /// An error of the system as data: by its number, where it has one.
-mod told {
+mod io_error {
     use std::io;
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    /// `ENOSPC`. A full disk that a library told of in words has no number.
+    /// `ENOSPC`. A full disk that a library reported in words has no number.
     const NO_SPACE: i32 = 28;
 
     pub(super) fn serialize<S: Serializer>(

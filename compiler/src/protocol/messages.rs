@@ -151,7 +151,7 @@ pub enum ToHost {
     TypedefInfo {
         /// The text of its base type; `None`: there is no such typedef.
         base: Option<String>,
-        /// Its own condition; `None`: it has another form than those that are told.
+        /// Its own condition; `None`: it has another form than those that are exported.
         condition: Option<ConditionInfo>,
     },
     /// Answer to `entities`: the full names of all, in the order of their definitions.

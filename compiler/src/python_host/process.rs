@@ -177,7 +177,7 @@ impl Process {
         let pipe = std::os::fd::AsFd::as_fd(&stdout).try_clone_to_owned().ok();
         #[cfg_attr(
             not(target_os = "linux"),
-            expect(unused_mut, reason = "only there it is told more")
+            expect(unused_mut, reason = "only there it is given more")
         )]
         let mut process = Process::of(
             Peer::Child(child),

@@ -208,8 +208,8 @@ impl World for DirWorld {
     }
 
     fn carried(&self) -> Option<String> {
-        let told = || self.packages.as_ref().and_then(|python| python.carried());
-        let folder = self.carried.clone().or_else(told)?;
+        let of_python = || self.packages.as_ref().and_then(|python| python.carried());
+        let folder = self.carried.clone().or_else(of_python)?;
         Some(folder.to_string_lossy().into_owned())
     }
 

@@ -22,7 +22,7 @@ pub(in crate::api) struct Cut {
     limit: Option<usize>,
     start: Option<String>,
     end: Option<String>,
-    /// Rows before the boundary, if the link said so.
+    /// Rows before the boundary, if the link has their number.
     before: Option<i64>,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Zygote {
 }
 
 impl Zygote {
-    /// Of a process that has imported its modules, and said that it can be forked.
+    /// Of a process that has imported its modules, and reported that it can be forked.
     pub(super) fn new(peer: Peer, broken: Arc<[BrokenModule]>) -> Self {
         Self {
             peer: Mutex::new(peer),

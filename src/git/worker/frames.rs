@@ -100,7 +100,7 @@ impl From<Shown> for Credentials {
     }
 }
 
-/// For fuzzing: bytes as what a git worker is told and says.
+/// For fuzzing: bytes as requests to a git worker and its replies.
 pub fn read_any_frame(bytes: &[u8]) {
     let _ = steward_compiler::protocol::decode::<Request>(bytes);
     let _ = steward_compiler::protocol::decode::<Reply>(bytes);

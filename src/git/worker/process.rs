@@ -69,7 +69,7 @@ fn work(job: Job) -> Reply {
                 let commit = mirror.fetch(branch.as_deref(), &credentials.into(), &options)?;
                 let info = commit_info(&mirror, commit)?;
                 if ahead.known != Some(commit) {
-                    // What is wrong with its files is told to the compile, which asks for them again.
+                    // What is wrong with its files is reported to the compile, which asks for them again.
                     let _ = checkout(&mirror, commit, &ahead.dir);
                 }
                 Ok(info)

@@ -30,7 +30,7 @@ pub struct Report {
     pub unknown_parameters: Vec<UnknownParameter>,
     /// What Python code wrote to the service inventory, in order.
     pub service_writes: Vec<serde_json::Value>,
-    /// The definitions of services, as Python said them.
+    /// The definitions of services, as Python sent them.
     pub service_definitions: Option<serde_json::Value>,
     /// Plugins whose deprecation was told.
     pub(in crate::runtime) deprecated_seen: Set<u32>,
