@@ -20,7 +20,7 @@ sys.dont_write_bytecode = True
 from steward_host import __main__ as program  # noqa: E402
 
 # What a host imports when it begins to serve.
-from steward_host import annotations, calls, compiling, declared, exporting, failure, forks, host, loader, said  # noqa: E402, F401
+from steward_host import annotations, calls, compiling, declared, exporting, failure, forks, host, loader, output  # noqa: E402, F401
 
 # What most modules import, and what the loading of a module imports for it.
 import ctypes  # noqa: E402, F401
