@@ -1,6 +1,7 @@
 //! The compiler beside the reference and beside the floor; see benches/README.md.
 //!
 //! `STEWARD_ORACLE`: the Python of a virtual environment with the reference; without it its columns stay empty.
+//! `STEWARD_BENCH_PROGRAM`: another binary to measure instead of ours, such as that of an earlier commit.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -66,7 +67,8 @@ impl Bench {
     }
 
     fn steward(&self, project: &Path) -> Vec<String> {
-        let program = env!("CARGO_BIN_EXE_steward").to_owned();
+        let program = std::env::var("STEWARD_BENCH_PROGRAM")
+            .unwrap_or_else(|_| env!("CARGO_BIN_EXE_steward").to_owned());
         let project = project.display().to_string();
         let mut command = vec![
             program,
