@@ -83,6 +83,12 @@ pub const DEFINITIONS: &[Definition] = &[
               interval. 0: always the deploy interval.",
     },
     Definition {
+        name: "reset_deploy_progress_on_start",
+        kind: SettingKind::Bool,
+        default: "false",
+        doc: "Forget at each start of the server what was deployed: every resource is deployed as if it was new.",
+    },
+    Definition {
         name: "deploy_timeout",
         kind: SettingKind::PositiveFloat,
         default: "3600.0",
@@ -161,6 +167,10 @@ impl Settings {
 
     pub fn auto_deploy(&self) -> bool {
         self.flag("auto_deploy")
+    }
+
+    pub fn reset_deploy_progress_on_start(&self) -> bool {
+        self.flag("reset_deploy_progress_on_start")
     }
 
     pub fn server_compile(&self) -> bool {

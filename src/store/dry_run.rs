@@ -92,6 +92,21 @@ impl Store {
         rows.into_iter().map(dry_run).collect()
     }
 
+    /// The dry runs that lack results, with their versions, oldest first.
+    pub async fn dry_run_unfinished(
+        &self,
+        environment: EnvironmentId,
+    ) -> Result<Vec<(DryRunId, VersionNumber)>> {
+        const SQL: &str = "SELECT d.id, d.version FROM dry_run d WHERE d.environment_id = $1 AND d.total > \
+                           (SELECT COUNT(*) FROM dry_run_result r WHERE r.dry_run_id = d.id) ORDER BY d.requested_us";
+        let rows: Vec<(String, VersionNumber)> = read!(self.db, pool => {
+            sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
+        });
+        let row =
+            |(id, version): (String, VersionNumber)| Ok((parsed("dry_run", "id", &id)?, version));
+        rows.into_iter().map(row).collect()
+    }
+
     /// What a dry run found, sorted by resource id.
     pub async fn dry_run_results(&self, id: DryRunId) -> Result<Vec<DryRunResult>> {
         const SQL: &str = "SELECT resource_id, status, changes FROM dry_run_result WHERE dry_run_id = $1 ORDER BY resource_id";

@@ -8,14 +8,14 @@ use super::{InFlight, Reconciler};
 use crate::deploy::facts::facts_of;
 use crate::deploy::schedule::Ended;
 use crate::domain::{
-    Blocked, Change, DryRunId, HandlerStatus, LogLevel, ResourceId, ResourceStatus, Timestamp,
+    ActionId, Change, DryRunId, HandlerStatus, LogLevel, ResourceId, ResourceStatus, Timestamp,
     chain,
 };
 use crate::executor::bounds::{bound, messages_json};
 use crate::executor::link::{Message, Purpose, TaskResult};
 use crate::executor::protocol::TaskOutcome;
 use crate::observe::{EventKind, ResourceDone, Summary};
-use crate::store::{self, ActionEnd};
+use crate::store::{self, ActionEnd, ActionStart};
 
 /// The work of an environment from rest to rest; it ends with a summary.
 pub(super) struct Round {
@@ -75,7 +75,8 @@ impl Reconciler {
     }
 
     /// Writes what a dry run would change on one resource.
-    async fn on_compared(&self, run: DryRunId, result: TaskResult) {
+    async fn on_compared(&mut self, run: DryRunId, result: TaskResult) {
+        self.schedule.task_finished(result.action);
         let outcome = result.outcome;
         let mut changes = outcome.changes;
         if outcome.status != HandlerStatus::Dry && changes.is_empty() {
@@ -195,6 +196,12 @@ impl Reconciler {
         }
     }
 
+    /// The beginning of a run that is to be written with its end.
+    pub(in crate::deploy) fn take_start_of(&mut self, action: ActionId) -> Vec<ActionStart> {
+        let is_meant = |start: &mut ActionStart| start.id == action;
+        self.starts.extract_if(.., is_meant).collect()
+    }
+
     /// `false`: it is time to stop instead.
     pub(super) async fn complain_and_wait(
         &self,
@@ -239,30 +246,24 @@ impl Reconciler {
         let Some(round) = self.round.take() else {
             return;
         };
-        let mut summary = Summary {
+        let counts = *self.schedule.counts();
+        let is_good = |id: &&ResourceId| {
+            let state = self.schedule.state(id);
+            state.is_some_and(|state| state.status() == ResourceStatus::Deployed)
+        };
+        let n_changed = round.changed.iter().filter(is_good).count();
+        let summary = Summary {
             round: self.n_rounds,
             version: self.schedule.version(),
             total: self.schedule.len(),
             n_runs: round.n_runs,
             duration: round.began.elapsed(),
-            ..Summary::default()
+            deployed: n_changed,
+            unchanged: counts.deployed.saturating_sub(n_changed),
+            failed: counts.failed,
+            skipped: counts.skipped,
+            undefined: counts.undefined,
         };
-        for state in self.schedule.states() {
-            let count = match state.status() {
-                _ if state.is_undefined || state.blocked == Blocked::Blocked => {
-                    &mut summary.undefined
-                }
-                ResourceStatus::Deployed if round.changed.contains(&state.resource_id) => {
-                    &mut summary.deployed
-                }
-                ResourceStatus::Deployed => &mut summary.unchanged,
-                ResourceStatus::Failed
-                | ResourceStatus::Unavailable
-                | ResourceStatus::NonCompliant => &mut summary.failed,
-                _ => &mut summary.skipped,
-            };
-            *count += 1;
-        }
         self.bus.emit(self.environment, EventKind::Settled(summary));
     }
 }
