@@ -22,6 +22,7 @@ routes! {
     Post "/api/v2/actions/environment/<action>" Environment "halts or resumes an environment" => Body halt(action);
     Get "/api/v2/agents" Environment "the agents of an environment" => Query agents_list();
     Post "/api/v2/agent/<name>/<action>" Environment "pauses or unpauses an agent" => Body agent_action(name, action);
+    Post "/api/v2/agents/<action>" Environment "pauses or unpauses all agents" => Body agents_action(action);
     Get "/api/v2/environment_settings" Environment "the settings of an environment" => Query settings_list();
     Get "/api/v2/environment_settings/<id>" Environment "a setting" => Query setting_get(id);
     Post "/api/v2/environment_settings/<id>" Environment "sets a setting" => Body setting_set(id);
@@ -240,7 +241,7 @@ async fn agents_list(app: App, args: Args) -> Result<Answer, ApiError> {
             "environment": environment.id,
             "name": agent.name,
             "paused": agent.paused,
-            "status": if agent.paused { "paused" } else if environment.halted { "down" } else { "up" },
+            "status": if agent.paused { "paused" } else { "up" },
             "unpause_on_resume": agent.unpause_on_resume,
             "process_id": null,
             "process_name": null,
@@ -262,26 +263,57 @@ async fn agent_action(
     app: App,
     args: Args,
 ) -> Result<Answer, ApiError> {
-    let environment = scope(&app, &args).await?;
-    let paused = match action.0.as_str() {
-        "pause" => true,
-        "unpause" => false,
+    if name.0 == INTERNAL_AGENT {
+        let message = format!(
+            "the agent {INTERNAL_AGENT} is the scheduler's own, nothing can be done with it"
+        );
+        return Err(ApiError::bad_request(message));
+    }
+    let name = AgentName::new(name.0.as_str());
+    if !act_on_agents(&app, &args, &action, Some(&name)).await? {
+        return Err(ApiError::not_found(format!("agent {name}")));
+    }
+    Ok(Answer::Empty)
+}
+
+async fn agents_action(action: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    act_on_agents(&app, &args, &action, None).await?;
+    Ok(Answer::Empty)
+}
+
+/// What clients know as the agent of the scheduler; there is none here.
+const INTERNAL_AGENT: &str = "$__scheduler";
+
+/// Does something with one agent, or with all for `None`; `false`: there is no such agent.
+/// Source: docs/reference/deployment.md § 1.4.
+async fn act_on_agents(
+    app: &App,
+    args: &Args,
+    action: &Segment,
+    name: Option<&AgentName>,
+) -> Result<bool, ApiError> {
+    let environment = scope(app, args).await?;
+    let (store, id, halted) = (&app.store, environment.id, environment.halted);
+    let is_there = match action.0.as_str() {
+        "pause" | "unpause" if halted => {
+            return Err(ApiError::forbidden(
+                "agents cannot be paused or unpaused while the environment is halted",
+            ));
+        }
+        "keep_paused_on_resume" | "unpause_on_resume" if !halted => {
+            return Err(ApiError::forbidden(
+                "what resuming does with an agent can be said only while the environment is halted",
+            ));
+        }
+        pause @ ("pause" | "unpause") => store.agent_pause(id, name, pause == "pause").await?,
+        resume @ ("keep_paused_on_resume" | "unpause_on_resume") => {
+            let unpause = resume == "unpause_on_resume";
+            store.agent_unpause_on_resume(id, name, unpause).await?
+        }
         other => return Err(ApiError::not_found(format!("agent action {other}"))),
     };
-    if environment.halted {
-        return Err(ApiError::forbidden(
-            "agents cannot be paused or unpaused while the environment is halted",
-        ));
-    }
-    if !app
-        .store
-        .agent_pause(environment.id, &AgentName::new(name.0.as_str()), paused)
-        .await?
-    {
-        return Err(ApiError::not_found(format!("agent {}", name.0)));
-    }
-    app.wake(environment.id);
-    Ok(Answer::Empty)
+    app.wake(id);
+    Ok(is_there)
 }
 
 /// The definitions of settings, by name. Source: docs/reference/rest.md § 2.1.
