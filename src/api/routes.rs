@@ -18,7 +18,7 @@ use crate::api::http::error::ApiError;
 use crate::api::http::principal::Principal;
 use crate::api::{
     Answer, Body, answer, compiles, compliance, deployments, discovered_resources, environments,
-    exports, facts, files, projects, resources, status, versions, webhooks,
+    events, exports, facts, files, projects, resources, status, versions, webhooks,
 };
 use crate::app::App;
 use crate::domain::VersionNumber;
@@ -33,6 +33,7 @@ pub(in crate::api) const TABLE: &[&[Route]] = &[
     resources::ROUTES,
     deployments::ROUTES,
     compliance::ROUTES,
+    events::ROUTES,
     exports::ROUTES,
     facts::ROUTES,
     discovered_resources::ROUTES,
