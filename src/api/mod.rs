@@ -30,6 +30,7 @@ use tokio::sync::Semaphore;
 use warp::http::{Response, StatusCode, header};
 use warp::{Filter, Reply, filters::BoxedFilter};
 
+pub(crate) use crate::api::deployments::difference;
 use crate::api::http::error::ApiError;
 pub use crate::api::http::listen::serve;
 pub use crate::api::routes::reference;

@@ -212,6 +212,7 @@ impl App {
             shutdown: stop.clone(),
             facts: self.facts,
             executor: self.executor,
+            deploys: true,
         });
         let (compiler, compiler_task) = self
             .start_compiler(environment, &access, &engine, &stop)

@@ -4,17 +4,21 @@ mod attached;
 mod check;
 mod compile;
 mod declarations;
+mod deploy;
 mod fmt;
 mod handles;
 mod install_progress;
 mod log;
 mod lsp;
+mod plan;
 mod project;
 mod python_package;
+mod remote;
 mod sandbox;
 mod serve;
 mod show;
 mod supervise;
+mod terminal;
 mod up;
 
 use std::ffi::OsString;
@@ -46,6 +50,10 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Compile the project of this folder and deploy it, without a server.
+    Deploy(DeployArguments),
+    /// Say what a deploy of the project of this folder would do, or of the newest version of a server's environment.
+    Plan(PlanArguments),
     /// Compile a project here, without a server.
     Compile(CompileArguments),
     /// Say what is wrong with a project without running it: syntax, names, types of all of its files.
@@ -172,6 +180,41 @@ struct UpArguments {
     /// How to report progress: for people, or one JSON object a line.
     #[arg(long, value_enum, default_value_t = Format::Human)]
     format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+struct DeployArguments {
+    #[command(flatten)]
+    project: deploy::ProjectArguments,
+    /// Only show what would change, as `steward plan` does.
+    #[arg(long, alias = "dryrun")]
+    dry_run: bool,
+    /// Verify all resources, also those that were deployed as they are.
+    #[arg(long, conflicts_with = "dry_run")]
+    repair: bool,
+    /// How to report progress: for people, or one JSON object a line.
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+struct PlanArguments {
+    #[command(flatten)]
+    project: deploy::ProjectArguments,
+    /// Plan the newest version of an environment of a server, as `-e` or .inmanta names it, instead of the project here.
+    #[arg(long)]
+    remote: bool,
+    #[command(flatten)]
+    server: remote::ServerArguments,
+    /// The version to plan, of a server [default: the newest].
+    #[arg(long, value_name = "N", requires = "remote")]
+    version: Option<i64>,
+    /// Exit with 2 if something would change; 0: nothing would, 1: there is no plan.
+    #[arg(long)]
+    detailed_exitcode: bool,
+    /// Write the plan as one JSON object.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -310,6 +353,8 @@ pub fn main() -> ExitCode {
     match arguments.command {
         Command::Up(arguments) => up::run(arguments),
         Command::Serve { config, check } => serve::run(&config, check),
+        Command::Deploy(arguments) => deploy::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
         Command::Compile(arguments) => compile::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Project { command } => project::run(&command),

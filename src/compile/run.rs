@@ -390,15 +390,7 @@ async fn execute(
 async fn inputs(context: &Context<'_>) -> Result<steward_compiler::Inputs, Failure> {
     let known = facts::known(context.store, context.environment, context.fact_expire).await;
     let known = known.map_err(|error| Failure::Aborted(chain(&error)))?;
-    let mut inputs = steward_compiler::Inputs::default();
-    for fact in known {
-        let of = match fact.resource_id {
-            None => &mut inputs.parameters,
-            Some(id) => inputs.facts.entry(id.into_string()).or_default(),
-        };
-        of.insert(fact.name, fact.value.into());
-    }
-    Ok(inputs)
+    Ok(facts::inputs(known))
 }
 
 /// What a worker's answer means.
@@ -491,7 +483,8 @@ pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
     }
 }
 
-fn stored(resource: Resource) -> StoredResource {
+/// A resource of an export as the store keeps it.
+pub(super) fn stored(resource: Resource) -> StoredResource {
     StoredResource {
         digest: String::new(),
         resource_id: ResourceId::new(resource.id),

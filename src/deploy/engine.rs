@@ -78,6 +78,8 @@ pub(super) struct Reconciler {
     pub(super) code: Code,
     /// The environment is halted: nothing is started.
     halted: bool,
+    /// See [`Options::deploys`].
+    deploys: bool,
     in_flight: HashMap<ActionId, InFlight>,
     pub(super) facts: Facts,
     shutdown: CancellationToken,
@@ -163,6 +165,7 @@ impl Reconciler {
             executor,
             code,
             halted,
+            deploys: options.deploys,
             in_flight: HashMap::new(),
             facts: Facts::new(unknowns, options.recompile.clone(), options.facts),
             shutdown: options.shutdown.clone(),
@@ -204,7 +207,7 @@ impl Reconciler {
                 next_refresh = Instant::now() + pause;
             }
             // Nothing is begun whose result could not be written.
-            if !self.halted && self.store.is_usable().is_ok() {
+            if self.deploys && !self.halted && self.store.is_usable().is_ok() {
                 self.start_ready_runs().await;
             }
             self.flush().await;
@@ -264,6 +267,9 @@ impl Reconciler {
             return Ok(());
         };
         self.halted = record.halted;
+        if !self.deploys {
+            return Ok(());
+        }
         for agent in self.store.agent_list(self.environment).await? {
             self.schedule.pause(&agent.name, agent.paused);
         }

@@ -109,8 +109,8 @@ pub async fn run(garbage: Garbage, pause: Duration, shutdown: CancellationToken)
     }
 }
 
-/// A rule that fails does not keep the others from their work.
-async fn collect(garbage: &Garbage) {
+/// Goes through the list once. A rule that fails does not keep the others from their work.
+pub async fn collect(garbage: &Garbage) {
     for rule in RULES {
         match (rule.remove)(garbage).await {
             Ok(0) => {}

@@ -1,9 +1,11 @@
 //! Puts everything together: opens the store, starts the loops, listens, and takes it all down again.
 //!
 //! `locks` makes sure that the data directory and the database are this server's alone, `apply_config` brings the
-//! environments of the configuration into the store, and `environments` looks again at those that cannot run.
+//! environments of the configuration into the store, and `environments` looks again at those that cannot run. `embedded` is
+//! a server of one environment without a port, for commands.
 
 mod apply_config;
+mod embedded;
 mod environments;
 mod locks;
 
@@ -19,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::app::{App, Hook};
 use crate::app::{Hooks, RefusedEnvironments};
+pub use embedded::{Embedded, read_embedded};
 pub use locks::check;
 
 use crate::api;

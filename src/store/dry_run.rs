@@ -19,9 +19,9 @@ pub struct DryRun {
 #[derive(Debug, Clone)]
 pub struct DryRunResult {
     pub resource_id: ResourceId,
-    /// `changes`, or why there are none: `undefined`, `skipped_for_undefined`, `agent_down`.
+    /// `changes`, or why there are none: `undefined`, `skipped_for_undefined`, `agent_down`, `skipped`.
     pub status: DryRunStatus,
-    /// attribute → {current, desired}
+    /// attribute → {current, desired}; of a skipped resource `reason`.
     pub changes: Value,
 }
 
@@ -58,10 +58,11 @@ impl Store {
         &self,
         id: DryRunId,
         resource_id: &ResourceId,
+        status: DryRunStatus,
         changes: &str,
     ) -> Result<()> {
         write!(self.db, pool => {
-            sqlx::query(RESULT).bind(id.to_string()).bind(resource_id).bind(DryRunStatus::Changes.as_str()).bind(changes).execute(pool).await?.rows_affected()
+            sqlx::query(RESULT).bind(id.to_string()).bind(resource_id).bind(status.as_str()).bind(changes).execute(pool).await?.rows_affected()
         });
         Ok(())
     }

@@ -102,6 +102,8 @@ pub struct Options {
     pub facts: FactTimes,
     /// Of the executor's Python hosts.
     pub executor: Limits,
+    /// Whether it brings what is released into force; else it does dry runs only.
+    pub deploys: bool,
 }
 
 impl Engine {

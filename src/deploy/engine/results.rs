@@ -8,8 +8,8 @@ use super::{InFlight, Reconciler};
 use crate::deploy::facts::facts_of;
 use crate::deploy::schedule::Ended;
 use crate::domain::{
-    Blocked, Change, DryRunId, HandlerStatus, LogLevel, ResourceId, ResourceStatus, Timestamp,
-    chain,
+    Blocked, Change, DryRunId, DryRunStatus, HandlerStatus, LogLevel, ResourceId, ResourceStatus,
+    Timestamp, chain,
 };
 use crate::executor::bounds::{bound, messages_json};
 use crate::executor::link::{Message, Purpose, TaskResult};
@@ -76,19 +76,11 @@ impl Reconciler {
 
     /// Writes what a dry run would change on one resource.
     async fn on_compared(&self, run: DryRunId, result: TaskResult) {
-        let outcome = result.outcome;
-        let mut changes = outcome.changes;
-        if outcome.status != HandlerStatus::Dry && changes.is_empty() {
-            let mut newest_first = outcome.logs.iter().rev();
-            let last = newest_first.find(|line| line.level == LogLevel::Error);
-            let why = last.map_or("Handler failed", |line| line.msg.as_str());
-            let failed = serde_json::json!({"current": "FAILED", "desired": why});
-            changes.insert("handler".to_owned(), failed);
-        }
+        let (status, changes) = comparison(result.outcome);
         let changes = serde_json::Value::Object(changes).to_string();
         let written = self
             .store
-            .dry_run_result(run, &result.resource_id, &changes)
+            .dry_run_result(run, &result.resource_id, status, &changes)
             .await;
         if let Err(error) = written {
             tracing::error!(dry_run.id = %run, error = chain(&error), "cannot write the result of a dry run");
@@ -265,6 +257,28 @@ impl Reconciler {
         }
         self.bus.emit(self.environment, EventKind::Settled(summary));
     }
+}
+
+/// What a dry run says of a resource whose handler was asked. Source: docs/reference/deployment.md § 5.10.
+fn comparison(outcome: TaskOutcome) -> (DryRunStatus, serde_json::Map<String, serde_json::Value>) {
+    let is_skipped = matches!(
+        outcome.status,
+        HandlerStatus::Skipped | HandlerStatus::SkippedForDependency
+    );
+    if is_skipped && outcome.changes.is_empty() {
+        let reason = message_of(&outcome).unwrap_or_default();
+        let reason = [("reason".to_owned(), reason.into())];
+        return (DryRunStatus::Skipped, reason.into_iter().collect());
+    }
+    let mut changes = outcome.changes;
+    if outcome.status != HandlerStatus::Dry && !is_skipped && changes.is_empty() {
+        let mut newest_first = outcome.logs.iter().rev();
+        let last = newest_first.find(|line| line.level == LogLevel::Error);
+        let why = last.map_or("Handler failed", |line| line.msg.as_str());
+        let failed = serde_json::json!({"current": "FAILED", "desired": why});
+        changes.insert("handler".to_owned(), failed);
+    }
+    (DryRunStatus::Changes, changes)
 }
 
 /// The line of a run's log that best explains its result: its last trouble, else why it waits for something.
