@@ -4,6 +4,7 @@
 //! only what changed since, and what did not succeed. A model that waits for a fact is compiled again when a handler has
 //! found it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -17,11 +18,12 @@ use super::show::Show;
 use super::{DeployArguments, FAILED, Format, TROUBLE, USAGE, log};
 use crate::compile::{LocalCompile, LocalResult};
 use crate::deploy::{DeployKind, Engine};
-use crate::domain::{CompileId, chain, check_setting};
+use crate::domain::{ActionKind, CompileId, ResourceId, VersionNumber, chain, check_setting};
 use crate::facts;
 use crate::observe::{CompileDone, Event, EventKind, Summary};
 use crate::python::{self, Pythons};
 use crate::server::Embedded;
+use crate::store;
 
 /// Where the state is, below the project.
 pub(super) const STATE: &str = "data/deploy";
@@ -33,8 +35,11 @@ pub(super) const INTERRUPTED: u8 = 130;
 /// without end is not deployed in one go.
 const MAX_COMPILES: usize = 10;
 
-/// How long to wait for a fact when everything else is done: handlers were asked when the version came into force.
+/// How long to wait for facts when everything else is done.
 const FACT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often to look whether handlers have answered.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What is the same for `deploy` and `plan`: where the project is, and what its model may know.
 #[derive(Debug, clap::Args)]
@@ -234,7 +239,7 @@ impl Deployment<'_> {
                 End::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
                 End::Settled(summary) if summary.is_good() => return Ok(ExitCode::SUCCESS),
                 End::Settled(summary) => {
-                    if summary.undefined == 0 || !self.fact_becomes_known(embedded).await {
+                    if summary.undefined == 0 || !self.fact_becomes_known(embedded).await? {
                         self.show.hint_to_explain();
                         return Ok(ExitCode::from(FAILED));
                     }
@@ -254,7 +259,7 @@ impl Deployment<'_> {
         embedded: &Embedded,
         compiled: LocalResult,
         began: Instant,
-    ) -> Result<Option<crate::domain::VersionNumber>, Box<dyn std::error::Error>> {
+    ) -> Result<Option<VersionNumber>, Box<dyn std::error::Error>> {
         let mut done = compile_done(&compiled);
         let message = format!("deployed from {}", self.workbench.project.display());
         let metadata = compiled.metadata("deploy", &message);
@@ -274,7 +279,7 @@ impl Deployment<'_> {
     async fn bring_into_force(
         &mut self,
         embedded: &mut Embedded,
-        version: crate::domain::VersionNumber,
+        version: VersionNumber,
     ) -> Result<End, Box<dyn std::error::Error>> {
         if let Some((engine, _)) = &self.engine {
             engine.wake();
@@ -330,22 +335,43 @@ impl Deployment<'_> {
         }
     }
 
-    /// Whether a handler finds a fact that the version in force waits for. It was asked for it when the version came into
-    /// force.
-    async fn fact_becomes_known(&mut self, embedded: &Embedded) -> bool {
-        let version = embedded.store.version_released(embedded.environment).await;
-        let Ok(Some(version)) = version else {
-            return false;
+    /// Whether a handler finds a fact that the version in force waits for: all that may have one are asked.
+    async fn fact_becomes_known(&mut self, embedded: &Embedded) -> Result<bool, store::Error> {
+        let (store, environment) = (&embedded.store, embedded.environment);
+        let Some(version) = store.version_released(environment).await? else {
+            return Ok(false);
         };
-        let environment = embedded.environment;
-        let unknowns = embedded.store.fact_unknowns(environment, version.number);
-        if unknowns.await.is_ok_and(|unknowns| unknowns.is_empty()) {
-            return false;
+        let unknowns = store.fact_unknowns(environment, version.number).await?;
+        let givers: BTreeSet<ResourceId> =
+            unknowns.iter().map(|(giver, _)| giver.clone()).collect();
+        let givers: Vec<ResourceId> = givers.into_iter().collect();
+        let states = store.state_some(environment, &givers).await?;
+        let asked: Vec<ResourceId> = states
+            .into_iter()
+            .filter(|state| !state.is_undefined && state.orphaned_after.is_none())
+            .map(|state| state.resource_id)
+            .collect();
+        if let Some((engine, _)) = &self.engine {
+            asked.iter().for_each(|giver| engine.ask_for_facts(giver));
         }
-        tokio::select! {
-            () = embedded.fact_known.notified() => true,
-            () = tokio::time::sleep(FACT_PATIENCE) => false,
-            () = self.interrupts.next() => false,
+        let deadline = Instant::now() + FACT_PATIENCE;
+        loop {
+            // Before the answers are counted: what comes between the two is found in the next turn.
+            let have_answered = have_answered(embedded, &asked).await?;
+            let known = facts::known(store, environment, embedded.facts.expire).await?;
+            let is_known = known.iter().any(|fact| {
+                let mut unknowns = unknowns.iter();
+                unknowns.any(|(giver, name)| {
+                    fact.resource_id.as_ref() == Some(giver) && fact.name == *name
+                })
+            });
+            if is_known || have_answered || Instant::now() > deadline {
+                return Ok(is_known);
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = self.interrupts.next() => return Ok(false),
+            }
         }
     }
 
@@ -366,6 +392,22 @@ impl Deployment<'_> {
             }
         }
     }
+}
+
+/// Whether each of these resources was asked for its facts and has answered.
+async fn have_answered(embedded: &Embedded, asked: &[ResourceId]) -> Result<bool, store::Error> {
+    for giver in asked {
+        let actions = embedded
+            .store
+            .action_list(embedded.environment, Some(giver), 1);
+        let last = actions.await?.into_iter().next();
+        let has = last
+            .is_some_and(|last| last.action == ActionKind::CollectFacts && last.finished.is_some());
+        if !has {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The next event; for ever pending when there are none any more.

@@ -5,6 +5,7 @@ mod check;
 mod compile;
 mod declarations;
 mod deploy;
+mod explain;
 mod fmt;
 mod handles;
 mod install_progress;
@@ -54,6 +55,8 @@ enum Command {
     Deploy(DeployArguments),
     /// Say what a deploy of the project of this folder would do, or of the newest version of a server's environment.
     Plan(PlanArguments),
+    /// Say why a resource is not deployed: the chain of reasons down to the root cause.
+    Explain(ExplainArguments),
     /// Compile a project here, without a server.
     Compile(CompileArguments),
     /// Say what is wrong with a project without running it: syntax, names, types of all of its files.
@@ -218,6 +221,27 @@ struct PlanArguments {
 }
 
 #[derive(Debug, clap::Args)]
+struct ExplainArguments {
+    /// The resource: its id, as in `fs::File[web1,path=/etc/motd]`, or a part of the id that no other has.
+    #[arg(value_name = "RESOURCE")]
+    resource: String,
+    #[command(flatten)]
+    server: remote::ServerArguments,
+    /// Explain what `steward deploy` did here, also where .inmanta names a server.
+    #[arg(long)]
+    local: bool,
+    /// The project: a directory with project.yml and main.cf [default: the one this directory is in].
+    #[arg(long, value_name = "DIR")]
+    project: Option<PathBuf>,
+    /// Where `steward deploy` has its state [default: data/deploy below the project].
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Write the explanation as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
 struct CompileArguments {
     /// The project: a directory with project.yml and main.cf [default: the one this directory is in].
     #[arg(long, value_name = "DIR")]
@@ -355,6 +379,7 @@ pub fn main() -> ExitCode {
         Command::Serve { config, check } => serve::run(&config, check),
         Command::Deploy(arguments) => deploy::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
         Command::Compile(arguments) => compile::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Project { command } => project::run(&command),

@@ -46,6 +46,16 @@ impl Paint {
     }
 }
 
+/// A text without the characters that steer a terminal: what handlers and hosts say must not.
+pub(super) fn printable(text: &str) -> String {
+    let replaced = |character: char| match character {
+        '\t' | '\n' => character,
+        other if other.is_control() => '\u{fffd}',
+        other => other,
+    };
+    text.chars().map(replaced).collect()
+}
+
 /// `3 ms`, `1.2 s`, `2 min 5 s`.
 pub(super) fn time(duration: Duration) -> String {
     let seconds = duration.as_secs();

@@ -111,6 +111,15 @@ impl Reconciler {
         Ok(())
     }
 
+    /// Asks a resource that was deployed just now for the facts that the model waits for: it may have been asked before it
+    /// was there.
+    pub(super) async fn ask_for_awaited(&mut self, resource_id: &ResourceId) {
+        if self.facts.unknowns.iter().any(|(id, _)| id == resource_id) {
+            self.facts.asked.remove(resource_id);
+            self.ask_for_facts(resource_id).await;
+        }
+    }
+
     /// Asks the handler of a resource of the version in force.
     pub(super) async fn ask_for_facts(&mut self, resource_id: &ResourceId) {
         let Some(intent) = self.schedule.intent(resource_id).cloned() else {

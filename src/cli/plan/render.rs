@@ -4,7 +4,7 @@ use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
 use super::{Plan, Verdict, attributes};
-use crate::cli::terminal::{Paint, Style};
+use crate::cli::terminal::{Paint, Style, printable};
 
 /// Lines of one text that are shown; of the others there is a count.
 const MAX_LINES: usize = 40;
@@ -71,11 +71,13 @@ impl Page {
             }
             Verdict::Skipped => {
                 let reason = difference["skipped"].as_str().unwrap_or_default();
+                let reason = printable(reason);
                 self.detail(&format!("not compared: its handler skips it: {reason}"));
             }
             Verdict::Failed => {
                 let why = difference["attributes"]["handler"]["to_value"].as_str();
-                let why = self.paint.paint(why.unwrap_or_default(), Style::Red);
+                let why = printable(why.unwrap_or_default());
+                let why = self.paint.paint(&why, Style::Red);
                 self.line(&format!("      cannot be compared: {why}"));
             }
             Verdict::Added | Verdict::Changed => self.attributes(difference, verdict),
@@ -183,16 +185,6 @@ fn shown(value: &Value) -> String {
         Value::Null => "none".to_owned(),
         other => cut(&printable(&other.to_string())),
     }
-}
-
-/// What is written to a terminal has no characters that steer it.
-fn printable(text: &str) -> String {
-    let replaced = |character: char| match character {
-        '\t' => '\t',
-        other if other.is_control() => '\u{fffd}',
-        other => other,
-    };
-    text.chars().map(replaced).collect()
 }
 
 fn cut(text: &str) -> String {

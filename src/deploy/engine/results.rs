@@ -68,7 +68,14 @@ impl Reconciler {
 
     pub(super) async fn on_task_done(&mut self, result: TaskResult) {
         match result.purpose {
-            Purpose::Deploy => self.on_deployed(result),
+            Purpose::Deploy => {
+                let resource_id = result.resource_id.clone();
+                let is_there = result.outcome.status == HandlerStatus::Deployed;
+                self.on_deployed(result);
+                if is_there {
+                    self.ask_for_awaited(&resource_id).await;
+                }
+            }
             Purpose::DryRun(run) => self.on_compared(run, result).await,
             Purpose::CollectFacts => self.on_facts_collected(result).await,
         }
