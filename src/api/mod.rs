@@ -8,6 +8,7 @@ pub(super) mod compliance;
 pub(super) mod deployments;
 pub(super) mod discovered_resources;
 pub(super) mod environments;
+mod exported_code;
 pub(super) mod exports;
 pub(super) mod facts;
 mod files;

@@ -10,7 +10,7 @@ use super::partial::{Base, PartialCode, PartialVersion, crossing};
 use super::plan::{Plan, SetChange, crossing_of, sets_of};
 use super::rows::{Header, Writer, on_both};
 use super::{NewVersion, Version};
-use crate::domain::{ResourceId, Timestamp, VersionNumber};
+use crate::domain::{ResourceId, Timestamp, VersionCode, VersionNumber};
 use crate::store::macros::transaction;
 use crate::store::{Error, Result, Store, StoredResource, document, resource};
 
@@ -238,17 +238,14 @@ async fn write(
 /// What the new version says beside its resources.
 fn header_of(partial: &PartialVersion, base: &Base, known: &BaseVersion) -> Result<NewVersion> {
     let sent = &partial.new;
-    if partial.code == PartialCode::Same && sent.modules != known.version.modules {
-        return Err(Error::Refused(
-            "the code of handlers differs from that of the version before: a partial export may only bring other code if \
-             allow_handler_code_update is set"
-                .to_owned(),
-        ));
-    }
-    let modules = if partial.code == PartialCode::Keep {
-        &known.version.modules
-    } else {
-        &sent.modules
+    let modules = match partial.code {
+        PartialCode::Keep => known.version.modules.clone(),
+        PartialCode::Same | PartialCode::Replace => {
+            let base = VersionCode::read(known.version.modules.clone());
+            let may_change = partial.code == PartialCode::Replace;
+            let code = VersionCode::read(sent.modules.clone()).over(base, may_change);
+            serde_json::json!(code.map_err(Error::Refused)?)
+        }
     };
     Ok(NewVersion {
         environment_id: sent.environment_id,
@@ -261,7 +258,7 @@ fn header_of(partial: &PartialVersion, base: &Base, known: &BaseVersion) -> Resu
             .clone()
             .or_else(|| known.version.tree_id.clone()),
         metadata: sent.metadata.clone(),
-        modules: modules.clone(),
+        modules,
         unknowns: partial.unknowns(base, &known.unknowns),
         resources: Vec::new(),
         release: sent.release,
