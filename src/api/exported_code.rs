@@ -85,7 +85,10 @@ fn read_module(app: &App, name: &str, module: &Value) -> Result<CodeModule, ApiE
     // Parents come before children.
     known.sort_by(|a, b| a.module.cmp(&b.module));
     let root = format!("inmanta_plugins.{name}");
-    if known.first().is_none_or(|first| !first.package || first.module != root) {
+    if known
+        .first()
+        .is_none_or(|first| !first.package || first.module != root)
+    {
         return Err(wrong(&format!("it has no {own}__init__.py")));
     }
     let store = app.files();
@@ -135,9 +138,18 @@ mod tests {
     #[test]
     fn paths_become_names_that_can_be_imported_or_nothing() {
         let of = |below: &str| file_of("net", below, "x").map(|file| (file.module, file.package));
-        assert_eq!(of("__init__.py"), Some(("inmanta_plugins.net".into(), true)));
-        assert_eq!(of("ip/__init__.py"), Some(("inmanta_plugins.net.ip".into(), true)));
-        assert_eq!(of("ip/v4.py"), Some(("inmanta_plugins.net.ip.v4".into(), false)));
+        assert_eq!(
+            of("__init__.py"),
+            Some(("inmanta_plugins.net".into(), true))
+        );
+        assert_eq!(
+            of("ip/__init__.py"),
+            Some(("inmanta_plugins.net.ip".into(), true))
+        );
+        assert_eq!(
+            of("ip/v4.py"),
+            Some(("inmanta_plugins.net.ip.v4".into(), false))
+        );
         for nothing in ["../../x.py", "a b.py", "x.txt", "a/../b.py", "a.b.py"] {
             assert_eq!(of(nothing), None, "{nothing}");
         }

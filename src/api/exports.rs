@@ -57,7 +57,10 @@ async fn store_full(app: App, args: Args) -> Result<Answer, ApiError> {
 async fn store_partial(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     let sent = resources(&args, None)?;
-    let code = match (exported_code::sent(&app, &args)?, args.flag("allow_handler_code_update", false)?) {
+    let code = match (
+        exported_code::sent(&app, &args)?,
+        args.flag("allow_handler_code_update", false)?,
+    ) {
         (None, _) => PartialCode::Keep,
         (Some(_), false) => PartialCode::Same,
         (Some(_), true) => PartialCode::Replace,
@@ -226,9 +229,11 @@ fn read_id(text: &str, version: Option<VersionNumber>) -> Result<ResourceId, Api
     let has_version = id.as_str() != text;
     match version {
         // The reference of today writes 0 in all exports.
-        Some(version) if text != format!("{id},v={version}") && text != format!("{id},v=0") => Err(ApiError::bad_request(
-            format!("resource {id} has to have the version of the export: {id},v={version}"),
-        )),
+        Some(version) if text != format!("{id},v={version}") && text != format!("{id},v=0") => {
+            Err(ApiError::bad_request(format!(
+                "resource {id} has to have the version of the export: {id},v={version}"
+            )))
+        }
         // Exporters write 0 where there is no number yet.
         None if has_version && text != format!("{id},v=0") => Err(ApiError::bad_request(format!(
             "resource {id} of a partial export may have no version"

@@ -6,6 +6,7 @@ mod compile;
 mod declarations;
 mod deploy;
 mod explain;
+mod export;
 mod fmt;
 mod handles;
 mod install_progress;
@@ -57,6 +58,8 @@ enum Command {
     Plan(PlanArguments),
     /// Say why a resource is not deployed: the chain of reasons down to the root cause.
     Explain(ExplainArguments),
+    /// Compile the project of this folder and store the result as a version on a server.
+    Export(ExportArguments),
     /// Compile a project here, without a server.
     Compile(CompileArguments),
     /// Say what is wrong with a project without running it: syntax, names, types of all of its files.
@@ -242,6 +245,46 @@ struct ExplainArguments {
 }
 
 #[derive(Debug, clap::Args)]
+struct ExportArguments {
+    #[command(flatten)]
+    server: remote::ServerArguments,
+    /// Write the resources to a file, as JSON, and ask no server.
+    #[arg(short = 'j', value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Release the version, also where the environment's `auto_deploy` is off.
+    #[arg(short = 'd')]
+    deploy: bool,
+    /// With -d: verify all resources, also those that are deployed as they are.
+    #[arg(long, requires = "deploy")]
+    full: bool,
+    /// Export some resource sets only; the others of the newest version stay.
+    #[arg(long)]
+    partial: bool,
+    /// A resource set that a partial export removes.
+    #[arg(long, value_name = "NAME")]
+    delete_resource_set: Vec<String>,
+    /// Keep a resource set that is to be removed if the export has resources of it.
+    #[arg(long)]
+    soft_delete: bool,
+    /// A partial export may bring other code of handlers than the newest version has.
+    #[arg(long)]
+    allow_handler_code_update: bool,
+    /// Why: a JSON object that is added to what is said of the version, or a message.
+    #[arg(long, value_name = "JSON")]
+    metadata: Option<String>,
+    /// The project: a directory with project.yml and main.cf [default: the one this directory is in].
+    #[arg(long, value_name = "DIR")]
+    project: Option<PathBuf>,
+    /// A variable that std::get_env of the model sees, beside those of this command's environment.
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
+    variables: Vec<(String, String)>,
+    /// The Python of modules, of a project that has no environment of its own [default: STEWARD_PYTHON, else one that is on the
+    /// path].
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
 struct CompileArguments {
     /// The project: a directory with project.yml and main.cf [default: the one this directory is in].
     #[arg(long, value_name = "DIR")]
@@ -380,6 +423,7 @@ pub fn main() -> ExitCode {
         Command::Deploy(arguments) => deploy::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
         Command::Compile(arguments) => compile::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Project { command } => project::run(&command),

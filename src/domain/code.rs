@@ -74,7 +74,11 @@ impl VersionCode {
                 changed.name
             ));
         }
-        let sent: Vec<&str> = self.modules.iter().map(|module| module.name.as_str()).collect();
+        let sent: Vec<&str> = self
+            .modules
+            .iter()
+            .map(|module| module.name.as_str())
+            .collect();
         let kept = base.modules.into_iter();
         let kept = kept.filter(|module| !sent.contains(&module.name.as_str()));
         let mut modules: Vec<CodeModule> = kept.collect();

@@ -137,6 +137,11 @@ impl Show {
         }
     }
 
+    /// What a compile of this command says of the model, and that it has mistakes if it has.
+    pub(super) fn diagnostics(&mut self, done: &CompileDone) {
+        self.compiled(done);
+    }
+
     /// A handler has found what the model waits for.
     pub(super) fn fact_known(&mut self) {
         if self.format == Format::Human {
