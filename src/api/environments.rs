@@ -1,11 +1,14 @@
 //! Environments, halting, settings and agents. Source: docs/reference/rest.md § 1.2, § 1.3, § 1.9.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
 use crate::api::http::page;
 use crate::api::http::principal::EnvironmentAccess;
+use crate::api::protected_settings;
 use crate::api::routes::routes;
 use crate::api::{Answer, wire};
 use crate::app::App;
@@ -285,8 +288,10 @@ async fn agent_action(
 }
 
 /// The definitions of settings, by name. Source: docs/reference/rest.md § 2.1.
-fn definitions() -> Value {
+/// `protected`: what decides those that are not free.
+fn definitions(protected: &BTreeMap<String, String>) -> Value {
     let define = |definition: &crate::domain::Definition| {
+        let protected_by = protected.get(definition.name);
         let default: Value = serde_json::from_str(definition.default).unwrap_or(Value::Null);
         let shape = json!({
             "name": definition.name,
@@ -298,8 +303,8 @@ fn definitions() -> Value {
             "agent_restart": false,
             "allowed_values": null,
             "section": "Deployment",
-            "protected": false,
-            "protected_by": null,
+            "protected": protected_by.is_some(),
+            "protected_by": protected_by,
         });
         (definition.name.to_owned(), shape)
     };
@@ -309,8 +314,9 @@ fn definitions() -> Value {
 async fn settings_list(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     let settings = app.store.settings_fetch(environment.id).await?;
+    let protected = app.store.settings_protected(environment.id).await?;
     Ok(Answer::Data(
-        json!({"settings": settings.stored(), "definition": definitions()}),
+        json!({"settings": settings.stored(), "definition": definitions(&protected)}),
     ))
 }
 
@@ -321,8 +327,9 @@ async fn setting_get(name: Segment, app: App, args: Args) -> Result<Answer, ApiE
         .value(&name.0)
         .ok_or_else(|| ApiError::not_found(format!("setting {}", name.0)))?;
     let name = name.0;
+    let protected = app.store.settings_protected(environment.id).await?;
     Ok(Answer::Data(
-        json!({"settings": {name: value}, "definition": definitions()}),
+        json!({"settings": {name: value}, "definition": definitions(&protected)}),
     ))
 }
 
@@ -335,6 +342,7 @@ async fn setting_set(name: Segment, app: App, args: Args) -> Result<Answer, ApiE
         SettingError::Unknown(_) => ApiError::not_found(error.to_string()),
         SettingError::Value { .. } => ApiError::bad_request(error.to_string()),
     })?;
+    protected_settings::refuse_protected(&app, &environment, &name.0).await?;
     app.store
         .setting_set(environment.id, &name.0, &value)
         .await?;
@@ -350,6 +358,7 @@ async fn setting_delete(name: Segment, app: App, args: Args) -> Result<Answer, A
     {
         return Err(ApiError::not_found(format!("setting {}", name.0)));
     }
+    protected_settings::refuse_protected(&app, &environment, &name.0).await?;
     app.store.setting_delete(environment.id, &name.0).await?;
     app.wake(environment.id);
     Ok(Answer::Data(Value::Null))

@@ -15,6 +15,7 @@ mod files;
 pub(crate) mod fuzzing;
 pub(super) mod http;
 pub(super) mod projects;
+pub(super) mod protected_settings;
 pub(super) mod resources;
 mod routes;
 mod status;

@@ -27,6 +27,7 @@ use crate::domain::VersionNumber;
 pub(in crate::api) const TABLE: &[&[Route]] = &[
     status::ROUTES,
     projects::ROUTES,
+    protected_settings::ROUTES,
     environments::ROUTES,
     compiles::ROUTES,
     versions::ROUTES,

@@ -18,6 +18,7 @@ mod listing;
 mod macros;
 mod migrations;
 mod project;
+mod protected_setting;
 mod resource;
 mod state;
 mod version;

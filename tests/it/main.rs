@@ -38,6 +38,7 @@ mod moving;
 mod packages;
 mod plan;
 mod port;
+mod push;
 mod python;
 mod quickstart;
 mod repair;

@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
+use steward_compiler::yaml::{self, LIMITS};
 use steward_compiler::{Inputs, Partial, Variables};
 
 use super::compile::find_project;
@@ -73,6 +74,7 @@ fn export(arguments: &ExportArguments) -> Result<ExitCode, Failure> {
         Some(remote) => facts_of(remote).map_err(failed)?,
         None => Inputs::default(),
     };
+    let settings = settings_of(&project).map_err(|message| (message, FAILED))?;
     let folder = tempfile::tempdir()
         .map_err(|error| (format!("cannot make a temporary folder: {error}"), TROUBLE))?;
     let files = Files::new(folder.path().to_owned());
@@ -95,7 +97,10 @@ fn export(arguments: &ExportArguments) -> Result<ExitCode, Failure> {
     let body = Body::of(compiled, arguments, removed).map_err(wrong)?;
     match (&arguments.json, &remote) {
         (Some(path), _) => write_json(path, &body)?,
-        (None, Some(remote)) => push(remote, &body, &files, arguments).map_err(failed)?,
+        (None, Some(remote)) => {
+            protect(remote, &settings).map_err(failed)?;
+            push(remote, &body, &files, arguments).map_err(failed)?;
+        }
         (None, None) => {}
     }
     Ok(ExitCode::SUCCESS)
@@ -112,6 +117,31 @@ fn variables(arguments: &ExportArguments) -> Variables {
         .collect();
     variables.extend(arguments.variables.iter().cloned());
     variables
+}
+
+/// The settings of the environment that `project.yml` decides.
+fn settings_of(project: &Path) -> Result<Map<String, Value>, String> {
+    #[derive(serde::Deserialize)]
+    struct Project {
+        environment_settings: Option<Map<String, Value>>,
+    }
+    let path = project.join("project.yml");
+    let text = yaml::read_file(&path, &LIMITS)
+        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let read: Project =
+        yaml::from_str(&text, &LIMITS).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(read.environment_settings.unwrap_or_default())
+}
+
+/// Sets them on the server, where only the next export changes them. Those that are not there any more are free again.
+fn protect(remote: &Remote, settings: &Map<String, Value>) -> Result<(), RemoteError> {
+    let body = json!({"settings": settings, "protected_by": "project_yml"});
+    let path = "/api/v2/protected_environment_settings";
+    match remote.call("POST", path, Some(&body)) {
+        // A server that does not know them has none.
+        Err(RemoteError::Refused { status: 404, .. }) if settings.is_empty() => Ok(()),
+        other => other.map(|_| ()),
+    }
 }
 
 /// The sets that the command is to remove, of options and variables.

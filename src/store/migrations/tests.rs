@@ -44,6 +44,7 @@ fn the_text_of_a_migration_that_servers_have_run_never_changes() {
             "4f4d75d19cd74ffeb7ceacec4630c756ae40e0611a1137b83b966a2a57595cb5b0748db8c2dfd2bbe526f98057ccc403",
             desired_state,
             "5833ba45e2607c719cf5b81ed30764ad2be79de08ea11ea60e820675cc04ad5090197833fbbbb89d01ac81bc435b9672",
+            "c6fa5cd19beeadcf9a7988964ff2b75c6c293e1d79e7ba6e1b9995fd005a8d883ebd3c63cff4a0e6fa0b8820d80130d2",
         ]
     };
     let sqlite = digests(
