@@ -18,7 +18,7 @@ use crate::api::http::error::ApiError;
 use crate::api::http::principal::Principal;
 use crate::api::{
     Answer, Body, answer, compiles, compliance, deployments, discovered_resources, environments,
-    exports, facts, files, projects, resources, status, versions, webhooks,
+    exports, facts, files, projects, protected_settings, resources, status, versions, webhooks,
 };
 use crate::app::App;
 use crate::domain::VersionNumber;
