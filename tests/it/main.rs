@@ -11,6 +11,7 @@ mod commits;
 mod compile;
 mod crash;
 mod database;
+mod deploying_guide;
 mod driven;
 mod embedded;
 mod environments;
