@@ -185,3 +185,6 @@ async fn blocking(
     let done = tokio::task::spawn_blocking(move || work(&data)).await;
     Ok(done.unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests;

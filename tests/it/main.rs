@@ -28,6 +28,7 @@ mod fuzz;
 mod git_server;
 mod harness;
 mod help;
+mod history;
 mod hosts;
 mod installs;
 mod kept;

@@ -209,6 +209,16 @@ fn a_server_plans_the_newest_version_of_an_environment() {
                   1 cannot be compared";
     assert!(shown.contains(counts), "{shown}");
     assert_eq!(resources(), before, "no state has changed");
+    check_dry_run(&running);
+    let (code, shown) = plan(&["-e", "nobody"]);
+    assert_eq!(code, Some(2), "{shown}");
+    assert!(shown.contains("it has no environment `nobody`"), "{shown}");
+    running.stop();
+}
+
+/// What the API says of the dry run beneath the plan.
+#[track_caller]
+fn check_dry_run(running: &Running) {
     let report = running.get_ok("/api/v2/dryrun/2");
     assert_eq!(
         (&report["data"][0]["todo"], &report["data"][0]["total"]),
@@ -243,8 +253,4 @@ fn a_server_plans_the_newest_version_of_an_environment() {
         segment("box::Box[a,name=a]")
     ));
     assert!(!logs.to_string().contains("behind"), "{logs}");
-    let (code, shown) = plan(&["-e", "nobody"]);
-    assert_eq!(code, Some(2), "{shown}");
-    assert!(shown.contains("it has no environment `nobody`"), "{shown}");
-    running.stop();
 }

@@ -256,7 +256,7 @@ fn settings_of_the_project_file_are_set_by_an_export_and_by_nobody_else() {
     );
 }
 
-/// Input: module_version_info of strangers: no object, names and hashes that are none, files that were not uploaded (docs/reference/security.md § 3.15). Answer: 400 that says what is wrong, and nothing is stored.
+/// Input: module_version_info of strangers: no object, names and hashes that are none, files that were not uploaded (docs/reference/security.md § 3.41). Answer: 400 that says what is wrong, and nothing is stored.
 #[test]
 fn code_that_is_not_as_it_has_to_be_is_refused() {
     let target = Target::new();
