@@ -111,10 +111,16 @@ impl Reconciler {
         Ok(())
     }
 
-    /// Asks a resource that was deployed just now for the facts that the model waits for: it may have been asked before it
-    /// was there.
-    pub(super) async fn ask_for_awaited(&mut self, resource_id: &ResourceId) {
-        if self.facts.unknowns.iter().any(|(id, _)| id == resource_id) {
+    /// Asks a resource that was deployed just now for the facts that the model waits for and that its run did not find: it
+    /// may have been asked before it was there.
+    pub(super) async fn ask_for_awaited(
+        &mut self,
+        resource_id: &ResourceId,
+        found: &[(String, String, bool)],
+    ) {
+        let is_found = |name: &String| found.iter().any(|(known, _, _)| known == name);
+        let mut unknowns = self.facts.unknowns.iter();
+        if unknowns.any(|(id, name)| id == resource_id && !is_found(name)) {
             self.facts.asked.remove(resource_id);
             self.ask_for_facts(resource_id).await;
         }

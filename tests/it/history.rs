@@ -70,10 +70,9 @@ implement Scan using std::none
 /// The only deployment of a resource.
 fn run_of(running: &Running, name: &str) -> Value {
     let actions = running.get_ok(&format!("/api/v2/resource_actions?attribute_value={name}"));
-    let actions = actions["data"].as_array().unwrap().iter();
+    let mut actions = actions["data"].as_array().unwrap().iter();
     actions
-        .filter(|action| action["action"] == "deploy")
-        .last()
+        .rfind(|action| action["action"] == "deploy")
         .unwrap()
         .clone()
 }

@@ -70,10 +70,11 @@ impl Reconciler {
         match result.purpose {
             Purpose::Deploy => {
                 let resource_id = result.resource_id.clone();
+                let found = facts_of(&result.outcome);
                 let is_there = result.outcome.status == HandlerStatus::Deployed;
                 self.on_deployed(result);
                 if is_there {
-                    self.ask_for_awaited(&resource_id).await;
+                    self.ask_for_awaited(&resource_id, &found).await;
                 }
             }
             Purpose::DryRun(run) => self.on_compared(run, result).await,
