@@ -177,6 +177,3 @@ pub fn references(entity: &ServiceEntity, attributes: &Attributes) -> Vec<Refere
     check::references(&entity.fields, attributes, "", &mut found);
     found
 }
-
-#[cfg(test)]
-mod tests;
