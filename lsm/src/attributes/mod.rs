@@ -17,6 +17,7 @@ use crate::definition::{Fields, ServiceEntity};
 use crate::lifecycle::{Change, Edit};
 use crate::{Attributes, Problems};
 
+pub(crate) use fill::{default_of, elements_mut, nothing};
 pub use values::is_valid;
 pub use write::write;
 
