@@ -42,7 +42,10 @@ fn edits(edits: Vec<Edit>) -> Change {
 }
 
 fn replace(attributes: Value, ignore_read_only: bool) -> Change {
-    Change::Replace { attributes: object(attributes), ignore_read_only }
+    Change::Replace {
+        attributes: object(attributes),
+        ignore_read_only,
+    }
 }
 
 //: lsm 21
@@ -113,15 +116,30 @@ fn a_value_that_can_not_be_says_why() {
         json!({"sites": [site]})
     };
     let cases = [
-        (json!({"customer": "abc"}), "customer: must match /^[A-Z]{3}[0-9]{2}$/"),
-        (json!({"customer": 5}), "customer: must be string, not a number"),
-        (json!({"tags": ["a", null]}), "tags: [1] must be string, not null"),
-        (site(json!({"routing": "rip"})), r#"sites[name=a].routing: must be one of "static", "bgp""#),
+        (
+            json!({"customer": "abc"}),
+            "customer: must match /^[A-Z]{3}[0-9]{2}$/",
+        ),
+        (
+            json!({"customer": 5}),
+            "customer: must be string, not a number",
+        ),
+        (
+            json!({"tags": ["a", null]}),
+            "tags: [1] must be string, not null",
+        ),
+        (
+            site(json!({"routing": "rip"})),
+            r#"sites[name=a].routing: must be one of "static", "bgp""#,
+        ),
         (
             site(json!({"peers": [{"address": "1.2.3.4", "remote_as": 0}]})),
             r"sites[name=a].peers[address=1\.2\.3\.4].remote_as: must be at least 1 and must be at most 4294967295",
         ),
-        (json!({"sites": []}), "sites: has 0 elements: at least 1 are needed"),
+        (
+            json!({"sites": []}),
+            "sites: has 0 elements: at least 1 are needed",
+        ),
     ];
     for (change, expected) in cases {
         let mut given = object(ordered());
@@ -134,14 +152,22 @@ fn a_value_that_can_not_be_says_why() {
 #[test]
 fn numbers_bools_and_texts_are_not_taken_for_one_another() {
     let cases = [
-        ("int", json!([1, 1.0, -5, u64::MAX]), json!([true, "1", 1.5, null, [], {}])),
+        (
+            "int",
+            json!([1, 1.0, -5, u64::MAX]),
+            json!([true, "1", 1.5, null, [], {}]),
+        ),
         ("number", json!([1, 1.5]), json!([true, "1", null])),
         ("bool", json!([true, false]), json!([0, 1, "true", null])),
         ("string", json!(["", "1"]), json!([1, true, null, []])),
         ("dict", json!([{}]), json!([[], "a", null])),
         ("list", json!([[], [1, "a"]]), json!([{}, "a", null])),
         ("int?", json!([1, null]), json!(["1"])),
-        ("int[]", json!([[], [1, 2]]), json!([1, null, [null], ["1"]])),
+        (
+            "int[]",
+            json!([[], [1, 2]]),
+            json!([1, null, [null], ["1"]]),
+        ),
         ("int?[]?", json!([null, [null, 1]]), json!([["1"]])),
     ];
     for (name, good, wrong) in cases {
@@ -172,7 +198,10 @@ fn one_of_several_validations_is_enough_and_unknown_ones_are_left_to_compiles() 
     let create = |x: Value| attributes::create(&entity, object(json!({"x": x, "y": "?"})));
     assert!(create(json!([1, 11])).is_ok());
     let problems = create(json!([1, 7])).unwrap_err();
-    assert_eq!(problems.to_string(), "x: [1] must be less than 5, or must be more than 10");
+    assert_eq!(
+        problems.to_string(),
+        "x: [1] must be less than 5, or must be more than 10"
+    );
 }
 
 //: lsm 22, 23, 25
@@ -181,9 +210,21 @@ fn an_update_changes_what_may_change_and_names_all_that_may_not() {
     let entity = vpn(true);
     let good = edits(vec![
         edit(EditOperation::Replace, "note", json!("new")),
-        edit(EditOperation::Replace, "sites[name=ams].routing", json!("bgp")),
-        edit(EditOperation::Replace, r"sites[name=bru].peers[address=10\.0\.0\.1].remote_as", json!(5)),
-        edit(EditOperation::Replace, "backups", json!([id(8).to_string()])),
+        edit(
+            EditOperation::Replace,
+            "sites[name=ams].routing",
+            json!("bgp"),
+        ),
+        edit(
+            EditOperation::Replace,
+            r"sites[name=bru].peers[address=10\.0\.0\.1].remote_as",
+            json!(5),
+        ),
+        edit(
+            EditOperation::Replace,
+            "backups",
+            json!([id(8).to_string()]),
+        ),
         // Unchanged values are no changes.
         edit(EditOperation::Replace, "route_target", json!(100)),
     ]);
@@ -195,9 +236,17 @@ fn an_update_changes_what_may_change_and_names_all_that_may_not() {
         edit(EditOperation::Replace, "customer", json!("XYZ99")),
         edit(EditOperation::Replace, "route_target", json!(101)),
         edit(EditOperation::Replace, "sites[name=ams].vlan", json!(11)),
-        edit(EditOperation::Replace, "sites[name=ams].router", json!(id(8).to_string())),
+        edit(
+            EditOperation::Replace,
+            "sites[name=ams].router",
+            json!(id(8).to_string()),
+        ),
         edit(EditOperation::Merge, "contact", json!({"mail": "a@b"})),
-        edit(EditOperation::Replace, "sites[name=bru].routing", json!("rip")),
+        edit(
+            EditOperation::Replace,
+            "sites[name=bru].routing",
+            json!("rip"),
+        ),
     ]);
     refused(
         attributes::update(&entity, &stored(), &wrong),
@@ -217,7 +266,11 @@ fn an_update_changes_what_may_change_and_names_all_that_may_not() {
 fn elements_come_and_go_under_rw_plus_with_all_that_they_need() {
     let entity = vpn(true);
     let change = edits(vec![
-        edit(EditOperation::Merge, "sites", json!([{"name": "ams", "routing": "bgp"}, site("cdg")])),
+        edit(
+            EditOperation::Merge,
+            "sites",
+            json!([{"name": "ams", "routing": "bgp"}, site("cdg")]),
+        ),
         edit(EditOperation::Remove, "sites[name=bru]", Value::Null),
         edit(EditOperation::Remove, "sites[name=gone]", Value::Null),
         edit(EditOperation::Remove, "note", Value::Null),
@@ -232,14 +285,31 @@ fn elements_come_and_go_under_rw_plus_with_all_that_they_need() {
     let mut allocated = site("cdg");
     allocated["vlan"] = json!(5);
     let change = edits(vec![edit(EditOperation::Add, "sites", allocated)]);
-    refused(attributes::update(&entity, &stored(), &change), &["sites[name=cdg].vlan"]);
+    refused(
+        attributes::update(&entity, &stored(), &change),
+        &["sites[name=cdg].vlan"],
+    );
     let twice = edits(vec![edit(EditOperation::Add, "sites", site("ams"))]);
-    refused(attributes::update(&entity, &stored(), &twice), &["edit[edit_id=sites/Add]"]);
-    let many = edits(vec![edit(EditOperation::Merge, "sites", json!([site("1"), site("2")]))]);
+    refused(
+        attributes::update(&entity, &stored(), &twice),
+        &["edit[edit_id=sites/Add]"],
+    );
+    let many = edits(vec![edit(
+        EditOperation::Merge,
+        "sites",
+        json!([site("1"), site("2")]),
+    )]);
     refused(attributes::update(&entity, &stored(), &many), &["sites"]);
     // Another name is another element: the old one goes, with what it had.
-    let renamed = edits(vec![edit(EditOperation::Replace, "sites[name=ams].name", json!("lhr"))]);
-    refused(attributes::update(&entity, &stored(), &renamed), &["sites[name=lhr].vlan"]);
+    let renamed = edits(vec![edit(
+        EditOperation::Replace,
+        "sites[name=ams].name",
+        json!("lhr"),
+    )]);
+    refused(
+        attributes::update(&entity, &stored(), &renamed),
+        &["sites[name=lhr].vlan"],
+    );
 }
 
 //: lsm 26
@@ -250,10 +320,21 @@ fn elements_under_rw_stay() {
     let change = edits(vec![
         edit(EditOperation::Add, "sites", site("cdg")),
         edit(EditOperation::Remove, "sites[name=bru]", Value::Null),
-        edit(EditOperation::Replace, "sites[name=ams].routing", json!("bgp")),
+        edit(
+            EditOperation::Replace,
+            "sites[name=ams].routing",
+            json!("bgp"),
+        ),
     ]);
-    refused(attributes::update(&entity, &stored(), &change), &["sites[name=cdg]", "sites[name=bru]"]);
-    let change = edits(vec![edit(EditOperation::Replace, "sites[name=ams].routing", json!("bgp"))]);
+    refused(
+        attributes::update(&entity, &stored(), &change),
+        &["sites[name=cdg]", "sites[name=bru]"],
+    );
+    let change = edits(vec![edit(
+        EditOperation::Replace,
+        "sites[name=ams].routing",
+        json!("bgp"),
+    )]);
     assert!(attributes::update(&entity, &stored(), &change).is_ok());
 }
 
@@ -267,10 +348,16 @@ fn without_strict_modifiers_only_the_top_counts() {
     sites[1]["router"] = json!(id(9).to_string());
     let change = merge(json!({"sites": sites}));
     let after = attributes::update(&entity, &stored(), &change).unwrap();
-    assert_eq!((&after["sites"][0]["vlan"], &after["customer"]), (&json!(99), &json!("ABC12")));
+    assert_eq!(
+        (&after["sites"][0]["vlan"], &after["customer"]),
+        (&json!(99), &json!("ABC12"))
+    );
     entity.fields.embedded_entities[0].modifier = steward_lsm::definition::Modifier::AtCreation;
     refused(attributes::update(&entity, &stored(), &change), &["sites"]);
-    refused(attributes::update(&entity, &stored(), &merge(json!({"route_target": 1}))), &["route_target"]);
+    refused(
+        attributes::update(&entity, &stored(), &merge(json!({"route_target": 1}))),
+        &["route_target"],
+    );
     // Each kind of service has its own kind of update.
     for (entity, change) in [
         (vpn(false), edits(Vec::new())),
@@ -296,7 +383,10 @@ fn a_whole_update_keeps_what_is_read_only() {
     given["route_target"] = json!(7);
     given["sites"][0]["vlan"] = json!(7);
     let change = replace(given.clone(), false);
-    refused(attributes::update(&entity, &stored(), &change), &["route_target", "sites[name=ams].vlan"]);
+    refused(
+        attributes::update(&entity, &stored(), &change),
+        &["route_target", "sites[name=ams].vlan"],
+    );
     let after = attributes::update(&entity, &stored(), &replace(given.clone(), true)).unwrap();
     assert_eq!(after, expected);
     // What is not given gets its default.
@@ -342,22 +432,45 @@ fn compiles_write_what_is_read_only_and_nothing_else() {
     let after = write(&[
         edit(EditOperation::Replace, "route_target", json!(5)),
         edit(EditOperation::Replace, "sites[name=ams].vlan", json!(6)),
-        edit(EditOperation::Merge, "sites", json!([{"name": "bru", "vlan": 7}])),
+        edit(
+            EditOperation::Merge,
+            "sites",
+            json!([{"name": "bru", "vlan": 7}]),
+        ),
     ]);
     let after = after.unwrap();
     assert_eq!(
-        (&after["route_target"], &after["sites"][0]["vlan"], &after["sites"][1]["vlan"]),
+        (
+            &after["route_target"],
+            &after["sites"][0]["vlan"],
+            &after["sites"][1]["vlan"]
+        ),
         (&json!(5), &json!(6), &json!(7))
     );
     for (operation, target, value) in [
         (EditOperation::Replace, "customer", json!("XYZ99")),
-        (EditOperation::Replace, "sites[name=ams].routing", json!("bgp")),
-        (EditOperation::Replace, "sites[name=ams]", json!({"vlan": 1})),
+        (
+            EditOperation::Replace,
+            "sites[name=ams].routing",
+            json!("bgp"),
+        ),
+        (
+            EditOperation::Replace,
+            "sites[name=ams]",
+            json!({"vlan": 1}),
+        ),
         (EditOperation::Remove, "sites[name=ams]", Value::Null),
-        (EditOperation::Merge, "sites", json!([{"name": "bru", "routing": "bgp"}])),
+        (
+            EditOperation::Merge,
+            "sites",
+            json!([{"name": "bru", "routing": "bgp"}]),
+        ),
         (EditOperation::Merge, ".", json!({"customer": "XYZ99"})),
     ] {
-        assert!(write(&[edit(operation, target, value)]).is_err(), "{target}");
+        assert!(
+            write(&[edit(operation, target, value)]).is_err(),
+            "{target}"
+        );
     }
 }
 
@@ -366,12 +479,18 @@ fn references_to_other_instances_are_named_with_their_places() {
     let mut set = stored();
     set["backups"] = json!([id(8).to_string()]);
     let found = attributes::references(&vpn(true), &set);
-    let found: Vec<_> = found.iter().map(|one| (one.path.as_str(), one.service_entity.as_str(), one.id)).collect();
+    let found: Vec<_> = found
+        .iter()
+        .map(|one| (one.path.as_str(), one.service_entity.as_str(), one.id))
+        .collect();
     let expected = [
         ("backups", "vpn", id(8)),
         ("sites[name=ams].router", "router", id(7)),
         ("sites[name=bru].router", "router", id(7)),
     ];
     assert_eq!(found, expected);
-    assert_eq!(attributes::identity(&vpn(true), &set).as_deref(), Some("ABC12"));
+    assert_eq!(
+        attributes::identity(&vpn(true), &set).as_deref(),
+        Some("ABC12")
+    );
 }

@@ -22,7 +22,14 @@ fn ready_made_lifecycles_are_right_and_are_written_as_they_were_read() {
     let written = serde_json::to_value(vpn(true)).unwrap();
     assert_eq!(ServiceEntity::from_value(&written), Ok(vpn(true)));
     let fields = object(written);
-    for name in ["attributes", "embedded_entities", "key_attributes", "entity_annotations", "config", "owner"] {
+    for name in [
+        "attributes",
+        "embedded_entities",
+        "key_attributes",
+        "entity_annotations",
+        "config",
+        "owner",
+    ] {
         assert!(fields.contains_key(name), "{name}");
     }
 }
@@ -83,7 +90,10 @@ fn a_definition_that_makes_no_sense_is_refused_with_all_reasons() {
             ],
         },
     });
-    let problems = ServiceEntity::from_value(&record).unwrap().check().unwrap_err();
+    let problems = ServiceEntity::from_value(&record)
+        .unwrap()
+        .check()
+        .unwrap_err();
     let expected = [
         "x: is there twice",
         "many: has no key_attributes",
@@ -106,7 +116,10 @@ fn a_definition_that_makes_no_sense_is_refused_with_all_reasons() {
         "lifecycle.states[name=d]: is reached again",
     ];
     for text in expected {
-        let found = problems.0.iter().filter(|one| one.to_string().starts_with(text));
+        let found = problems
+            .0
+            .iter()
+            .filter(|one| one.to_string().starts_with(text));
         assert_eq!(found.count(), 1, "{text}\n{problems}");
     }
     assert_eq!(problems.0.len(), expected.len(), "{problems}");
@@ -119,7 +132,10 @@ fn up() -> Instance {
 }
 
 fn with(attributes: Value, identity: Option<&str>) -> ServiceEntity {
-    service("simple", json!({"attributes": attributes, "service_identity": identity}))
+    service(
+        "simple",
+        json!({"attributes": attributes, "service_identity": identity}),
+    )
 }
 
 //: lsm 13
@@ -134,7 +150,10 @@ fn an_identity_can_be_added_and_then_stays() {
     let named = plan.apply(&instance).unwrap().unwrap();
     assert_eq!(named.service_identity_attribute_value.as_deref(), Some("x"));
     for new in [&b, &none] {
-        assert_eq!(paths(&change::plan(&a, new).unwrap_err()), ["service_identity"]);
+        assert_eq!(
+            paths(&change::plan(&a, new).unwrap_err()),
+            ["service_identity"]
+        );
     }
 }
 
@@ -145,14 +164,27 @@ fn stored_sets_follow_a_changed_definition_where_they_can() {
     let old = with(json!([int("mbps"), {"name": "vlan", "type": "int?"}]), None);
     let mut instance = up();
     instance.rollback_attributes = Some(object(json!({"mbps": 3, "vlan": 4})));
-    let added = json!({"name": "mtu", "type": "int", "default_value": 1500, "default_value_set": true});
-    let new = with(json!([int("mbps"), added, {"name": "note", "type": "string?"}]), None);
+    let added =
+        json!({"name": "mtu", "type": "int", "default_value": 1500, "default_value_set": true});
+    let new = with(
+        json!([int("mbps"), added, {"name": "note", "type": "string?"}]),
+        None,
+    );
     let plan = change::plan(&old, &new).unwrap();
     assert!(plan.rewrites);
     let after = plan.apply(&instance).unwrap().unwrap();
-    assert_eq!(after.active_attributes, Some(object(json!({"mbps": 1, "mtu": 1500, "note": null}))));
-    assert_eq!(after.rollback_attributes, Some(object(json!({"mbps": 3, "mtu": 1500, "note": null}))));
-    assert_eq!((after.candidate_attributes, after.version), (None, instance.version));
+    assert_eq!(
+        after.active_attributes,
+        Some(object(json!({"mbps": 1, "mtu": 1500, "note": null})))
+    );
+    assert_eq!(
+        after.rollback_attributes,
+        Some(object(json!({"mbps": 3, "mtu": 1500, "note": null})))
+    );
+    assert_eq!(
+        (after.candidate_attributes, after.version),
+        (None, instance.version)
+    );
     // Refused: no default; values that do not pass any more; with the instance and the attribute.
     let bound = json!({"gt": 2});
     let tight = json!({"name": "mbps", "type": "int", "validation_type": "pydantic.conint", "validation_parameters": bound});
@@ -172,7 +204,9 @@ fn stored_sets_follow_a_changed_definition_where_they_can() {
 fn changes_of_transfers_touch_no_instance_and_a_state_that_is_needed_stays() {
     let old = uplink("simple");
     let mut new = old.clone();
-    new.lifecycle.transfers.retain(|transfer| !transfer.on_delete);
+    new.lifecycle
+        .transfers
+        .retain(|transfer| !transfer.on_delete);
     new.lifecycle.states[4].label = None;
     new.description = Some("new".to_owned());
     assert!(!change::plan(&old, &new).unwrap().concerns_instances());
@@ -181,7 +215,10 @@ fn changes_of_transfers_touch_no_instance_and_a_state_that_is_needed_stays() {
     assert_eq!(plan.removed_states, ["up"]);
     let mut instance = up();
     let problems = plan.apply(&instance).unwrap_err();
-    assert_eq!(paths(&problems), [format!("instances[id={}].state", instance.id)]);
+    assert_eq!(
+        paths(&problems),
+        [format!("instances[id={}].state", instance.id)]
+    );
     instance.state = "failed".to_owned();
     assert_eq!(plan.apply(&instance), Ok(None));
 }
@@ -197,13 +234,19 @@ fn a_published_version_stays_as_it_is() {
     };
     let [zero, one, two] = [0, 1, 2].map(|number| version(number, "a"));
     let added = change::versions(&[zero.clone()], &[zero.clone(), one.clone()], 1).unwrap();
-    assert_eq!((added.added, added.removed, added.updated), (vec![1], vec![], None));
+    assert_eq!(
+        (added.added, added.removed, added.updated),
+        (vec![1], vec![], None)
+    );
     // The only version, if it is 0, is changed in place.
     let updated = change::versions(&[zero.clone()], &[version(0, "b")], 0).unwrap();
     assert!(updated.updated.is_some());
     let both = [zero.clone(), one.clone()];
     let changed = change::versions(&both, &[zero, version(1, "b"), two.clone(), two], 7);
-    assert_eq!(paths(&changed.unwrap_err()), ["default_version", "versions[1]", "versions[3]"]);
+    assert_eq!(
+        paths(&changed.unwrap_err()),
+        ["default_version", "versions[1]", "versions[3]"]
+    );
     let changed = change::versions(&both, &[version(0, "b"), one.clone()], 1);
     assert_eq!(paths(&changed.unwrap_err()), ["versions[0]"]);
     assert_eq!(change::versions(&both, &[one], 1).unwrap().removed, [0]);
@@ -233,8 +276,14 @@ fn the_state_of_an_instance_says_with_which_set_it_takes_part() {
     };
     let rows = [
         (Purpose::Production, "active active - - active"),
-        (Purpose::Validation(id(1)), "active candidate candidate - active"),
-        (Purpose::Validation(id(3)), "active active candidate candidate active"),
+        (
+            Purpose::Validation(id(1)),
+            "active candidate candidate - active",
+        ),
+        (
+            Purpose::Validation(id(3)),
+            "active active candidate candidate active",
+        ),
         (Purpose::Validation(id(4)), "active active candidate - -"),
         (Purpose::Definitions, "- - - - -"),
     ];
@@ -269,7 +318,10 @@ impl Inventory for Sites {
     }
 
     fn owner(&self, service: &str) -> Option<Owner> {
-        let owner = |service: &str| Owner { service: service.to_owned(), relation: "up".to_owned() };
+        let owner = |service: &str| Owner {
+            service: service.to_owned(),
+            relation: "up".to_owned(),
+        };
         match service {
             "link" => Some(owner("site")),
             "end" => Some(owner("link")),
@@ -304,7 +356,11 @@ fn a_child_brings_its_root_and_all_that_the_root_owns_and_nothing_else() {
         // The newest set that has anything in it says who owns it.
         let is_newer = number == 12;
         instance.candidate_attributes = is_newer.then(|| set.clone());
-        instance.active_attributes = Some(if is_newer { object(json!({"up": "x"})) } else { set });
+        instance.active_attributes = Some(if is_newer {
+            object(json!({"up": "x"}))
+        } else {
+            set
+        });
         (instance.id, instance)
     });
     let sites = Sites(instances.into());
@@ -334,5 +390,8 @@ fn states_in_which_instances_wait_are_known() {
         "update_start",
         "update_start_failed",
     ];
-    assert_eq!(steward_lsm::lifecycle::auto_states(&entity.lifecycle), expected);
+    assert_eq!(
+        steward_lsm::lifecycle::auto_states(&entity.lifecycle),
+        expected
+    );
 }

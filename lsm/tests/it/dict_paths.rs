@@ -21,13 +21,19 @@ fn run(case: &Value, container: &mut Value) -> Result<Value, PathError> {
     let value = case["value"].clone();
     match case["do"].as_str().unwrap() {
         "get" => Path::parse(text)?.get(container).cloned(),
-        "elements" => WildPath::parse(text)?.get_elements(container).map(|found| json!(found)),
+        "elements" => WildPath::parse(text)?
+            .get_elements(container)
+            .map(|found| json!(found)),
         "resolve" => {
             let found = WildPath::parse(text)?.resolve(container)?;
             Ok(found.iter().map(ToString::to_string).collect())
         }
-        "set" => Path::parse(text)?.set(container, value, true).map(|()| Value::Null),
-        "set_existing" => Path::parse(text)?.set(container, value, false).map(|()| Value::Null),
+        "set" => Path::parse(text)?
+            .set(container, value, true)
+            .map(|()| Value::Null),
+        "set_existing" => Path::parse(text)?
+            .set(container, value, false)
+            .map(|()| Value::Null),
         "remove" => Path::parse(text)?.remove(container).map(|()| Value::Null),
         "construct" => Path::parse(text)?.get_or_construct(container).cloned(),
         "text" => Path::parse(text).map(|path| json!(path.to_string())),
@@ -57,7 +63,12 @@ fn paths_do_what_the_table_says() {
             wrong.push(format!("{case}\n  gives {found:?}\n  leaves {container}"));
         }
     }
-    assert!(wrong.is_empty(), "{} cases\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} cases\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 //: lsm 106
@@ -72,11 +83,17 @@ fn a_text_that_is_no_path_says_why() {
         (r"a\x", "has a backslash before a character that needs none"),
         ("a[=1]", "has an empty key"),
         ("*[a=1]", "has a wildcard before a selector"),
-        ("a[b=*]", "has a wildcard (`*`), but has to mean one element"),
+        (
+            "a[b=*]",
+            "has a wildcard (`*`), but has to mean one element",
+        ),
     ];
     for (text, reason) in cases {
         let error = Path::parse(text).unwrap_err().to_string();
-        assert!(error.contains(reason) && error.contains(&format!("`{text}`")), "{error}");
+        assert!(
+            error.contains(reason) && error.contains(&format!("`{text}`")),
+            "{error}"
+        );
     }
 }
 
@@ -87,7 +104,10 @@ fn bools_are_found_as_json_writes_them_and_null_is_resolved_as_null() {
     for (text, expected) in [("l[on=true].x", json!(null)), ("l[on=false].x", json!(2))] {
         assert_eq!(Path::parse(text).unwrap().get(&container), Ok(&expected));
     }
-    let paths = WildPath::parse("l[x=*]").unwrap().resolve(&container).unwrap();
+    let paths = WildPath::parse("l[x=*]")
+        .unwrap()
+        .resolve(&container)
+        .unwrap();
     let texts: Vec<String> = paths.iter().map(ToString::to_string).collect();
     assert_eq!(texts, [r"l[x=\0]", "l[x=2]"]);
     for (path, text) in paths.iter().zip(&texts) {
