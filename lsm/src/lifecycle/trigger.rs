@@ -27,8 +27,8 @@ pub struct Request {
 pub enum Trigger {
     /// The instance is where it is: after each transfer, after a change of a switch, and at the start of a server.
     Auto {
-        /// Whether a result of the deployment that is known may count as arriving now. [`crate::lifecycle::Next::FireAuto`]
-        /// says it; at the start of a server it may not.
+        /// Whether a result of the deployment that is known may count as arriving now, as
+        /// [`crate::lifecycle::Next::FireAuto`] says. It is used up by the transfer that it makes, so `true` does no harm.
         known_result: bool,
     },
     /// A client changes attributes.

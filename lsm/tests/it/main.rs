@@ -3,6 +3,7 @@
 mod attributes;
 mod definitions;
 mod dict_paths;
+mod model;
 mod support;
 mod traces;
 mod transfers;
