@@ -304,6 +304,9 @@ impl WildPath {
             section.can_be_resolved()?;
             let mut longer = Vec::new();
             for (path, container) in found {
+                if container.is_null() {
+                    return Err(PathError::NullContainer);
+                }
                 for (step, value) in section.elements(container)? {
                     let mut sections = path.clone();
                     sections.push(step);

@@ -107,14 +107,7 @@ pub(super) fn follow(case: &Case<'_>, way: Way<'_>, extra: Extra) -> Decision {
         after.known_result = None;
     }
     let skips_compile = keeps && case.settings.transfer_optimization;
-    moved(
-        case,
-        after,
-        end,
-        event,
-        !skips_compile,
-        extra.result.is_none(),
-    )
+    moved(case, after, end, event, !skips_compile)
 }
 
 /// An instance that goes into a state, with its next version.
