@@ -246,18 +246,22 @@ class WildKeyedList(WildDictPath):
 
     def resolve_wild_cards(self, container: object) -> list[DictPath]:
         _not_none(container)
+        self._without_wild_keys()
+        return [self._path_of(item) for item in self._matching(self._items(container, make=False))]
+
+    def _resolved(self, container: object) -> list[tuple[DictPath, object]]:
+        # Items that are alike in these keys have the same path, so that each of their paths leads to all of them.
+        self._without_wild_keys()
+        items = self._items(container, make=False)
+        return [(path, item) for path in map(self._path_of, self._matching(items)) for item in path._matching(items)]
+
+    def _without_wild_keys(self) -> None:
+        """No single path says `any key`."""
         if any(isinstance(key, WildCardValue) for key, _ in self.key_value_pairs):
             raise NotImplementedError(
                 "Can not call resolve_wild_cards on this path because it uses wild cards (`*`) for some of its keys:"
                 f" `{self}`."
             )
-        return [self._path_of(item) for item in self._matching(self._items(container, make=False))]
-
-    def _resolved(self, container: object) -> list[tuple[DictPath, object]]:
-        # Items that are alike in these keys have the same path, so that each of their paths leads to all of them.
-        paths = self.resolve_wild_cards(container)
-        items = self._items(container, make=False)
-        return [(path, item) for path in paths for item in path._matching(items)]
 
     def _path_of(self, item: Mapping[Any, Any]) -> KeyedList:
         pairs = [(key.value, str(item[key.value])) for key, _ in self.key_value_pairs]
