@@ -51,7 +51,7 @@ fn ways_are_named_by_what_triggers_them() {
     }
 }
 
-/// Input: names of states with quotes, brackets and line ends, in diagrams (docs/reference/lsm.md § 3.1). Answer: they are escaped, and the picture has no element of theirs.
+/// Given: names of states with quotes, brackets and line ends, in diagrams. Answer: they are escaped, and the picture has no element of theirs.
 #[test]
 fn names_of_states_can_not_leave_their_place() {
     let name = "<script>\"\n[*] --> x";
