@@ -233,13 +233,14 @@ fn a_published_version_stays_as_it_is() {
         entity
     };
     let [zero, one, two] = [0, 1, 2].map(|number| version(number, "a"));
-    let added = change::versions(&[zero.clone()], &[zero.clone(), one.clone()], 1).unwrap();
+    let added =
+        change::versions(std::slice::from_ref(&zero), &[zero.clone(), one.clone()], 1).unwrap();
     assert_eq!(
         (added.added, added.removed, added.updated),
         (vec![1], vec![], None)
     );
     // The only version, if it is 0, is changed in place.
-    let updated = change::versions(&[zero.clone()], &[version(0, "b")], 0).unwrap();
+    let updated = change::versions(std::slice::from_ref(&zero), &[version(0, "b")], 0).unwrap();
     assert!(updated.updated.is_some());
     let both = [zero.clone(), one.clone()];
     let changed = change::versions(&both, &[zero, version(1, "b"), two.clone(), two], 7);
