@@ -6,14 +6,14 @@ use steward_compiler::{
     ServiceInstances, ServicePurpose, ServiceQuestion, ServicesInput, ServicesOutput,
 };
 
-use crate::compile::Services;
+use crate::compile::ServiceKeeper;
 use crate::domain::{CompileId, EnvironmentId};
 use crate::store::{self, Compile};
 
 #[derive(Debug)]
 pub(super) struct Adapter;
 
-impl Services for Adapter {
+impl ServiceKeeper for Adapter {
     fn input<'a>(
         &'a self,
         _: EnvironmentId,
