@@ -24,7 +24,7 @@ use crate::domain::chain;
 use crate::domain::{DataDir, EnvironmentId, Interval, Timestamp, WakeHandle};
 use crate::git::{Credentials, Reach};
 use crate::observe::{Bus, EventKind};
-use crate::store::{CompileEnd, CompileRequest, Environment, Outcome, Store};
+use crate::store::{CompileEnd, CompileRequest, Environment, Lane, Outcome, Store};
 
 /// What the compile loop of an environment is started with.
 #[derive(Debug, Clone)]
@@ -194,7 +194,7 @@ impl CompileLoop {
     async fn turn(&mut self) -> Result<bool, crate::store::Error> {
         let (store, id) = (self.options.store.clone(), self.options.environment);
         if self.may_be_interrupted {
-            let n_compiles = store.compile_requeue_interrupted(id).await?;
+            let n_compiles = store.compile_requeue_interrupted(id, Lane::Any).await?;
             if n_compiles > 0 {
                 tracing::warn!(environment.id = %id, n_compiles, "compiles were cut off; they run again");
             }
@@ -219,7 +219,7 @@ impl CompileLoop {
                 return Ok(true);
             }
         }
-        let mut claimed = store.compile_claim(id).await?.into_iter();
+        let mut claimed = store.compile_claim(id, Lane::Any, false).await?.into_iter();
         let Some(first) = claimed.next() else {
             return Ok(false);
         };

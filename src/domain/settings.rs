@@ -120,6 +120,38 @@ pub const DEFINITIONS: &[Definition] = &[
         doc: "Days for which the history of resources is kept.",
     },
     Definition {
+        name: "lsm_partial_compile",
+        kind: SettingKind::Bool,
+        default: "false",
+        doc: "Compile and export only the service instances that changed, with those that they belong to.",
+    },
+    Definition {
+        name: "enable_batched_partial_compiles",
+        kind: SettingKind::Bool,
+        default: "false",
+        doc: "Let one partial compile export all service instances that wait for one. A mistake in one of them then fails \
+              the export of all.",
+    },
+    Definition {
+        name: "enable_lsm_transfer_optimization",
+        kind: SettingKind::Bool,
+        default: "false",
+        doc: "Compile nothing for a transfer between two states that its lifecycle marks as having the same desired state.",
+    },
+    Definition {
+        name: "enable_lsm_expert_mode",
+        kind: SettingKind::Bool,
+        default: "false",
+        doc: "Accept calls that change service instances past their lifecycle.",
+    },
+    Definition {
+        name: "lsm_parallel_validations",
+        kind: SettingKind::Int,
+        default: "1",
+        doc: "How many service instances are validated at the same time, beside the compile that exports. 0: validations \
+              and exports take turns, in the order in which they were asked for.",
+    },
+    Definition {
         name: "protected_environment",
         kind: SettingKind::Bool,
         default: "false",
@@ -195,6 +227,31 @@ impl Settings {
     /// When to compile without being asked; `Never` when off.
     pub fn auto_full_compile(&self) -> Interval {
         self.interval("auto_full_compile")
+    }
+
+    /// Whether compiles for services are of what changed only.
+    pub fn lsm_partial_compile(&self) -> bool {
+        self.flag("lsm_partial_compile")
+    }
+
+    /// Whether partial compiles that wait are made one.
+    pub fn batched_partial_compiles(&self) -> bool {
+        self.flag("enable_batched_partial_compiles")
+    }
+
+    /// Whether transfers with the same desired state are not compiled.
+    pub fn lsm_transfer_optimization(&self) -> bool {
+        self.flag("enable_lsm_transfer_optimization")
+    }
+
+    /// Whether expert calls are taken.
+    pub fn lsm_expert_mode(&self) -> bool {
+        self.flag("enable_lsm_expert_mode")
+    }
+
+    /// How many instances are validated beside an export; at most 64.
+    pub fn parallel_validations(&self) -> usize {
+        self.number("lsm_parallel_validations").clamp(0.0, 64.0) as usize
     }
 
     pub fn versions_to_keep(&self) -> usize {

@@ -4,6 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+mod queue;
+pub(super) mod services;
+
+pub use queue::Lane;
+pub use services::{ServiceCompile, ServiceRequest};
+
 use super::macros::{read, row, transaction, write};
 use super::{Error, Result, Store, document, parsed, storable};
 use crate::domain::{CompileId, CompileState, EnvironmentId, Timestamp, VersionNumber};
@@ -41,6 +47,10 @@ pub struct Compile {
     pub diagnostics: Value,
     pub version: Option<VersionNumber>,
     pub substitute: Option<CompileId>,
+    /// What whoever asked calls it: of a service the correlation id.
+    pub remote_id: Option<String>,
+    /// What services asked for; `None`: it is a compile of the project.
+    pub services: Option<ServiceRequest>,
 }
 
 /// What lists of compiles are sorted and searched by.
@@ -108,6 +118,12 @@ row! {
         diagnostics: String,
         version: Option<VersionNumber>,
         substitute_compile_id: Option<String>,
+        remote_id: Option<String>,
+        purpose: Option<String>,
+        is_partial: bool,
+        instances: String,
+        instance_version: Option<i64>,
+        removed_sets: String,
     }
 }
 
@@ -116,11 +132,13 @@ macro_rules! select {
         concat!(
             "SELECT id, environment_id, requested_us, started_us, completed_us, attempts, state, reason, do_export, \
              update_repository, metadata, variables, commit_id, inputs_digest, diagnostics, version, \
-             substitute_compile_id FROM compile ",
+             substitute_compile_id, remote_id, purpose, is_partial, instances, instance_version, removed_sets \
+             FROM compile ",
             $rest
         )
     };
 }
+use select;
 
 impl Row {
     fn into_compile(self) -> Result<Compile> {
@@ -130,6 +148,7 @@ impl Row {
             column: "state",
             id: self.id.clone(),
         })?;
+        let services = self.services()?;
         let substitute = self.substitute_compile_id.as_deref();
         Ok(Compile {
             id: parsed("compile", "id", &self.id)?,
@@ -151,7 +170,27 @@ impl Row {
             substitute: substitute
                 .map(|id| parsed("compile", "substitute_compile_id", id))
                 .transpose()?,
+            remote_id: self.remote_id,
+            services,
         })
+    }
+
+    fn services(&self) -> Result<Option<ServiceRequest>> {
+        let Some(purpose) = &self.purpose else {
+            return Ok(None);
+        };
+        let instances: Vec<String> = document("compile", "instances", &self.id, &self.instances)?;
+        let purpose = ServiceRequest::purpose(purpose, &instances, self.instance_version);
+        Ok(Some(ServiceRequest {
+            purpose: purpose.ok_or_else(|| Error::Row {
+                table: "compile",
+                column: "purpose",
+                id: self.id.clone(),
+            })?,
+            instances,
+            removed_sets: document("compile", "removed_sets", &self.id, &self.removed_sets)?,
+            is_partial: self.is_partial,
+        }))
     }
 }
 
@@ -177,52 +216,6 @@ impl Store {
                 .rows_affected()
         });
         Ok(id)
-    }
-
-    /// Takes the oldest queued compile of an environment, with all others of equal key, and marks them running.
-    /// The first is the one to run; it is `update` when any is. Source: docs/reference/deployment.md § 6.3
-    /// "Coalescing".
-    pub async fn compile_claim(&self, environment: EnvironmentId) -> Result<Vec<Compile>> {
-        const MARK: &str = "UPDATE compile SET state = 'running', started_us = $2, attempts = attempts + 1 \
-                            WHERE id = $1 AND state = 'queued'";
-        let environment = environment.to_string();
-        let now = Timestamp::now().0;
-        let claimed = transaction!(self.db, tx => {
-            let rows: Vec<Row> =
-                sqlx::query_as(select!("WHERE environment_id = $1 AND state = 'queued' ORDER BY requested_us, id"))
-                    .bind(&environment)
-                    .fetch_all(&mut *tx)
-                    .await?;
-            let mut claimed: Vec<Compile> = Vec::new();
-            for row in rows {
-                let compile = row.into_compile()?;
-                let same = |first: &Compile| {
-                    first.do_export == compile.do_export && first.variables == compile.variables
-                };
-                if !claimed.first().is_none_or(same) {
-                    continue;
-                }
-                sqlx::query(MARK).bind(compile.id.to_string()).bind(now).execute(&mut *tx).await?;
-                claimed.push(Compile { started: Some(Timestamp(now)), attempts: compile.attempts + 1, ..compile });
-            }
-            claimed
-        });
-        let mut claimed = claimed;
-        let update = claimed.iter().any(|compile| compile.update);
-        if let Some(first) = claimed.first_mut() {
-            first.update = update;
-        }
-        Ok(claimed)
-    }
-
-    /// After a cut: what was running in this environment is queued again, under the same request. Only the environment's
-    /// compile loop may call it, which runs nothing then.
-    pub async fn compile_requeue_interrupted(&self, environment: EnvironmentId) -> Result<u64> {
-        const SQL: &str = "UPDATE compile SET state = 'queued', started_us = NULL \
-                           WHERE environment_id = $1 AND state = 'running'";
-        Ok(write!(self.db, pool => {
-            sqlx::query(SQL).bind(environment.to_string()).execute(pool).await?.rows_affected()
-        }))
     }
 
     /// Writes the end of a compile that stored no version; see [`Store::version_store`] for one that did.
@@ -329,7 +322,8 @@ impl Store {
     ) -> Result<BTreeMap<CompileId, Compile>> {
         const SQL: &str = "SELECT id, environment_id, requested_us, started_us, completed_us, attempts, state, \
                            reason, do_export, update_repository, metadata, variables, commit_id, inputs_digest, \
-                           '[]' AS diagnostics, version, substitute_compile_id FROM compile WHERE id IN (";
+                           '[]' AS diagnostics, version, substitute_compile_id, remote_id, purpose, is_partial, \
+                           instances, instance_version, removed_sets FROM compile WHERE id IN (";
         let mut found = BTreeMap::new();
         for chunk in ids.chunks(1000) {
             let rows: Vec<Row> = read!(self.db, pool => {
@@ -422,3 +416,6 @@ impl Outcome {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -33,7 +33,10 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{ConnectOptions, PgPool, SqlitePool};
 
 pub use action::{Action, ActionEnd, ActionSearch, ActionStart};
-pub use compile::{Compile, CompileEnd, CompileKey, CompileRequest, Outcome, Stage};
+pub use compile::{
+    Compile, CompileEnd, CompileKey, CompileRequest, Lane, Outcome, ServiceCompile, ServiceRequest,
+    Stage,
+};
 pub use discovered::Discovered;
 pub use dry_run::{DryRun, DryRunResult};
 pub use environment::{Environment, NewEnvironment};

@@ -62,6 +62,7 @@ use crate::domain::{AgentName, EnvironmentId, ResourceId, Timestamp, VersionNumb
 
 pub use partial::{PartialCode, PartialVersion};
 pub use plan::SetChange;
+pub(super) use rows::on_both;
 
 /// The end of an interval that is up to the newest version. Statements have it as a number, since databases only then see
 /// that an index of the open rows is the one to use.
