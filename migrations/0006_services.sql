@@ -34,6 +34,8 @@ CREATE TABLE service_instance (
     state TEXT NOT NULL,
     -- The value of the identity attribute; NULL: the service has none.
     identity TEXT,
+    -- The instance that its relation to the owning service names; NULL: the service has no owner.
+    owner_id TEXT,
     -- JSON objects; NULL: there is no such set.
     candidate TEXT,
     active TEXT,
@@ -56,6 +58,8 @@ CREATE UNIQUE INDEX service_instance_identity ON service_instance (environment_i
 -- Lists in the order of creation, and how many are in each state.
 CREATE INDEX service_instance_created ON service_instance (environment_id, entity, created_us, id);
 CREATE INDEX service_instance_state ON service_instance (environment_id, entity, is_deleted, entity_version, state, created_us, id);
+
+CREATE INDEX service_instance_owner ON service_instance (environment_id, owner_id) WHERE owner_id IS NOT NULL;
 
 -- Which instances another one names in a relation between services, in any of its sets.
 CREATE TABLE service_reference (

@@ -32,6 +32,8 @@ const FILES: &[(&str, &str)] = &[
     (
         "0006_services",
         include_str!("../../migrations/0006_services.sql"),
+    ),
+    (
         "0009_service_compiles",
         include_str!("../../migrations/0009_service_compiles.sql"),
     ),

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 use sqlx::{PgConnection, SqliteConnection};
-use steward_lsm::{Instance, ServiceEntity};
+use steward_lsm::{Instance, Problems, ServiceEntity};
 
-use super::instance::{Instances, Row, counted, counter, select};
+use super::instance::{Instances, Row, counter, select};
 use crate::domain::{EnvironmentId, Timestamp};
 use crate::store::macros::{read, transaction};
 use crate::store::version::on_both;
@@ -184,7 +184,7 @@ pub(super) trait Definitions {
     async fn instances_of(
         &mut self,
         environment: EnvironmentId,
-        (name, version): (&str, u64),
+        definition: (&str, u64),
         after: &str,
         limit: i64,
     ) -> Result<Vec<Instance>>;
@@ -216,10 +216,7 @@ on_both! {
                 catalog.add(definition(row)?);
             }
             let catalog = Arc::new(catalog);
-            // One that is read while it is being written holds its next revision, which may never come.
-            if !lock.is_empty() || revision > 0 {
-                known.put(environment, &catalog);
-            }
+            known.put(environment, &catalog);
             Ok(catalog)
         }
 
@@ -309,6 +306,8 @@ on_both! {
 
 /// Instances that are in memory at once while all of a definition are looked at.
 const INSTANCES_AT_ONCE: i64 = 1000;
+/// Instances that an error names: a person reads it.
+const SHOWN: usize = 20;
 
 impl Store {
     /// How the database is asked to keep what is read as it is until the transaction ends, for others to read, too. SQLite
@@ -340,11 +339,11 @@ impl Store {
     }
 
     /// Changes definitions, in one transaction, with all that follows for instances. `plan` says what to write; `rewrite`
-    /// gives an instance as it shall be under its changed definition (`None`: as it is), or what speaks against that. What
-    /// speaks against it is told of all instances together, by `refuse`.
+    /// gives an instance as it shall be under its changed definition (`None`: as it is), or what speaks against that.
     ///
     /// # Errors
-    /// What `plan` and `refuse` say; [`Error::Conflict`] for a definition that goes and has instances.
+    /// What `plan` says; [`Error::Refused`] with what speaks against the change, and of which instances;
+    /// [`Error::Conflict`] for a definition that goes and has instances.
     pub async fn service_catalog_change<Plan, Rewrite>(
         &self,
         environment: EnvironmentId,
@@ -354,20 +353,18 @@ impl Store {
     ) -> Result<CatalogChange>
     where
         Plan: Fn(&Catalog) -> Result<CatalogChange>,
-        Rewrite: FnMut(&Definition, &Definition, &Instance) -> Result<Option<Instance>>,
+        Rewrite: FnMut(&Definition, &Definition, &Instance) -> std::result::Result<Option<Instance>, Problems>,
     {
         let planned = plan(&*self.service_catalog(environment).await?)?;
         if planned.is_empty() {
             return Ok(planned);
         }
         Ok(transaction!(self.db, tx => {
-            let before = {
-                // The revision that is taken below is not remembered before it is committed.
-                let catalog = tx.catalog(environment, &self.catalogs, self.exclusive()).await?;
-                tx.catalog_take(environment).await?;
-                catalog
-            };
+            let before = tx.catalog(environment, &self.catalogs, self.exclusive()).await?;
+            // Nobody reads a catalog at this revision before it is committed.
+            tx.catalog_take(environment).await?;
             let change = plan(&before)?;
+            let mut against = Vec::new();
             for (name, version) in &change.examine {
                 let old = before.definition(name, Some(*version));
                 let mut put = change.put.iter();
@@ -380,11 +377,22 @@ impl Store {
                     let Some(last) = instances.last() else { break };
                     after = last.id.to_string();
                     for instance in &instances {
-                        if let Some(instance) = rewrite(old, new, instance)? {
-                            tx.instance_update(&instance).await?;
+                        match rewrite(old, new, instance) {
+                            Ok(Some(instance)) => tx.instance_update(&new.entity, &instance).await?,
+                            Ok(None) => {}
+                            Err(problems) => against.push(format!("{name} {}: {problems}", instance.id)),
                         }
                     }
+                    if against.len() >= SHOWN {
+                        break;
+                    }
                 }
+            }
+            if !against.is_empty() {
+                against.truncate(SHOWN);
+                return Err(Error::Refused(format!(
+                    "the changed definitions do not fit instances that are there: {}", against.join("; ")
+                )));
             }
             for (name, version) in &change.remove {
                 tx.definition_remove(environment, name, *version).await?;

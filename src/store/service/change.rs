@@ -22,7 +22,8 @@ use super::reference;
 use crate::domain::{EnvironmentId, Timestamp};
 use crate::store::macros::transaction;
 use crate::store::version::on_both;
-use crate::store::{Error, Result, ServiceCompile, ServiceCompiles, Store};
+use crate::store::compile::services::ServiceCompiles;
+use crate::store::{Error, Result, ServiceCompile, Store};
 
 /// What of an environment counts for its services.
 #[derive(Debug, Clone, Default)]
@@ -136,7 +137,7 @@ trait Changes {
         before: Option<&Instance>,
         decision: Decision,
         checks_relations: bool,
-        (rules, now): (&Rules, Timestamp),
+        context: (&Rules, Timestamp),
     ) -> Result<Changed>;
 
     /// Asks for a compile, and remembers the event about it.
@@ -184,9 +185,9 @@ on_both! {
                         self.relations_check(entity, &named, &instance).await?;
                     }
                     if before.is_some() {
-                        self.instance_update(&instance).await?;
+                        self.instance_update(entity, &instance).await?;
                     } else {
-                        self.instance_insert(&instance).await?;
+                        self.instance_insert(entity, &instance).await?;
                     }
                     let names = reference::of_instance(entity, &instance);
                     self.references_write(&instance, &named, &names).await?;

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::{PgConnection, SqliteConnection};
-use steward_lsm::{Attributes, Instance, Moment};
+use steward_lsm::{Attributes, Instance, Moment, ServiceEntity};
 use uuid::Uuid;
 
+use super::reference;
 use crate::domain::EnvironmentId;
 use crate::store::macros::{read, row};
 use crate::store::version::on_both;
@@ -118,9 +119,11 @@ pub(super) trait Instances {
         lock: &str,
     ) -> Result<Option<Instance>>;
 
-    async fn instance_insert(&mut self, instance: &Instance) -> Result<()>;
+    /// `entity`: its definition.
+    async fn instance_insert(&mut self, entity: &ServiceEntity, instance: &Instance) -> Result<()>;
 
-    async fn instance_update(&mut self, instance: &Instance) -> Result<()>;
+    /// `entity`: its definition.
+    async fn instance_update(&mut self, entity: &ServiceEntity, instance: &Instance) -> Result<()>;
 
     async fn instance_remove(&mut self, environment: EnvironmentId, id: Uuid) -> Result<()>;
 
@@ -157,11 +160,11 @@ on_both! {
             row.map(Row::into_instance).transpose()
         }
 
-        async fn instance_insert(&mut self, instance: &Instance) -> Result<()> {
+        async fn instance_insert(&mut self, entity: &ServiceEntity, instance: &Instance) -> Result<()> {
             const SQL: &str = "INSERT INTO service_instance (environment_id, id, entity, entity_version, version, \
                                desired_state_version, state, identity, candidate, active, rollback, config, metadata, \
-                               known_result, is_deleted, created_us, updated_us) \
-                               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+                               known_result, is_deleted, created_us, updated_us, owner_id) \
+                               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
             let written = sqlx::query(SQL)
                 .bind(instance.environment.to_string())
                 .bind(instance.id.to_string())
@@ -180,6 +183,7 @@ on_both! {
                 .bind(instance.deleted)
                 .bind(instance.created_at.0)
                 .bind(instance.last_updated.0)
+                .bind(reference::owner(entity, instance).map(|id| id.to_string()))
                 .execute(&mut *self)
                 .await;
             match written {
@@ -189,10 +193,10 @@ on_both! {
             }
         }
 
-        async fn instance_update(&mut self, instance: &Instance) -> Result<()> {
+        async fn instance_update(&mut self, entity: &ServiceEntity, instance: &Instance) -> Result<()> {
             const SQL: &str = "UPDATE service_instance SET entity_version = $3, version = $4, desired_state_version = $5, \
                                state = $6, identity = $7, candidate = $8, active = $9, rollback = $10, config = $11, \
-                               metadata = $12, known_result = $13, is_deleted = $14, updated_us = $15 \
+                               metadata = $12, known_result = $13, is_deleted = $14, updated_us = $15, owner_id = $16 \
                                WHERE environment_id = $1 AND id = $2";
             let written = sqlx::query(SQL)
                 .bind(instance.environment.to_string())
@@ -210,6 +214,7 @@ on_both! {
                 .bind(instance.known_result)
                 .bind(instance.deleted)
                 .bind(instance.last_updated.0)
+                .bind(reference::owner(entity, instance).map(|id| id.to_string()))
                 .execute(&mut *self)
                 .await;
             match written {

@@ -12,14 +12,13 @@ mod event;
 mod instance;
 mod list;
 mod order;
+mod reference;
 mod snapshot;
 
 pub use callback::Callback;
+pub(super) use catalog::Catalogs;
 pub use catalog::{Catalog, CatalogChange, Definition};
 pub use change::{Cause, Changed, Rules};
 pub use event::{EventSearch, EventSpan, StoredEvent};
 pub use list::{Column, InstanceSearch, InstanceSpan, Place};
 pub use order::{Order, OrderItem};
-
-#[cfg(test)]
-mod tests;

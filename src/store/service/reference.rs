@@ -37,6 +37,20 @@ pub(super) fn of_instance(entity: &ServiceEntity, instance: &Instance) -> BTreeS
         .collect()
 }
 
+/// The instance that owns an instance: what the relation to the owning service says in the first of its sets that says
+/// anything. Source: docs/reference/lsm.md § 4.5.
+pub(super) fn owner(entity: &ServiceEntity, instance: &Instance) -> Option<Uuid> {
+    let relation = entity.relation_to_owner.as_ref()?;
+    let sets = [
+        &instance.candidate_attributes,
+        &instance.active_attributes,
+        &instance.rollback_attributes,
+    ];
+    let mut sets = sets.into_iter().flatten();
+    let set = sets.find(|set| !set.is_empty())?;
+    set.get(relation)?.as_str()?.parse().ok()
+}
+
 fn walk(fields: &Fields, values: &Attributes, path: &str, found: &mut Vec<Reference>) {
     for relation in &fields.inter_service_relations {
         for id in elements(values.get(&relation.name)) {

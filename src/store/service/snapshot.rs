@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use steward_compiler::{ServiceInstance, ServiceOwner, ServicePurpose, ServicesInput};
 use steward_lsm::Instance;
 
-use super::catalog::{Catalog, Definitions};
+use super::catalog::Catalog;
 use super::instance::{Row, select};
 use crate::domain::EnvironmentId;
-use crate::store::macros::transaction;
+use crate::store::macros::read;
 use crate::store::{Result, Store};
 
 fn given(instance: Instance) -> ServiceInstance {
@@ -49,20 +49,20 @@ impl Store {
         requested: Option<Vec<String>>,
     ) -> Result<ServicesInput> {
         let has_none = purpose == ServicePurpose::Definitions;
-        let (catalog, rows) = transaction!(self.db, tx => {
-            let catalog = tx.catalog(environment, &self.catalogs, self.shared()).await?;
-            let rows: Vec<Row> = if has_none {
-                Vec::new()
-            } else {
+        let catalog = self.service_catalog(environment).await?;
+        let rows = if has_none {
+            Vec::new()
+        } else {
+            read!(self.db, pool => {
                 sqlx::query_as(select!("WHERE environment_id = $1 ORDER BY entity, created_us, id"))
                     .bind(environment.to_string())
-                    .fetch_all(&mut *tx)
+                    .fetch_all(pool)
                     .await?
-            };
-            (catalog, rows)
-        });
+            })
+        };
         let mut instances: BTreeMap<String, Vec<ServiceInstance>> = BTreeMap::new();
         for row in rows {
+            let row: Row = row;
             let instance = row.into_instance()?;
             let of_service = instances.entry(instance.service_entity.clone());
             of_service.or_default().push(given(instance));
