@@ -17,7 +17,9 @@
 
 #![warn(missing_docs)]
 
+pub mod attributes;
 pub mod definition;
+pub mod dict_path;
 pub mod instance;
 pub mod lifecycle;
 pub mod problem;

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+pub(crate) use check::join;
 pub use lifecycle::{Label, Lifecycle, Operation, SetName, State, Transfer};
 
 /// One version of the definition of a service. Source: docs/reference/lsm.md § 1.2.
