@@ -69,7 +69,7 @@ impl Services {
                 config: creation.config.clone(),
                 correlation_id,
             };
-            lifecycle::create(&definition.entity, new, &rules.settings, now())
+            lifecycle::create(&definition.entity, new, now())
         };
         let named = (creation.entity.as_str(), creation.version);
         let created = self.store.service_create(environment, named, &rules, create);
@@ -139,7 +139,12 @@ impl Services {
         migrating: &Migrating,
     ) -> store::Result<Changed> {
         let rules = self.rules(environment).await?;
-        let correlation_id = Uuid::new_v4();
+        let request = Request {
+            // Only the version and the id count.
+            trigger: Trigger::Deleted,
+            current_version: migrating.current_version,
+            correlation_id: Uuid::new_v4(),
+        };
         let migrated = self.store.service_change(environment, cause, &rules, |catalog, _, instance| {
             let version = migrating.target_version;
             let target = catalog.definition(&instance.service_entity, Some(version));
@@ -152,8 +157,7 @@ impl Services {
                 &target.entity,
                 instance,
                 migrating.migration.clone(),
-                migrating.current_version,
-                correlation_id,
+                &request,
                 &rules.settings,
                 now(),
             )?;

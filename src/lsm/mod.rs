@@ -12,7 +12,6 @@ mod callbacks;
 mod catalog;
 mod change;
 mod compiles;
-mod orders;
 mod report;
 
 use std::collections::HashMap;
@@ -22,10 +21,10 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::domain::{EnvironmentId, Timestamp, WakeHandle, chain};
-use crate::store::{self, Changed, Rules, Store};
+use crate::store::{self, Changed, Definition, Rules, Store};
 
+pub use catalog::config_of;
 pub use change::{Creation, Migrating};
-pub use orders::OrderError;
 pub use report::{Report, report_of};
 
 /// The handle of all services of a server.
@@ -93,25 +92,32 @@ impl Services {
         let catalog = self.store.service_catalog(environment).await?;
         let definitions = catalog.services().flat_map(|(_, versions)| versions.values());
         for definition in definitions {
-            let entity = &definition.entity;
-            let transfers = entity.lifecycle.transfers.iter();
-            let states: Vec<&str> = transfers
-                .filter(|transfer| transfer.auto)
-                .map(|transfer| transfer.source.as_str())
-                .collect();
-            let mut after = String::new();
-            loop {
-                let of = (entity.name.as_str(), entity.version);
-                let ids = self.store.service_ids_in(environment, of, &states, &after, AT_ONCE);
-                let ids = ids.await?;
-                let Some(last) = ids.last() else { break };
-                after.clone_from(last);
-                for id in ids.iter().filter_map(|id| id.parse::<Uuid>().ok()) {
-                    self.auto(environment, id, false).await;
-                }
+            self.start_definition(environment, definition).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks for automatic transfers of all instances of a definition that may have one.
+    async fn start_definition(
+        &self,
+        environment: EnvironmentId,
+        definition: &Definition,
+    ) -> store::Result<()> {
+        let entity = &definition.entity;
+        let states = steward_lsm::lifecycle::auto_states(&entity.lifecycle);
+        let of = (entity.name.as_str(), entity.version);
+        let mut after = String::new();
+        loop {
+            let ids = self.store.service_ids_in(environment, of, &states, &after, AT_ONCE);
+            let ids = ids.await?;
+            let Some(last) = ids.last() else {
+                return Ok(());
+            };
+            after.clone_from(last);
+            for id in ids.iter().filter_map(|id| id.parse::<Uuid>().ok()) {
+                self.auto(environment, id, false).await;
             }
         }
-        self.orders_resume(environment).await
     }
 
     /// Does what comes after a change.
@@ -120,7 +126,6 @@ impl Services {
         if let Some(known_result) = changed.fire_auto {
             Box::pin(self.auto(environment, changed.instance.id, known_result)).await;
         }
-        self.orders_follow(environment, changed.instance.id).await;
     }
 
     fn after(&self, environment: EnvironmentId, changed: &Changed) {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use sqlx::{PgConnection, SqliteConnection};
 use steward_compiler::ServicePurpose;
+use steward_lsm::attributes::references;
 use steward_lsm::lifecycle::{self, Decision, Effect, Event, Next, Refusal, Severity, Validation};
 use steward_lsm::{Instance, ServiceEntity};
 use uuid::Uuid;
@@ -157,6 +158,10 @@ trait Changes {
         instance: &Instance,
     ) -> Result<()>;
 
+    /// Whether a validation that is to be asked for was asked for before: by an automatic transfer, whose id is made of the
+    /// instance and its version.
+    async fn is_validated_already(&mut self, environment: EnvironmentId, next: &[Next]) -> Result<bool>;
+
     /// Notes an update by its own id; `false`: it is known.
     async fn update_note(&mut self, environment: EnvironmentId, cause: &Cause) -> Result<bool>;
 }
@@ -255,7 +260,7 @@ on_both! {
                 &instance.active_attributes,
                 &instance.rollback_attributes,
             ];
-            let named = sets.into_iter().flatten().flat_map(|set| reference::of_set(entity, set));
+            let named = sets.into_iter().flatten().flat_map(|set| references(entity, set));
             let added: Vec<_> = named.filter(|named| !before.contains(&named.id)).collect();
             if added.is_empty() {
                 return Ok(());
@@ -263,11 +268,28 @@ on_both! {
             let ids: Vec<Uuid> = added.iter().map(|added| added.id).collect();
             let environment = EnvironmentId::from(instance.environment);
             let there = self.instances_there(environment, &ids).await?;
-            let missing = added.iter().filter(|added| there.get(&added.id) != Some(&added.entity));
+            let missing = added.iter().filter(|added| there.get(&added.id) != Some(&added.service_entity));
             let missing: Vec<String> = missing
-                .map(|missing| format!("{}: {} is no instance of {}", missing.path, missing.id, missing.entity))
+                .map(|missing| format!("{}: {} is no instance of {}", missing.path, missing.id, missing.service_entity))
                 .collect();
             if missing.is_empty() { Ok(()) } else { Err(Error::Refused(missing.join("; "))) }
+        }
+
+        async fn is_validated_already(&mut self, environment: EnvironmentId, next: &[Next]) -> Result<bool> {
+            const SQL: &str = "SELECT id FROM compile WHERE environment_id = $1 AND remote_id = $2 \
+                               AND purpose = 'validation' LIMIT 1";
+            for next in next {
+                let Next::Validate(validation) = next else { continue };
+                let known: Option<(String,)> = sqlx::query_as(SQL)
+                    .bind(environment.to_string())
+                    .bind(validation.correlation_id.to_string())
+                    .fetch_optional(&mut *self)
+                    .await?;
+                if known.is_some() {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
         }
 
         async fn update_note(&mut self, environment: EnvironmentId, cause: &Cause) -> Result<bool> {
@@ -312,18 +334,24 @@ impl Store {
             let (name, version) = (&before.service_entity, before.service_entity_version);
             let definition = catalog.definition(name, Some(version));
             let definition = definition.ok_or_else(|| no_entity(name, Some(version)))?;
+            let nothing = |instance: Instance, definition: &Arc<Definition>| Changed {
+                instance,
+                definition: Arc::clone(definition),
+                events: Vec::new(),
+                fire_auto: None,
+                is_queued: false,
+                effect: Effect::Unchanged,
+            };
             if tx.update_note(environment, cause).await? {
                 let (definition, decision) = decide(&catalog, definition, &before).map_err(refused)?;
-                tx.decision_write(&definition, Some(&before), decision, cause.checks_relations, (rules, now)).await?
-            } else {
-                Changed {
-                    instance: before,
-                    definition: Arc::clone(definition),
-                    events: Vec::new(),
-                    fire_auto: None,
-                    is_queued: false,
-                    effect: Effect::Unchanged,
+                if tx.is_validated_already(environment, &decision.next).await? {
+                    nothing(before, &definition)
+                } else {
+                    let checks = cause.checks_relations;
+                    tx.decision_write(&definition, Some(&before), decision, checks, (rules, now)).await?
                 }
+            } else {
+                nothing(before, definition)
             }
         }))
     }
