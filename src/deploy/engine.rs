@@ -20,6 +20,7 @@
 mod dry_run;
 mod handle;
 mod results;
+mod services;
 
 pub use handle::{DeployKind, Engine, Options, RequestError, Scheduled};
 
@@ -47,6 +48,7 @@ use crate::executor::link::{Executor, Message};
 use crate::executor::protocol::{Task, TaskKind};
 use crate::executor::replies::Held;
 use crate::executor::transport::Pipe;
+use crate::lsm::{Report, Services};
 use crate::observe::{Bus, EventKind, ResourceDone};
 use crate::store::{self, ActionEnd, ActionStart, Store};
 
@@ -81,6 +83,9 @@ pub(super) struct Reconciler {
     in_flight: HashMap<ActionId, InFlight>,
     pub(super) facts: Facts,
     shutdown: CancellationToken,
+    services: Services,
+    /// What instances are to be told of the deployment of their resources, before the ends of these runs are written.
+    reports: Vec<Report>,
     /// Beginnings of runs that are not written yet.
     starts: Vec<ActionStart>,
     /// Ends of runs that are not written yet, with the event to publish when they are.
@@ -166,6 +171,8 @@ impl Reconciler {
             in_flight: HashMap::new(),
             facts: Facts::new(unknowns, options.recompile.clone(), options.facts),
             shutdown: options.shutdown.clone(),
+            services: options.services.clone(),
+            reports: Vec::new(),
             starts: Vec::new(),
             ends: Vec::new(),
             held: Vec::new(),
@@ -373,6 +380,10 @@ impl Reconciler {
                 resource_id: run.intent.resource_id.clone(),
                 started,
             });
+            if run.intent.resource_type == services::LIFECYCLE_TRANSFER {
+                self.report(run, started);
+                continue;
+            }
             let code = Arc::clone(self.code.of(&run.intent.agent));
             let task = Task {
                 action: run.action,

@@ -26,6 +26,7 @@ use crate::compile::{Pool, PoolOptions};
 use crate::config::{Config, Database};
 use crate::domain::{DataDir, Timestamp};
 use crate::gc::{self, Garbage};
+use crate::lsm::Services;
 use crate::observe::Bus;
 use crate::process;
 use crate::python::{self, Interpreter, Pythons};
@@ -84,7 +85,9 @@ impl Server {
         let store = open_store(&config.database, &data).await?;
         let pool = start_pool(config.pool.clone(), &data).await?;
         let (listener, address) = listen(config.listen).await?;
+        let shutdown = CancellationToken::new();
         let app = App {
+            services: Services::new(store.clone(), shutdown.clone()),
             store,
             bus: Bus::default(),
             hooks: Arc::new(Hooks::declared(hook_ids(&config))),
@@ -97,7 +100,7 @@ impl Server {
             lifecycle: Arc::default(),
             pool,
             data,
-            shutdown: CancellationToken::new(),
+            shutdown,
             repository_access: Arc::default(),
             refused: RefusedEnvironments::default(),
             digest_key,

@@ -30,6 +30,10 @@ const FILES: &[(&str, &str)] = &[
         include_str!("../../migrations/0005_refresh_request.sql"),
     ),
     (
+        "0006_services",
+        include_str!("../../migrations/0006_services.sql"),
+    ),
+    (
         "0009_service_compiles",
         include_str!("../../migrations/0009_service_compiles.sql"),
     ),

@@ -19,6 +19,7 @@ mod macros;
 mod migrations;
 mod project;
 mod resource;
+mod service;
 mod state;
 mod version;
 mod webhook;
@@ -48,6 +49,10 @@ pub use listing::{COUNTED, Search, Span};
 use migrations::Dialect;
 pub use project::Project;
 pub use resource::StoredResource;
+pub use service::{
+    Callback, Catalog, CatalogChange, Cause, Changed, Column, Definition, EventSearch, EventSpan,
+    InstanceSearch, InstanceSpan, Order, OrderItem, Place, Rules, StoredEvent,
+};
 pub use state::{Agent, ResourceState};
 pub use version::{NewVersion, PartialCode, PartialVersion, SetChange, Version};
 pub use webhook::{Delivery, RefreshRequest};
@@ -76,6 +81,9 @@ pub enum Error {
     NotFound(String),
     #[error("{0}")]
     Conflict(String),
+    /// A setting does not allow it; the text names it.
+    #[error("{0}")]
+    Denied(String),
     /// What was to be stored breaks a rule; the text names the rule and what broke it.
     #[error("{0}")]
     Refused(String),
@@ -109,6 +117,8 @@ impl Db {
 pub struct Store {
     db: Db,
     life: Arc<Life>,
+    /// The catalogs of services that were read last.
+    catalogs: Arc<service::Catalogs>,
 }
 
 impl Store {
@@ -146,6 +156,7 @@ impl Store {
                 gate: Arc::new(gate),
             },
             life: Arc::default(),
+            catalogs: Arc::default(),
         })
     }
 
@@ -173,6 +184,7 @@ impl Store {
                 gate: Arc::default(),
             },
             life: Arc::default(),
+            catalogs: Arc::default(),
         })
     }
 

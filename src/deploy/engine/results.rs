@@ -96,7 +96,7 @@ impl Reconciler {
     }
 
     /// Takes the end of a deployment into the schedule, and notes what is to be written.
-    fn on_deployed(&mut self, result: TaskResult) {
+    pub(super) fn on_deployed(&mut self, result: TaskResult) {
         let Some(InFlight { run, started }) = self.in_flight.remove(&result.action) else {
             return;
         };
@@ -154,6 +154,8 @@ impl Reconciler {
 
     /// Writes what happened, in one transaction; a database that is away is waited for.
     pub(super) async fn flush(&mut self) {
+        // Before the ends of their runs: a run whose report was lost in a crash is a run that has not ended.
+        self.hand_on_reports().await;
         // Answers whose words are in `ends` hold their room until these are written.
         let _held = std::mem::take(&mut self.held);
         if self.starts.is_empty() && self.ends.is_empty() {

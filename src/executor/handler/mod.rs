@@ -139,7 +139,7 @@ impl Context {
         Some(deadline.saturating_duration_since(Instant::now()))
     }
 
-    fn log(&mut self, level: LogLevel, message: &str) {
+    pub fn log(&mut self, level: LogLevel, message: &str) {
         let timestamp_us = Timestamp::now().0;
         let line = LogLine {
             level,
