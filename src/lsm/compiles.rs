@@ -100,7 +100,10 @@ impl Services {
             expires: false,
             updated: Timestamp::now(),
         };
-        self.store.fact_set(environment, &parameter).await.map(|_| ())
+        self.store
+            .fact_set(environment, &parameter)
+            .await
+            .map(|_| ())
     }
 
     /// Takes note of the end of a compile that services asked for. Doing so twice is harmless: what has moved on by then takes
@@ -114,11 +117,15 @@ impl Services {
         compile: &Compile,
         succeeded: bool,
     ) -> store::Result<()> {
-        let is_validation = compile.services.as_ref().is_some_and(store::ServiceRequest::is_validation);
+        let is_validation = compile
+            .services
+            .as_ref()
+            .is_some_and(store::ServiceRequest::is_validation);
         if !is_validation {
             return Ok(());
         }
-        let Some((instance, version, edge, cause, correlation_id)) = validated(&compile.metadata) else {
+        let Some((instance, version, edge, cause, correlation_id)) = validated(&compile.metadata)
+        else {
             tracing::warn!(environment.id = %environment, compile.id = %compile.id, "the compile {} does not say what it validates", compile.id);
             return Ok(());
         };
