@@ -3,6 +3,7 @@
 pub(crate) mod fuzzing;
 mod hooks;
 mod refused;
+mod services;
 
 pub use hooks::Hooks;
 pub use refused::EnvironmentProblem;
@@ -301,6 +302,7 @@ impl App {
             proxy: proxy(id, &access.network, stop).await,
             reach: self.reach(id, &environment.repo_url),
             fact_expire: self.facts.expire,
+            services: Arc::new(services::Adapter),
             checkouts: Arc::clone(&self.checkouts),
             shutdown: stop.clone(),
         })

@@ -1,10 +1,13 @@
 //! From a repository that may have moved to a stored version, or to a report of why not.
 //!
-//! `next` decides purely what to compile; `service` is the loop an environment has; `run` does one compile, with what `repository` reads and `install` installs for it; `worker` is
-//! the pool of processes that it runs in, and the life of such a process. Nothing is deployed here: a stored version
+//! `next` decides purely what to compile; `service` is the loop an environment has, and `validations` the one beside it, in
+//! which service instances are validated; `run` does one compile, with what `repository` reads, `install` installs and
+//! `execute` has workers do for it; `services` is what instances of services have to do with it; `worker` is the pool of
+//! processes that it runs in, and the life of such a process. Nothing is deployed here: a stored version
 //! wakes the engine, which reads it from the store.
 
 mod code;
+mod execute;
 mod gc;
 mod install;
 mod network;
@@ -14,7 +17,9 @@ mod redact;
 mod repository;
 mod run;
 mod service;
+mod services;
 mod source;
+mod validations;
 mod worker;
 
 pub use gc::{gc_checkouts, gc_environments, gc_python_runtimes};
@@ -23,6 +28,7 @@ pub use network::{Access, Grant, Proxy};
 pub use packages::{Packages, outer_environment};
 pub use redact::{MIN_REDACTED_CHARS, SecretVariables};
 pub use service::{Compiler, Options};
+pub use services::Services;
 pub use source::{Source, SourceError};
 #[doc(hidden)]
 pub use worker::read_any_frame;

@@ -57,6 +57,36 @@ impl VersionCode {
         })
     }
 
+    /// This code, and that of another compile for the types of resources that this one does not have.
+    ///
+    /// # Errors
+    /// The name of a module of which both have code that differs, or the word for what else differs.
+    pub fn with(mut self, other: Self) -> Result<Self, String> {
+        if other.modules.is_empty() {
+            return Ok(self);
+        }
+        if self.modules.is_empty() && self.interpreter.is_none() {
+            return Ok(other);
+        }
+        if self.interpreter != other.interpreter {
+            return Err("of no name: another Python environment".to_owned());
+        }
+        for module in other.modules {
+            match self.modules.iter().find(|known| known.name == module.name) {
+                Some(known) if *known != module => return Err(module.name),
+                Some(_) => {}
+                None => self.modules.push(module),
+            }
+        }
+        // Without a list of types, each has all modules, and so it is from now on.
+        if let (Some(types), Some(more)) = (&mut self.types, other.types) {
+            for (name, needed) in more {
+                types.entry(name).or_insert(needed);
+            }
+        }
+        Ok(self)
+    }
+
     /// Reads what a version has stored.
     pub fn read(stored: serde_json::Value) -> Self {
         // Versions of before had the modules alone.

@@ -148,8 +148,7 @@ pub const DEFINITIONS: &[Definition] = &[
         name: "lsm_parallel_validations",
         kind: SettingKind::Int,
         default: "1",
-        doc: "How many service instances are validated at the same time, beside the compile that exports. 0: validations \
-              and exports take turns, in the order in which they were asked for.",
+        doc: "How many service instances are validated at the same time, beside the compile that exports; at least one.",
     },
     Definition {
         name: "protected_environment",
@@ -249,9 +248,9 @@ impl Settings {
         self.flag("enable_lsm_expert_mode")
     }
 
-    /// How many instances are validated beside an export; at most 64.
+    /// How many instances are validated beside an export: from 1 to 64.
     pub fn parallel_validations(&self) -> usize {
-        self.number("lsm_parallel_validations").clamp(0.0, 64.0) as usize
+        self.number("lsm_parallel_validations").clamp(1.0, 64.0) as usize
     }
 
     pub fn versions_to_keep(&self) -> usize {

@@ -53,6 +53,14 @@ pub struct Compile {
     pub services: Option<ServiceRequest>,
 }
 
+impl Compile {
+    /// Whether it is there to see if an instance of a service may go on.
+    pub fn is_validation(&self) -> bool {
+        let services = self.services.as_ref();
+        services.is_some_and(ServiceRequest::is_validation)
+    }
+}
+
 /// What lists of compiles are sorted and searched by.
 #[derive(Debug, Clone)]
 pub struct CompileKey {

@@ -143,6 +143,22 @@ macro_rules! select {
 use select;
 
 impl Store {
+    /// The newest version that a compile of ours made.
+    pub async fn version_newest_compiled(
+        &self,
+        environment: EnvironmentId,
+    ) -> Result<Option<Version>> {
+        let row: Option<Row> = read!(self.db, pool => {
+            sqlx::query_as(select!(
+                "WHERE environment_id = $1 AND compile_id IS NOT NULL ORDER BY number DESC LIMIT 1"
+            ))
+            .bind(environment.to_string())
+            .fetch_optional(pool)
+            .await?
+        });
+        row.map(Row::into_version).transpose()
+    }
+
     /// Releases a stored version.
     ///
     /// # Errors

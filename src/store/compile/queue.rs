@@ -8,8 +8,6 @@ use crate::store::{Result, Store};
 /// Which compiles of an environment are run beside which: those of one lane one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
-    /// All, in the order in which they were asked for.
-    Any,
     /// Those that may store a version.
     Exports,
     /// Validations of service instances, which change no version.
@@ -17,14 +15,8 @@ pub enum Lane {
 }
 
 impl Lane {
-    fn has(self, compile: &Compile) -> bool {
-        let services = compile.services.as_ref();
-        let is_validation = services.is_some_and(super::ServiceRequest::is_validation);
-        match self {
-            Self::Any => true,
-            Self::Exports => !is_validation,
-            Self::Validations => is_validation,
-        }
+    pub(crate) fn has(self, compile: &Compile) -> bool {
+        compile.is_validation() == (self == Self::Validations)
     }
 }
 
@@ -102,17 +94,11 @@ impl Store {
     ) -> Result<u64> {
         const SQL: &str = "UPDATE compile SET state = 'queued', started_us = NULL \
                            WHERE environment_id = $1 AND state = 'running' \
-                           AND ((COALESCE(purpose, '') = 'validation') IN ($2, $3))";
-        let (first, second) = match lane {
-            Lane::Any => (false, true),
-            Lane::Exports => (false, false),
-            Lane::Validations => (true, true),
-        };
+                           AND ((COALESCE(purpose, '') = 'validation') = $2)";
         Ok(write!(self.db, pool => {
             sqlx::query(SQL)
                 .bind(environment.to_string())
-                .bind(first)
-                .bind(second)
+                .bind(lane == Lane::Validations)
                 .execute(pool)
                 .await?
                 .rows_affected()

@@ -124,8 +124,7 @@ on_both! {
                                   FROM environment WHERE id = $2";
             let (purpose, version) = ServiceRequest::purpose_column(&request.purpose);
             let remote = request.correlation_id.to_string();
-            let is_validation = matches!(request.purpose, ServicePurpose::Validation { .. });
-            if is_validation {
+            if matches!(request.purpose, ServicePurpose::Validation { .. }) {
                 let known: Option<(String,)> = sqlx::query_as(KNOWN)
                     .bind(environment.to_string())
                     .bind(&remote)
@@ -141,7 +140,7 @@ on_both! {
                 .bind(environment.to_string())
                 .bind(&remote)
                 .bind(request.requested_at.0)
-                .bind(!is_validation)
+                .bind(request.purpose == ServicePurpose::Production)
                 .bind(request.metadata.to_string())
                 .bind(purpose)
                 .bind(request.is_partial)

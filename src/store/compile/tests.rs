@@ -54,17 +54,17 @@ async fn queued_partial_compiles_become_one_with_all_ids_where_batching_is_on() 
             let asked = production(&[instance], &[&format!("gone-{at}")], at as i64);
             request(&store, id, &asked).await;
         }
-        let one = store.compile_claim(id, Lane::Any, false).await.unwrap();
+        let one = store.compile_claim(id, Lane::Exports, false).await.unwrap();
         assert_eq!(one.len(), 2, "the same instance was asked for twice");
         assert_eq!(
             asked_for(&one),
             (texts(&["a"]), texts(&["gone-0", "gone-2"]))
         );
         store
-            .compile_requeue_interrupted(id, Lane::Any)
+            .compile_requeue_interrupted(id, Lane::Exports)
             .await
             .unwrap();
-        let batch = store.compile_claim(id, Lane::Any, true).await.unwrap();
+        let batch = store.compile_claim(id, Lane::Exports, true).await.unwrap();
         assert_eq!(batch.len(), 3);
         let (instances, _) = asked_for(&batch);
         assert_eq!(instances, texts(&["a", "b"]));
@@ -129,7 +129,7 @@ async fn the_end_of_a_compile_of_services_is_reported_until_somebody_has_taken_n
         let id = environment(&store).await;
         let compile = request(&store, id, &validation("a", 3, 1)).await;
         assert!(store.compile_unhandled(id).await.unwrap().is_empty());
-        store.compile_claim(id, Lane::Any, false).await.unwrap();
+        store.compile_claim(id, Lane::Exports, false).await.unwrap();
         let end = CompileEnd {
             id: compile,
             served: vec![],

@@ -27,7 +27,7 @@ pub struct PartialVersion {
 pub enum PartialCode {
     /// That of the base.
     Keep,
-    /// That which was sent; it must be the base's.
+    /// That of the base, and what was sent for other types of resources. What both have must be the same.
     Same,
     /// That which was sent.
     Replace,

@@ -6,13 +6,14 @@ mod allocation;
 mod definitions;
 mod partial;
 mod selection;
+mod warm;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use steward_compiler::{
-    Compiled, DirWorld, Inputs, Options, Resource, ServicesInput, Variables, compile,
+    Compiled, DirWorld, Inputs, Options, Resource, ServicesInput, Variables, WarmHosts, compile,
 };
 
 use crate::disk;
@@ -76,6 +77,11 @@ impl Project {
 
     /// Compiles it with these services, as [`ServicesInput`] is written.
     pub fn run(&self, services: &Value) -> Run {
+        self.run_among(services, None)
+    }
+
+    /// The same with the hosts of other compiles.
+    pub fn run_among(&self, services: &Value, hosts: Option<&Arc<WarmHosts>>) -> Run {
         let services: ServicesInput =
             serde_json::from_value(services.clone()).expect("the services are well formed");
         let printed: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -95,6 +101,7 @@ impl Project {
                 services: Some(services),
                 ..Inputs::default()
             },
+            hosts: hosts.map(Arc::clone),
             ..Options::default()
         };
         let compiled = compile(&world, &options);
