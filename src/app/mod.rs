@@ -302,7 +302,7 @@ impl App {
             proxy: proxy(id, &access.network, stop).await,
             reach: self.reach(id, &environment.repo_url),
             fact_expire: self.facts.expire,
-            services: Arc::new(services::Adapter),
+            services: Arc::new(services::Adapter(self.services.clone())),
             checkouts: Arc::clone(&self.checkouts),
             shutdown: stop.clone(),
         })

@@ -8,24 +8,24 @@ use steward_compiler::{
 
 use crate::compile::Services;
 use crate::domain::{CompileId, EnvironmentId};
+use crate::lsm;
 use crate::store::{self, Compile};
 
 #[derive(Debug)]
-pub(super) struct Adapter;
+pub(super) struct Adapter(pub(super) lsm::Services);
 
 impl Services for Adapter {
     fn input<'a>(
         &'a self,
-        _: EnvironmentId,
+        environment: EnvironmentId,
         purpose: &'a ServicePurpose,
         requested: Option<&'a [String]>,
     ) -> BoxFuture<'a, store::Result<ServicesInput>> {
-        let input = ServicesInput {
-            purpose: purpose.clone(),
-            requested: requested.map(<[String]>::to_vec),
-            ..ServicesInput::default()
-        };
-        std::future::ready(Ok(input)).boxed()
+        let requested = requested.map(<[String]>::to_vec);
+        let services = &self.0;
+        services
+            .input(environment, purpose.clone(), requested)
+            .boxed()
     }
 
     fn ask<'a>(
@@ -33,24 +33,31 @@ impl Services for Adapter {
         _: EnvironmentId,
         _: ServiceQuestion,
     ) -> BoxFuture<'a, store::Result<ServiceInstances>> {
+        // Inputs have all instances.
         std::future::ready(Ok(ServiceInstances::default())).boxed()
     }
 
     fn apply<'a>(
         &'a self,
-        _: EnvironmentId,
-        _: CompileId,
-        _: &'a ServicesOutput,
+        environment: EnvironmentId,
+        compile: CompileId,
+        output: &'a ServicesOutput,
     ) -> BoxFuture<'a, store::Result<()>> {
-        std::future::ready(Ok(())).boxed()
+        let services = &self.0;
+        services
+            .apply_output(environment, compile.uuid(), output)
+            .boxed()
     }
 
     fn finished<'a>(
         &'a self,
-        _: EnvironmentId,
-        _: &'a Compile,
-        _: bool,
+        environment: EnvironmentId,
+        compile: &'a Compile,
+        has_succeeded: bool,
     ) -> BoxFuture<'a, store::Result<()>> {
-        std::future::ready(Ok(())).boxed()
+        let services = &self.0;
+        services
+            .compile_finished(environment, compile, has_succeeded)
+            .boxed()
     }
 }
