@@ -27,9 +27,9 @@ fn operation(args: &Args) -> Result<Option<Operation>, ApiError> {
     let all = [
         Operation::Promote,
         Operation::Rollback,
-        Operation::Clear(SetName::Candidate),
-        Operation::Clear(SetName::Active),
-        Operation::Clear(SetName::Rollback),
+        Operation::ClearCandidate,
+        Operation::ClearActive,
+        Operation::ClearRollback,
     ];
     let mut all = all.into_iter();
     let found = all.find(|one| serde_json::json!(one) == Value::from(text.as_str()));
