@@ -249,3 +249,52 @@ pub fn paths(problems: &steward_lsm::Problems) -> Vec<&str> {
         .map(|problem| problem.path.as_str())
         .collect()
 }
+
+/// VPNs with sites, each with a router of another service and with peers.
+pub fn vpn(is_strict: bool) -> ServiceEntity {
+    let asn = json!({"ge": 1, "le": 4_294_967_295_u32});
+    let routing = json!({"names": {"static": "static", "bgp": "bgp"}, "value": "vpn::routing"});
+    let peers = json!({
+        "name": "peers", "modifier": "rw+", "key_attributes": ["address"],
+        "attributes": [
+            {"name": "address", "type": "string", "validation_type": "ipaddress.IPv4Address"},
+            {"name": "remote_as", "type": "int", "modifier": "rw+",
+             "validation_type": "pydantic.conint", "validation_parameters": asn},
+        ],
+    });
+    let sites = json!({
+        "name": "sites", "modifier": "rw+", "lower_limit": 1, "upper_limit": 3, "key_attributes": ["name"],
+        "attributes": [
+            {"name": "name", "type": "string"},
+            {"name": "routing", "type": "string", "modifier": "rw+", "default_value": "static",
+             "default_value_set": true, "validation_type": "enum", "validation_parameters": routing},
+            {"name": "vlan", "type": "int?", "modifier": "r", "default_value_set": true,
+             "validation_type": "pydantic.conint?", "validation_parameters": {"ge": 1, "lt": 4095}},
+        ],
+        "embedded_entities": [peers],
+        "inter_service_relations": [
+            {"name": "router", "entity_type": "router", "lower_limit": 1, "upper_limit": 1},
+        ],
+    });
+    let contact = json!({
+        "name": "contact", "upper_limit": 1,
+        "attributes": [{"name": "mail", "type": "string", "modifier": "rw+"}],
+    });
+    entity(&json!({
+        "name": "vpn",
+        "attributes": [
+            {"name": "customer", "type": "string", "validation_type": "pydantic.constr",
+             "validation_parameters": {"regex": "^[A-Z]{3}[0-9]{2}$"}},
+            {"name": "route_target", "type": "int?", "modifier": "r", "default_value_set": true},
+            {"name": "note", "type": "string?", "modifier": "rw+"},
+            {"name": "tags", "type": "string[]", "modifier": "rw+", "default_value": [], "default_value_set": true},
+        ],
+        "embedded_entities": [sites, contact],
+        "inter_service_relations": [
+            {"name": "backups", "entity_type": "vpn", "modifier": "rw+", "upper_limit": 2},
+        ],
+        "lifecycle": lifecycle("simple"),
+        "service_identity": "customer",
+        "strict_modifier_enforcement": is_strict,
+    }))
+}
