@@ -6,7 +6,7 @@ use steward_compiler::{
     ServiceInstances, ServicePurpose, ServiceQuestion, ServicesInput, ServicesOutput,
 };
 
-use crate::compile::Services;
+use crate::compile::ServiceKeeper;
 use crate::domain::{CompileId, EnvironmentId};
 use crate::lsm;
 use crate::store::{self, Compile};
@@ -14,7 +14,7 @@ use crate::store::{self, Compile};
 #[derive(Debug)]
 pub(super) struct Adapter(pub(super) lsm::Services);
 
-impl Services for Adapter {
+impl ServiceKeeper for Adapter {
     fn input<'a>(
         &'a self,
         environment: EnvironmentId,

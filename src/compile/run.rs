@@ -12,7 +12,7 @@ use super::install::Place;
 use super::network::Proxy;
 use super::next::inputs_digest;
 use super::redact::SecretVariables;
-use super::services::{Services, removed_sets};
+use super::services::{ServiceKeeper, removed_sets};
 use super::source::Head;
 use super::worker::{JobDone, Pool, Reported};
 use crate::domain::chain;
@@ -35,7 +35,7 @@ pub(super) struct Context<'a> {
     pub(super) fact_expire: Duration,
     pub(super) secrets: &'a SecretVariables,
     /// The catalog and the inventory of services.
-    pub(super) services: &'a dyn Services,
+    pub(super) services: &'a dyn ServiceKeeper,
     /// The commit whose definitions the catalog has.
     pub(super) accepted: &'a watch::Sender<Option<Head>>,
     /// How often a compile has written attributes into the inventory; held while one does.

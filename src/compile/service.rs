@@ -19,7 +19,7 @@ use super::next::{inputs_digest, needs_compile};
 use super::redact::SecretVariables;
 use super::repository::Reader;
 use super::run::{self, Context, begin};
-use super::services::{Services, report_ends};
+use super::services::{ServiceKeeper, report_ends};
 use super::source::{Head, Source};
 use super::validations::Validations;
 use super::worker::Pool;
@@ -52,7 +52,7 @@ pub struct Options {
     /// A fact that is older is not known.
     pub fact_expire: Duration,
     /// The catalog and the inventory of services.
-    pub services: Arc<dyn Services>,
+    pub services: Arc<dyn ServiceKeeper>,
     /// Held for reading while a compile uses a checkout that no version names yet.
     pub checkouts: Arc<RwLock<()>>,
     pub shutdown: CancellationToken,

@@ -2,7 +2,7 @@
 //!
 //! A compile is given the instances that it is about, and leaves definitions for the catalog and attributes for the
 //! inventory. When it has ended, the lifecycle manager goes on with the instances that waited for it. Who keeps catalog and
-//! inventory is behind [`Services`]. Source: docs/reference/lsm.md § 3.7, § 3.8, § 4.6.
+//! inventory is behind [`ServiceKeeper`]. Source: docs/reference/lsm.md § 3.7, § 3.8, § 4.6.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -16,7 +16,7 @@ use crate::domain::{CompileId, CompileState, EnvironmentId};
 use crate::store::{self, Compile, Lane, ServiceRequest, Store};
 
 /// The catalog and the inventory of services, as compiles reach them.
-pub trait Services: Debug + Send + Sync {
+pub trait ServiceKeeper: Debug + Send + Sync {
     /// What a compile for this purpose sees of the services of an environment, read in one transaction. `requested`: the
     /// instances that a partial compile is for; `None`: it is one of all.
     fn input<'a>(
@@ -59,7 +59,7 @@ pub trait Services: Debug + Send + Sync {
 /// Has the lifecycle manager take note of all compiles of a lane that have ended; the number of those.
 pub(super) async fn report_ends(
     store: &Store,
-    services: &dyn Services,
+    services: &dyn ServiceKeeper,
     environment: EnvironmentId,
     lane: Lane,
 ) -> store::Result<usize> {

@@ -4,6 +4,7 @@
 
 mod allocation;
 mod definitions;
+mod equivalence;
 mod partial;
 mod selection;
 mod warm;
@@ -13,7 +14,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use steward_compiler::{
-    Compiled, DirWorld, Inputs, Options, Resource, ServicesInput, Variables, WarmHosts, compile,
+    Compiled, DirWorld, Inputs, Options, Partial, Resource, ServiceInventory, ServicePurpose,
+    ServicesInput, Variables, WarmHosts, compile,
 };
 
 use crate::disk;
@@ -84,6 +86,18 @@ impl Project {
     pub fn run_among(&self, services: &Value, hosts: Option<&Arc<WarmHosts>>) -> Run {
         let services: ServicesInput =
             serde_json::from_value(services.clone()).expect("the services are well formed");
+        self.compile(services, hosts, None)
+    }
+
+    /// Compiles it; instances that `services` leave out are asked of `inventory`.
+    pub fn compile(
+        &self,
+        services: ServicesInput,
+        hosts: Option<&Arc<WarmHosts>>,
+        inventory: Option<Arc<dyn ServiceInventory>>,
+    ) -> Run {
+        let is_partial =
+            services.requested.is_some() && services.purpose == ServicePurpose::Production;
         let printed: Arc<Mutex<Vec<String>>> = Arc::default();
         let sink = Arc::clone(&printed);
         let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python");
@@ -102,6 +116,8 @@ impl Project {
                 ..Inputs::default()
             },
             hosts: hosts.map(Arc::clone),
+            partial: is_partial.then(Partial::default),
+            inventory,
             ..Options::default()
         };
         let compiled = compile(&world, &options);
