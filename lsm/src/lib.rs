@@ -18,11 +18,14 @@
 #![warn(missing_docs)]
 
 pub mod attributes;
+pub mod change;
 pub mod definition;
 pub mod dict_path;
 pub mod instance;
 pub mod lifecycle;
+pub mod ownership;
 pub mod problem;
+pub mod select;
 
 pub use definition::ServiceEntity;
 pub use instance::{Instance, Moment};

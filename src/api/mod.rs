@@ -16,6 +16,7 @@ pub(super) mod http;
 pub(super) mod projects;
 pub(super) mod resources;
 mod routes;
+pub(super) mod services;
 mod status;
 pub(super) mod versions;
 pub(super) mod webhooks;

@@ -18,7 +18,7 @@ use crate::api::http::error::ApiError;
 use crate::api::http::principal::Principal;
 use crate::api::{
     Answer, Body, answer, compiles, compliance, deployments, discovered_resources, environments,
-    exports, facts, files, projects, resources, status, versions, webhooks,
+    exports, facts, files, projects, resources, services, status, versions, webhooks,
 };
 use crate::app::App;
 use crate::domain::VersionNumber;
@@ -38,6 +38,13 @@ pub(in crate::api) const TABLE: &[&[Route]] = &[
     discovered_resources::ROUTES,
     files::ROUTES,
     webhooks::ROUTES,
+    services::catalog::ROUTES,
+    services::inventory::ROUTES,
+    services::modify::ROUTES,
+    services::history::ROUTES,
+    services::diagnosis::ROUTES,
+    services::experts::ROUTES,
+    services::callbacks::ROUTES,
 ];
 
 /// Placeholders in paths that stand for a whole number; all others stand for a text.
@@ -89,6 +96,7 @@ pub(in crate::api) enum Verb {
     Head,
     Put,
     Post,
+    Patch,
     Delete,
 }
 
@@ -99,6 +107,7 @@ impl Verb {
             Self::Head => "HEAD",
             Self::Put => "PUT",
             Self::Post => "POST",
+            Self::Patch => "PATCH",
             Self::Delete => "DELETE",
         }
     }

@@ -370,6 +370,13 @@ impl Reconciler {
 
     /// Hands out all that may run.
     async fn start_ready_runs(&mut self) {
+        // What runs here is over at once, so that something else may be ready by then.
+        while self.start_some().await {}
+    }
+
+    /// Hands out what may run now; `true`: some of it has ended already.
+    async fn start_some(&mut self) -> bool {
+        let mut has_ended = false;
         for run in self.schedule.take() {
             self.begin_round();
             let started = Timestamp::now();
@@ -382,6 +389,7 @@ impl Reconciler {
             });
             if run.intent.resource_type == services::LIFECYCLE_TRANSFER {
                 self.report(run, started);
+                has_ended = true;
                 continue;
             }
             let code = Arc::clone(self.code.of(&run.intent.agent));
@@ -403,6 +411,7 @@ impl Reconciler {
             self.in_flight.insert(run.action, InFlight { run, started });
             self.executor.run(task, &code).await;
         }
+        has_ended
     }
 
     /// Schedules what somebody asks for.

@@ -206,7 +206,7 @@ impl Services {
         may_rewrite: bool,
     ) -> store::Result<CatalogChange> {
         let rewrite = |old: &Definition, new: &Definition, instance: &steward_lsm::Instance| {
-            let rewritten = rewritten(&old.entity, &new.entity, instance)?;
+            let rewritten = steward_lsm::change::plan(&old.entity, &new.entity)?.apply(instance)?;
             match rewritten {
                 Some(_) if !may_rewrite => Err(steward_lsm::Problem::new(
                     "",
@@ -237,23 +237,4 @@ pub fn config_of(catalog: &Catalog, name: &str, version: Option<u64>) -> BTreeMa
             )
         })
         .collect()
-}
-
-fn rewritten(
-    _old: &ServiceEntity,
-    new: &ServiceEntity,
-    instance: &steward_lsm::Instance,
-) -> Result<Option<steward_lsm::Instance>, Problems> {
-    let mut changed = instance.clone();
-    let sets = [
-        &mut changed.candidate_attributes,
-        &mut changed.active_attributes,
-        &mut changed.rollback_attributes,
-    ];
-    for set in sets.into_iter().flatten() {
-        steward_lsm::attributes::fill(new, set);
-        let problems = steward_lsm::attributes::problems(new, set);
-        problems.or(())?;
-    }
-    Ok(Some(changed).filter(|changed| changed != instance))
 }

@@ -23,6 +23,7 @@ use uuid::Uuid;
 use crate::domain::{EnvironmentId, Timestamp, WakeHandle, chain};
 use crate::store::{self, Changed, Definition, Rules, Store};
 
+pub(crate) use callbacks::event_json;
 pub use catalog::config_of;
 pub use change::{Creation, Migrating};
 pub use report::{Report, report_of};

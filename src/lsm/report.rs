@@ -6,7 +6,7 @@ use steward_lsm::lifecycle::{Request, Trigger};
 use uuid::Uuid;
 
 use super::Services;
-use crate::domain::EnvironmentId;
+use crate::domain::{EnvironmentId, chain};
 use crate::store::{self, Cause};
 
 /// That the resources of an instance are deployed, or that one of them failed.
@@ -47,6 +47,11 @@ impl Services {
         };
         match self.change(environment, &cause, &request).await {
             Err(store::Error::NotFound(_)) => Ok(()),
+            // Nothing that another attempt would change.
+            Err(error @ (store::Error::Refused(_) | store::Error::Conflict(_) | store::Error::Denied(_))) => {
+                tracing::error!(environment.id = %environment, instance.id = %report.instance, error = chain(&error), "a report has no effect");
+                Ok(())
+            }
             result => result.map(|_| ()),
         }
     }

@@ -45,6 +45,7 @@ mod sandbox;
 mod secrets;
 mod security;
 mod serve;
+mod services;
 mod sources;
 mod ssh;
 mod systemd;

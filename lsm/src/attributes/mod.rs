@@ -17,6 +17,7 @@ use crate::definition::{Fields, ServiceEntity};
 use crate::lifecycle::{Change, Edit};
 use crate::{Attributes, Problems};
 
+pub(crate) use fill::{default_of, elements_mut, nothing};
 pub use values::is_valid;
 pub use write::write;
 
@@ -177,6 +178,3 @@ pub fn references(entity: &ServiceEntity, attributes: &Attributes) -> Vec<Refere
     check::references(&entity.fields, attributes, "", &mut found);
     found
 }
-
-#[cfg(test)]
-mod tests;

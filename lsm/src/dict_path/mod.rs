@@ -522,6 +522,3 @@ pub(crate) fn kind_of(value: &Value) -> &'static str {
         Value::Object(_) => "an object",
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -117,6 +117,3 @@ pub fn auto_states(lifecycle: &Lifecycle) -> Vec<&str> {
     found.dedup();
     found
 }
-
-#[cfg(test)]
-mod tests;

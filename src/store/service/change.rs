@@ -53,6 +53,8 @@ pub struct Cause {
 pub struct Changed {
     /// As it is now; removed: as it was last.
     pub instance: Instance,
+    /// As it was; `None`: it is new.
+    pub before: Option<Instance>,
     pub definition: Arc<Definition>,
     pub events: Vec<StoredEvent>,
     /// Automatic transfers are to be looked for, and what that trigger is to say.
@@ -236,7 +238,8 @@ on_both! {
             }
             let definition = Arc::clone(definition);
             let effect = decision.effect;
-            Ok(Changed { instance, definition, events, fire_auto, is_queued, effect })
+            let before = before.cloned();
+            Ok(Changed { instance, before, definition, events, fire_auto, is_queued, effect })
         }
 
         async fn compile_ask(
@@ -348,6 +351,7 @@ impl Store {
             let definition = catalog.definition(name, Some(version));
             let definition = definition.ok_or_else(|| no_entity(name, Some(version)))?;
             let nothing = |instance: Instance, definition: &Arc<Definition>| Changed {
+                before: Some(instance.clone()),
                 instance,
                 definition: Arc::clone(definition),
                 events: Vec::new(),

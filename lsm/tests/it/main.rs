@@ -1,0 +1,8 @@
+//! The rules of services, at their boundary: records and triggers to decisions.
+
+mod attributes;
+mod definitions;
+mod dict_paths;
+mod support;
+mod traces;
+mod transfers;
