@@ -1,7 +1,9 @@
 //! What compiles get of services, and what they leave. Source: docs/reference/lsm.md § 2.10, § 3.7, § 5.11.
 
 use serde_json::{Value, json};
-use steward_compiler::{AttributeSet, ServiceEdit, ServicePurpose, ServiceWrite, ServicesInput, ServicesOutput};
+use steward_compiler::{
+    AttributeSet, ServiceEdit, ServicePurpose, ServiceWrite, ServicesInput, ServicesOutput,
+};
 use steward_lsm::definition::SetName;
 use steward_lsm::lifecycle::{Edge, Edit, EditOperation, EventType, Request, Trigger};
 use uuid::Uuid;
@@ -41,7 +43,9 @@ impl Services {
         purpose: ServicePurpose,
         requested: Option<Vec<String>>,
     ) -> store::Result<ServicesInput> {
-        self.store.services_input(environment, purpose, requested).await
+        self.store
+            .services_input(environment, purpose, requested)
+            .await
     }
 
     /// Takes what a compile leaves: first what it allocated, since that is allocated whether or not the model was good, then
