@@ -212,8 +212,8 @@ async fn create(app: App, args: Args) -> Result<Answer, ApiError> {
         let message = format!("there is a service entity {name} already; change it with PUT");
         return Err(ApiError::conflict(message));
     }
-    let applied = app.services.definitions_apply(environment, &[definitions], false);
-    applied.await?;
+    let services = &app.services;
+    services.definitions_apply(environment, &[definitions], false).await?;
     one(&app, &args, (&name, None)).await
 }
 
@@ -232,8 +232,8 @@ async fn update(entity: Segment, app: App, args: Args) -> Result<Answer, ApiErro
         return Err(ApiError::bad_request(message));
     }
     let may_rewrite = !args.flag("strict", false)?;
-    let applied = app.services.definitions_apply(environment, &[definitions], may_rewrite);
-    applied.await?;
+    let services = &app.services;
+    services.definitions_apply(environment, &[definitions], may_rewrite).await?;
     one(&app, &args, (&name, None)).await
 }
 
@@ -257,8 +257,8 @@ async fn update_versions(entity: Segment, app: App, args: Args) -> Result<Answer
         is_versioned: true,
         versions: versions.clone(),
     };
-    let applied = app.services.definitions_apply(environment, &[definitions], true);
-    applied.await?;
+    let services = &app.services;
+    services.definitions_apply(environment, &[definitions], true).await?;
     all_versions(&app, environment, &entity.0).await
 }
 

@@ -72,6 +72,7 @@ impl Store {
             requested,
             owners: owners(&catalog),
             instances,
+            has_more: false,
         })
     }
 }
