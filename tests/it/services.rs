@@ -904,13 +904,20 @@ fn a_server_that_is_killed_brings_every_instance_to_where_it_shall_be() {
     killed_at_any_moment("", 10);
 }
 
-#[test]
-fn a_server_on_postgresql_that_is_killed_brings_every_instance_to_where_it_shall_be() {
-    match std::env::var("STEWARD_TEST_POSTGRES") {
-        Ok(url) => {
-            let database = crate::serve::fresh_database(&url);
-            killed_at_any_moment(&format!("database: {database}\n"), 10);
-        }
-        Err(_) => skip("STEWARD_TEST_POSTGRES is not set"),
-    }
+#[tokio::test]
+async fn a_server_on_postgresql_that_is_killed_brings_every_instance_to_where_it_shall_be() {
+    let Ok(url) = std::env::var("STEWARD_TEST_POSTGRES") else {
+        skip("STEWARD_TEST_POSTGRES names no PostgreSQL server");
+        return;
+    };
+    let name = format!("steward_it_services_{}", std::process::id());
+    let admin = sqlx::PgPool::connect(&url).await.unwrap();
+    let create = format!("CREATE DATABASE {name}");
+    sqlx::query(&create).execute(&admin).await.unwrap();
+    let base = url.rsplit_once('/').unwrap().0.to_owned();
+    let config = format!("database: {base}/{name}\n");
+    let outcome = tokio::task::spawn_blocking(move || killed_at_any_moment(&config, 10)).await;
+    let drop = format!("DROP DATABASE {name} WITH (FORCE)");
+    sqlx::query(&drop).execute(&admin).await.unwrap();
+    outcome.unwrap();
 }

@@ -60,7 +60,7 @@ impl Keyset {
         &self,
         parse: impl Fn(&str) -> Option<P>,
     ) -> Result<[Bound<P>; 2], ApiError> {
-        let bound = |bound: &Bound<String>| {
+        let bound = |bound: &Bound<String>| -> Result<Bound<P>, ApiError> {
             let Some((value, id)) = bound else {
                 return Ok(None);
             };
