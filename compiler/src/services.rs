@@ -202,13 +202,6 @@ impl ServicesInput {
         }
         roots.into_iter().collect()
     }
-
-    /// Whether there is an instance, of whatever service, that has not ended.
-    #[must_use]
-    pub fn has_instances(&self) -> bool {
-        let mut all = self.instances.values().flatten();
-        all.any(|instance| !instance.deleted)
-    }
 }
 
 /// What a compile leaves for the service catalog and inventory.

@@ -3,7 +3,6 @@
 pub(crate) mod fuzzing;
 mod hooks;
 mod refused;
-mod services;
 
 pub use hooks::Hooks;
 pub use refused::EnvironmentProblem;
@@ -24,8 +23,8 @@ use crate::domain::{DataDir, EnvironmentId, FactTimes, Timestamp, WakeHandle};
 use crate::executor::limits::Limits;
 use crate::files::Files;
 use crate::forge::Forge;
-use crate::lsm::Services;
 use crate::git::{Credentials, Reach, RepositoryRules};
+use crate::lsm::Services;
 use crate::observe::Bus;
 use crate::store::{Environment, Store};
 use crate::watch;
@@ -302,7 +301,7 @@ impl App {
             proxy: proxy(id, &access.network, stop).await,
             reach: self.reach(id, &environment.repo_url),
             fact_expire: self.facts.expire,
-            services: Arc::new(services::Adapter(self.services.clone())),
+            services: self.services.clone(),
             checkouts: Arc::clone(&self.checkouts),
             shutdown: stop.clone(),
         })

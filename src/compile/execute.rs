@@ -93,15 +93,11 @@ async fn define(
     prepared: &Prepared<'_>,
     stages: &mut Stages<'_>,
 ) -> Result<(), Failure> {
-    let known = services(context, &ServicePurpose::Production, None).await?;
-    if !known.has_instances() {
+    let has_instances = context.store.services_any(context.environment).await;
+    if !has_instances.map_err(|error| Failure::Aborted(chain(&error)))? {
         return Ok(());
     }
-    let given = ServicesInput {
-        purpose: ServicePurpose::Definitions,
-        owners: known.owners,
-        ..ServicesInput::default()
-    };
+    let given = services(context, &ServicePurpose::Definitions, None).await?;
     let done = work(context, compile, prepared, stages, given).await?;
     if done.has_errors() {
         return Err(Failure::Model(Box::new(done)));
@@ -118,9 +114,9 @@ async fn services(
     purpose: &ServicePurpose,
     requested: Option<&[String]>,
 ) -> Result<ServicesInput, Failure> {
-    let input = context
-        .services
-        .input(context.environment, purpose, requested);
+    let requested = requested.map(<[String]>::to_vec);
+    let store = context.store;
+    let input = store.services_input(context.environment, purpose.clone(), requested);
     input.await.map_err(|error| Failure::Aborted(chain(&error)))
 }
 
@@ -137,7 +133,7 @@ async fn apply(context: &Context<'_>, compile: &Compile, done: &JobDone) -> Resu
     };
     let applied = context
         .services
-        .apply(context.environment, compile.id, &output);
+        .apply_output(context.environment, compile.id.uuid(), &output);
     applied.await.map_err(|error| match error {
         store::Error::Refused(message) | store::Error::Conflict(message) => {
             Failure::Rejected(message)
@@ -266,7 +262,7 @@ async fn work(
 
 impl Inventory for Context<'_> {
     fn ask(&self, question: ServiceQuestion) -> BoxFuture<'_, Result<ServiceInstances, String>> {
-        let found = self.services.ask(self.environment, question);
+        let found = self.store.services_ask(self.environment, question);
         found.map_err(|error| chain(&error)).boxed()
     }
 }

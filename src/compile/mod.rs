@@ -28,7 +28,7 @@ pub use network::{Access, Grant, Proxy};
 pub use packages::{Packages, outer_environment};
 pub use redact::{MIN_REDACTED_CHARS, SecretVariables};
 pub use service::{Compiler, Options};
-pub use services::ServiceKeeper;
+
 pub use source::{Source, SourceError};
 #[doc(hidden)]
 pub use worker::read_any_frame;

@@ -12,12 +12,13 @@ use super::install::Place;
 use super::network::Proxy;
 use super::next::inputs_digest;
 use super::redact::SecretVariables;
-use super::services::{ServiceKeeper, removed_sets};
+use super::services::removed_sets;
 use super::source::Head;
 use super::worker::{JobDone, Pool, Reported};
 use crate::domain::chain;
 use crate::domain::{AgentName, DataDir, EnvironmentId, ResourceId, Timestamp, VersionNumber};
 use crate::git::Reach;
+use crate::lsm::Services;
 use crate::observe::{Bus, CompileDone, EventKind, RenderedDiagnostic};
 use crate::store::{
     self, Compile, CompileEnd, NewVersion, Outcome, PartialCode, PartialVersion, Stage, Store,
@@ -35,7 +36,7 @@ pub(super) struct Context<'a> {
     pub(super) fact_expire: Duration,
     pub(super) secrets: &'a SecretVariables,
     /// The catalog and the inventory of services.
-    pub(super) services: &'a dyn ServiceKeeper,
+    pub(super) services: &'a Services,
     /// The commit whose definitions the catalog has.
     pub(super) accepted: &'a watch::Sender<Option<Head>>,
     /// How often a compile has written attributes into the inventory; held while one does.

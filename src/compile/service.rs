@@ -19,13 +19,14 @@ use super::next::{inputs_digest, needs_compile};
 use super::redact::SecretVariables;
 use super::repository::Reader;
 use super::run::{self, Context, begin};
-use super::services::{ServiceKeeper, report_ends};
+use super::services::report_ends;
 use super::source::{Head, Source};
 use super::validations::Validations;
 use super::worker::Pool;
 use crate::domain::chain;
 use crate::domain::{DataDir, EnvironmentId, Interval, Timestamp, WakeHandle};
 use crate::git::{Credentials, Reach};
+use crate::lsm::Services;
 use crate::observe::{Bus, EventKind};
 use crate::store::{Compile, CompileEnd, CompileRequest, Environment, Lane, Outcome, Store};
 
@@ -52,7 +53,7 @@ pub struct Options {
     /// A fact that is older is not known.
     pub fact_expire: Duration,
     /// The catalog and the inventory of services.
-    pub services: Arc<dyn ServiceKeeper>,
+    pub services: Services,
     /// Held for reading while a compile uses a checkout that no version names yet.
     pub checkouts: Arc<RwLock<()>>,
     pub shutdown: CancellationToken,
@@ -148,7 +149,7 @@ impl Options {
             environment: self.environment,
             fact_expire: self.fact_expire,
             secrets: &self.secrets,
-            services: self.services.as_ref(),
+            services: &self.services,
             accepted: &lanes.accepted,
             n_writes: &lanes.n_writes,
             has_version: newest.is_some(),
@@ -353,7 +354,7 @@ impl CompileLoop {
     /// Has the lifecycle manager take note of what has ended, and looks for what it asks for then.
     async fn report_ends(&self) -> Result<(), crate::store::Error> {
         let options = &self.options;
-        let (store, services) = (&options.store, options.services.as_ref());
+        let (store, services) = (&options.store, &options.services);
         if report_ends(store, services, options.environment, Lane::Exports).await? > 0 {
             self.lanes.wake();
         }

@@ -1,65 +1,20 @@
 //! What compiles and the lifecycle manager of services have to do with each other.
 //!
 //! A compile is given the instances that it is about, and leaves definitions for the catalog and attributes for the
-//! inventory. When it has ended, the lifecycle manager goes on with the instances that waited for it. Who keeps catalog and
-//! inventory is behind [`ServiceKeeper`]. Source: docs/reference/lsm.md § 3.7, § 3.8, § 4.6.
+//! inventory. When it has ended, the lifecycle manager goes on with the instances that waited for it. Source: docs/reference/lsm.md § 3.7, § 3.8, § 4.6.
 
 use std::collections::BTreeSet;
-use std::fmt::Debug;
 
-use futures_util::future::BoxFuture;
-use steward_compiler::{
-    Export, ServiceInstances, ServicePurpose, ServiceQuestion, ServicesInput, ServicesOutput,
-};
+use steward_compiler::{Export, ServicesInput};
 
-use crate::domain::{CompileId, CompileState, EnvironmentId};
-use crate::store::{self, Compile, Lane, ServiceRequest, Store};
-
-/// The catalog and the inventory of services, as compiles reach them.
-pub trait ServiceKeeper: Debug + Send + Sync {
-    /// What a compile for this purpose sees of the services of an environment, read in one transaction. `requested`: the
-    /// instances that a partial compile is for; `None`: it is one of all.
-    fn input<'a>(
-        &'a self,
-        environment: EnvironmentId,
-        purpose: &'a ServicePurpose,
-        requested: Option<&'a [String]>,
-    ) -> BoxFuture<'a, store::Result<ServicesInput>>;
-
-    /// Instances that a compile was not given ([`ServicesInput::has_more`]) and wants to know of, while it runs.
-    fn ask<'a>(
-        &'a self,
-        environment: EnvironmentId,
-        question: ServiceQuestion,
-    ) -> BoxFuture<'a, store::Result<ServiceInstances>>;
-
-    /// Writes what a compile leaves: attributes into the inventory, definitions, if there are any, into the catalog. Doing it
-    /// twice does no harm.
-    ///
-    /// # Errors
-    /// [`store::Error::Refused`] and [`store::Error::Conflict`] say what the model or an instance is that does not fit; the
-    /// compile has then failed.
-    fn apply<'a>(
-        &'a self,
-        environment: EnvironmentId,
-        compile: CompileId,
-        output: &'a ServicesOutput,
-    ) -> BoxFuture<'a, store::Result<()>>;
-
-    /// Goes on with the instances that waited for a compile, which has its end in the store. It is called again after a crash:
-    /// what was done already is not done twice.
-    fn finished<'a>(
-        &'a self,
-        environment: EnvironmentId,
-        compile: &'a Compile,
-        has_succeeded: bool,
-    ) -> BoxFuture<'a, store::Result<()>>;
-}
+use crate::domain::{CompileState, EnvironmentId};
+use crate::lsm::Services;
+use crate::store::{self, Lane, ServiceRequest, Store};
 
 /// Has the lifecycle manager take note of all compiles of a lane that have ended; the number of those.
 pub(super) async fn report_ends(
     store: &Store,
-    services: &dyn ServiceKeeper,
+    services: &Services,
     environment: EnvironmentId,
     lane: Lane,
 ) -> store::Result<usize> {
@@ -73,7 +28,7 @@ pub(super) async fn report_ends(
             CompileState::Exported | CompileState::Compiled
         );
         services
-            .finished(environment, &compile, has_succeeded)
+            .compile_finished(environment, &compile, has_succeeded)
             .await?;
         store.compile_handled(compile.id).await?;
         n_ends += 1;

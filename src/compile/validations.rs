@@ -108,15 +108,7 @@ impl Validations {
             store
                 .compile_requeue_interrupted(id, Lane::Validations)
                 .await?;
-            if report_ends(
-                &store,
-                self.options.services.as_ref(),
-                id,
-                Lane::Validations,
-            )
-            .await?
-                > 0
-            {
+            if report_ends(&store, &self.options.services, id, Lane::Validations).await? > 0 {
                 self.lanes.wake();
             }
             self.may_be_interrupted = false;
@@ -166,7 +158,7 @@ async fn validate(
         let context = options.context(lanes, Place::Validation(number)).await?;
         run::run(&context, first, served, head, begin()).await?;
     }
-    let services = options.services.as_ref();
+    let services = &options.services;
     report_ends(
         &options.store,
         services,

@@ -75,7 +75,10 @@ pub(super) fn start(store: Store, shutdown: CancellationToken) -> Sender {
 }
 
 async fn deliver(store: &Store, batch: Batch) {
-    let callbacks = match store.callback_list_of(batch.environment, &batch.entity).await {
+    let callbacks = match store
+        .callback_list_of(batch.environment, &batch.entity)
+        .await
+    {
         Ok(callbacks) => callbacks,
         Err(error) => {
             tracing::error!(environment.id = %batch.environment, error = chain(&error), "cannot read the callbacks");

@@ -12,7 +12,9 @@ use crate::store::{self, Catalog, CatalogChange, Definition};
 
 /// What is wrong with a definition, for people.
 fn refused(name: &str, problems: &Problems) -> store::Error {
-    store::Error::Refused(format!("the definition of the service {name} is not good: {problems}"))
+    store::Error::Refused(format!(
+        "the definition of the service {name} is not good: {problems}"
+    ))
 }
 
 /// The definition of a record that is good by itself.
@@ -82,7 +84,9 @@ fn plan_service(
         )));
     }
     let gone = before.keys().filter(|version| !there.contains(version));
-    change.remove.extend(gone.map(|version| (name.clone(), *version)));
+    change
+        .remove
+        .extend(gone.map(|version| (name.clone(), *version)));
     Ok(())
 }
 
@@ -127,8 +131,8 @@ impl Services {
     ) -> store::Result<()> {
         let plan = |catalog: &Catalog| {
             let versions = catalog.versions(name);
-            let versions = versions
-                .ok_or_else(|| store::Error::NotFound(format!("service entity {name}")))?;
+            let versions =
+                versions.ok_or_else(|| store::Error::NotFound(format!("service entity {name}")))?;
             let meant: Vec<u64> = match version {
                 None => versions.keys().copied().collect(),
                 Some(version) => {
@@ -145,11 +149,16 @@ impl Services {
                 }
             };
             Ok(CatalogChange {
-                remove: meant.into_iter().map(|version| (name.to_owned(), version)).collect(),
+                remove: meant
+                    .into_iter()
+                    .map(|version| (name.to_owned(), version))
+                    .collect(),
                 ..CatalogChange::default()
             })
         };
-        self.catalog_change(environment, plan, false).await.map(|_| ())
+        self.catalog_change(environment, plan, false)
+            .await
+            .map(|_| ())
     }
 
     /// Sets switches of a service, for instances that have no value of their own; gives the values that all switches have then.
@@ -221,6 +230,11 @@ pub fn config_of(catalog: &Catalog, name: &str, version: Option<u64>) -> BTreeMa
     let entity = &definition.entity;
     let names = steward_lsm::lifecycle::switches(&entity.lifecycle);
     names
-        .map(|name| (name.to_owned(), entity.config.get(name).copied().unwrap_or(true)))
+        .map(|name| {
+            (
+                name.to_owned(),
+                entity.config.get(name).copied().unwrap_or(true),
+            )
+        })
         .collect()
 }

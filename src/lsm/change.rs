@@ -55,10 +55,7 @@ impl Services {
         creation: &Creation,
     ) -> store::Result<Changed> {
         let rules = self.rules(environment).await?;
-        let (id, correlation_id) = (
-            creation.id.unwrap_or_else(Uuid::new_v4),
-            Uuid::new_v4(),
-        );
+        let (id, correlation_id) = (creation.id.unwrap_or_else(Uuid::new_v4), Uuid::new_v4());
         let create = |definition: &store::Definition| {
             let given = creation.attributes.clone();
             let new = NewInstance {
@@ -72,7 +69,9 @@ impl Services {
             lifecycle::create(&definition.entity, new, now())
         };
         let named = (creation.entity.as_str(), creation.version);
-        let created = self.store.service_create(environment, named, &rules, create);
+        let created = self
+            .store
+            .service_create(environment, named, &rules, create);
         let created = created.await?;
         self.follow(environment, &created).await;
         Ok(created)
@@ -101,11 +100,18 @@ impl Services {
         request: &Request,
     ) -> store::Result<Changed> {
         let rules = self.rules(environment).await?;
-        let decided = self.store.service_change(environment, cause, &rules, |_, definition, instance| {
-            let decision =
-                lifecycle::decide(&definition.entity, instance, request, &rules.settings, now())?;
-            Ok((Arc::clone(definition), decision))
-        });
+        let decided =
+            self.store
+                .service_change(environment, cause, &rules, |_, definition, instance| {
+                    let decision = lifecycle::decide(
+                        &definition.entity,
+                        instance,
+                        request,
+                        &rules.settings,
+                        now(),
+                    )?;
+                    Ok((Arc::clone(definition), decision))
+                });
         decided.await
     }
 
@@ -145,24 +151,29 @@ impl Services {
             current_version: migrating.current_version,
             correlation_id: Uuid::new_v4(),
         };
-        let migrated = self.store.service_change(environment, cause, &rules, |catalog, _, instance| {
-            let version = migrating.target_version;
-            let target = catalog.definition(&instance.service_entity, Some(version));
-            let target = target.ok_or_else(|| Refusal {
-                status: 404,
-                message: format!("version {version} of the service entity {}", instance.service_entity),
-                problems: Problems::default(),
-            })?;
-            let decision = lifecycle::migrate(
-                &target.entity,
-                instance,
-                migrating.migration.clone(),
-                &request,
-                &rules.settings,
-                now(),
-            )?;
-            Ok((Arc::clone(target), decision))
-        });
+        let migrated =
+            self.store
+                .service_change(environment, cause, &rules, |catalog, _, instance| {
+                    let version = migrating.target_version;
+                    let target = catalog.definition(&instance.service_entity, Some(version));
+                    let target = target.ok_or_else(|| Refusal {
+                        status: 404,
+                        message: format!(
+                            "version {version} of the service entity {}",
+                            instance.service_entity
+                        ),
+                        problems: Problems::default(),
+                    })?;
+                    let decision = lifecycle::migrate(
+                        &target.entity,
+                        instance,
+                        migrating.migration.clone(),
+                        &request,
+                        &rules.settings,
+                        now(),
+                    )?;
+                    Ok((Arc::clone(target), decision))
+                });
         let migrated = migrated.await?;
         self.follow(environment, &migrated).await;
         Ok(migrated)

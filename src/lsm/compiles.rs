@@ -1,7 +1,9 @@
 //! What compiles get of services, and what they leave. Source: docs/reference/lsm.md § 2.10, § 3.7, § 5.11.
 
 use serde_json::{Value, json};
-use steward_compiler::{AttributeSet, ServiceEdit, ServicePurpose, ServiceWrite, ServicesInput, ServicesOutput};
+use steward_compiler::{
+    AttributeSet, ServiceEdit, ServicePurpose, ServiceWrite, ServicesInput, ServicesOutput,
+};
 use steward_lsm::definition::SetName;
 use steward_lsm::lifecycle::{Edge, Edit, EditOperation, EventType, Request, Trigger};
 use uuid::Uuid;
@@ -41,7 +43,9 @@ impl Services {
         purpose: ServicePurpose,
         requested: Option<Vec<String>>,
     ) -> store::Result<ServicesInput> {
-        self.store.services_input(environment, purpose, requested).await
+        self.store
+            .services_input(environment, purpose, requested)
+            .await
     }
 
     /// Takes what a compile leaves: first what it allocated, since that is allocated whether or not the model was good, then
@@ -113,7 +117,10 @@ impl Services {
             expires: false,
             updated: Timestamp::now(),
         };
-        self.store.fact_set(environment, &parameter).await.map(|_| ())
+        self.store
+            .fact_set(environment, &parameter)
+            .await
+            .map(|_| ())
     }
 
     /// Takes note of the end of a compile that services asked for. Doing so twice is harmless: what has moved on by then takes
@@ -127,11 +134,15 @@ impl Services {
         compile: &Compile,
         succeeded: bool,
     ) -> store::Result<()> {
-        let is_validation = compile.services.as_ref().is_some_and(store::ServiceRequest::is_validation);
+        let is_validation = compile
+            .services
+            .as_ref()
+            .is_some_and(store::ServiceRequest::is_validation);
         if !is_validation {
             return Ok(());
         }
-        let Some((instance, version, edge, cause, correlation_id)) = validated(&compile.metadata) else {
+        let Some((instance, version, edge, cause, correlation_id)) = validated(&compile.metadata)
+        else {
             tracing::warn!(environment.id = %environment, compile.id = %compile.id, "the compile {} does not say what it validates", compile.id);
             return Ok(());
         };

@@ -72,8 +72,8 @@ impl Services {
     async fn rules(&self, environment: EnvironmentId) -> store::Result<Rules> {
         let settings = self.store.settings_fetch(environment).await?;
         let record = self.store.environment_fetch(environment).await?;
-        let record = record
-            .ok_or_else(|| store::Error::NotFound(format!("environment {environment}")))?;
+        let record =
+            record.ok_or_else(|| store::Error::NotFound(format!("environment {environment}")))?;
         Ok(Rules {
             settings: steward_lsm::lifecycle::Settings {
                 transfer_optimization: settings.lsm_transfer_optimization(),
@@ -91,7 +91,9 @@ impl Services {
     /// The store does not answer.
     pub async fn start(&self, environment: EnvironmentId) -> store::Result<()> {
         let catalog = self.store.service_catalog(environment).await?;
-        let definitions = catalog.services().flat_map(|(_, versions)| versions.values());
+        let definitions = catalog
+            .services()
+            .flat_map(|(_, versions)| versions.values());
         for definition in definitions {
             self.start_definition(environment, definition).await?;
         }
@@ -109,7 +111,9 @@ impl Services {
         let of = (entity.name.as_str(), entity.version);
         let mut after = String::new();
         loop {
-            let ids = self.store.service_ids_in(environment, of, &states, &after, AT_ONCE);
+            let ids = self
+                .store
+                .service_ids_in(environment, of, &states, &after, AT_ONCE);
             let ids = ids.await?;
             let Some(last) = ids.last() else {
                 return Ok(());

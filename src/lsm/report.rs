@@ -48,7 +48,11 @@ impl Services {
         match self.change(environment, &cause, &request).await {
             Err(store::Error::NotFound(_)) => Ok(()),
             // Nothing that another attempt would change.
-            Err(error @ (store::Error::Refused(_) | store::Error::Conflict(_) | store::Error::Denied(_))) => {
+            Err(
+                error @ (store::Error::Refused(_)
+                | store::Error::Conflict(_)
+                | store::Error::Denied(_)),
+            ) => {
                 tracing::error!(environment.id = %environment, instance.id = %report.instance, error = chain(&error), "a report has no effect");
                 Ok(())
             }

@@ -45,6 +45,7 @@ mod sandbox;
 mod secrets;
 mod security;
 mod serve;
+mod service_compiles;
 mod services;
 mod sources;
 mod ssh;

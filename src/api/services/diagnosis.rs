@@ -117,9 +117,10 @@ async fn diagnose(entity: Segment, id: Segment, app: App, args: Args) -> Result<
     let led = store.service_events_of(environment, instance.id, rejected_from - 1..=version - 1);
     let led = led.await?;
     let mut rejections = Vec::new();
-    let newest_first = led.iter().rev().filter(|stored| {
-        stored.event.is_error_transition && !stored.event.ignored_transition
-    });
+    let newest_first = led
+        .iter()
+        .rev()
+        .filter(|stored| stored.event.is_error_transition && !stored.event.ignored_transition);
     for event in newest_first {
         rejections.extend(rejection(&app, event).await?);
     }

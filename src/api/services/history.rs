@@ -80,9 +80,17 @@ async fn log(entity: Segment, id: Segment, app: App, args: Args) -> Result<Answe
     let to = end.map_or(below, |(end, _)| below.min(end));
     let (store, id_of) = (&app.store, instance.id);
     let is_ascending = !keyset.reads_descending();
-    let rows = store.service_log(environment, id_of, (from, to), is_ascending, keyset.n_read());
+    let rows = store.service_log(
+        environment,
+        id_of,
+        (from, to),
+        is_ascending,
+        keyset.n_read(),
+    );
     let rows = keyset.in_order(rows.await?);
-    let total = store.service_log_count(environment, id_of, (above, below)).await?;
+    let total = store
+        .service_log_count(environment, id_of, (above, below))
+        .await?;
     let before = match rows.first() {
         None => 0,
         Some(first) => {
@@ -113,7 +121,13 @@ async fn log(entity: Segment, id: Segment, app: App, args: Args) -> Result<Answe
 async fn events(entity: Segment, id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?.id;
     let instance = find(&app, environment, &entity.0, &id).await?;
-    args.only_filters(&["source", "destination", "version", "event_type", "timestamp"])?;
+    args.only_filters(&[
+        "source",
+        "destination",
+        "version",
+        "event_type",
+        "timestamp",
+    ])?;
     let (column, is_descending) = sorting(&args, "timestamp.desc")?;
     if column != "timestamp" {
         let message = format!("events are not sorted by `{column}`; they are by timestamp");
@@ -139,10 +153,14 @@ async fn events(entity: Segment, id: Segment, app: App, args: Args) -> Result<An
         limit: keyset.n_read(),
     };
     let (store, id_of) = (&app.store, instance.id);
-    let rows = store.service_events(environment, id_of, &search, &span).await?;
+    let rows = store
+        .service_events(environment, id_of, &search, &span)
+        .await?;
     let rows = keyset.in_order(rows);
     let all = EventSpan::default();
-    let total = store.service_event_count(environment, id_of, &search, &all).await?;
+    let total = store
+        .service_event_count(environment, id_of, &search, &all)
+        .await?;
     let before = match rows.first() {
         None => 0,
         Some(first) => {
@@ -152,8 +170,14 @@ async fn events(entity: Segment, id: Segment, app: App, args: Args) -> Result<An
             } else {
                 (None, here)
             };
-            let span = EventSpan { after, before, ..all };
-            store.service_event_count(environment, id_of, &search, &span).await?
+            let span = EventSpan {
+                after,
+                before,
+                ..all
+            };
+            store
+                .service_event_count(environment, id_of, &search, &span)
+                .await?
         }
     };
     let path = format!("/lsm/v1/service_inventory/{}/{}/events", entity.0, id.0);
@@ -171,8 +195,6 @@ async fn resources(entity: Segment, id: Segment, app: App, args: Args) -> Result
     assert_version(&args, &instance)?;
     let version = environment.active_version.unwrap_or_default();
     let resources = resources_of(&app, environment.id, instance.id).await?;
-    let shape = |(id, state): (ResourceId, ResourceStatus)| {
-        json!({"resource_id": format!("{id},v={version}"), "resource_state": state})
-    };
+    let shape = |(id, state): (ResourceId, ResourceStatus)| json!({"resource_id": format!("{id},v={version}"), "resource_state": state});
     Ok(Answer::Data(resources.into_iter().map(shape).collect()))
 }

@@ -94,7 +94,10 @@ fn switches(args: &Args, name: &str) -> Result<BTreeMap<String, bool>, ApiError>
             "the switch '{name}' must be true or false"
         ))),
     };
-    required_object(args, name)?.into_iter().map(switch).collect()
+    required_object(args, name)?
+        .into_iter()
+        .map(switch)
+        .collect()
 }
 
 /// Bounds of a range filter, `ge:3`: SQL's comparison and what is compared with.

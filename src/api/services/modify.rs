@@ -177,7 +177,10 @@ async fn config(entity: Segment, id: Segment, app: App, args: Args) -> Result<An
 async fn configure(entity: Segment, id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?.id;
     let values = switches(&args, "values")?;
-    let happened = (Trigger::Configured { values }, Some(current_version(&args)?));
+    let happened = (
+        Trigger::Configured { values },
+        Some(current_version(&args)?),
+    );
     let changed = apply(&app, environment, (&entity, &id), None, happened).await?;
     let config = effective_config(&changed.definition.entity, &changed.instance);
     Ok(Answer::Data(json!(config)))

@@ -88,7 +88,9 @@ fn writable(fields: &Fields, set: &Attributes) -> Attributes {
         .map(|(name, _)| name)
         .collect();
     let mut shown = Attributes::new();
-    let open = set.iter().filter(|(name, _)| !hidden.contains(name.as_str()));
+    let open = set
+        .iter()
+        .filter(|(name, _)| !hidden.contains(name.as_str()));
     for (name, value) in open {
         let mut embedded = fields.embedded_entities.iter();
         let value = match embedded.find(|embedded| embedded.name == *name) {

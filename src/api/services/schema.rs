@@ -86,7 +86,11 @@ fn attribute(attribute: &EntityAttribute) -> Value {
     if nullable.is_some() {
         value = json!({"anyOf": [value, {"type": "null"}]});
     }
-    describe(&mut value, attribute.description.as_deref(), attribute.modifier);
+    describe(
+        &mut value,
+        attribute.description.as_deref(),
+        attribute.modifier,
+    );
     if attribute.default_value_set {
         value["default"] = attribute.default_value.clone();
     }

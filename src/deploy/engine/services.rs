@@ -73,7 +73,10 @@ impl Reconciler {
         for report in std::mem::take(&mut self.reports) {
             let mut pause = Duration::from_millis(100);
             while let Err(error) = self.services.reported(self.environment, &report).await {
-                if !self.complain_and_wait("report to a service instance", &error, &mut pause).await {
+                if !self
+                    .complain_and_wait("report to a service instance", &error, &mut pause)
+                    .await
+                {
                     return;
                 }
             }

@@ -141,7 +141,9 @@ impl Catalogs {
 
 type Columns = (String, i64, String, String, bool, bool);
 
-fn definition((name, version, record, config, is_default, is_versioned): Columns) -> Result<Definition> {
+fn definition(
+    (name, version, record, config, is_default, is_versioned): Columns,
+) -> Result<Definition> {
     let id = format!("{name} {version}");
     let record = document(TABLE, "record", &id, &record)?;
     let config = document(TABLE, "config", &id, &config)?;
@@ -353,7 +355,11 @@ impl Store {
     ) -> Result<CatalogChange>
     where
         Plan: Fn(&Catalog) -> Result<CatalogChange>,
-        Rewrite: FnMut(&Definition, &Definition, &Instance) -> std::result::Result<Option<Instance>, Problems>,
+        Rewrite: FnMut(
+            &Definition,
+            &Definition,
+            &Instance,
+        ) -> std::result::Result<Option<Instance>, Problems>,
     {
         let planned = plan(&*self.service_catalog(environment).await?)?;
         if planned.is_empty() {

@@ -21,9 +21,9 @@ use super::event::{History, StoredEvent};
 use super::instance::Instances;
 use super::reference;
 use crate::domain::{EnvironmentId, Timestamp};
+use crate::store::compile::services::ServiceCompiles;
 use crate::store::macros::transaction;
 use crate::store::version::on_both;
-use crate::store::compile::services::ServiceCompiles;
 use crate::store::{Error, Result, ServiceCompile, Store};
 
 /// What of an environment counts for its services.
@@ -118,7 +118,12 @@ impl Rules {
         }
     }
 
-    fn validation(&self, instance: &Instance, validation: &Validation, now: Timestamp) -> ServiceCompile {
+    fn validation(
+        &self,
+        instance: &Instance,
+        validation: &Validation,
+        now: Timestamp,
+    ) -> ServiceCompile {
         ServiceCompile {
             purpose: ServicePurpose::Validation {
                 instance: instance.id.to_string(),
@@ -162,7 +167,11 @@ trait Changes {
 
     /// Whether a validation that is to be asked for was asked for before: by an automatic transfer, whose id is made of the
     /// instance and its version.
-    async fn is_validated_already(&mut self, environment: EnvironmentId, next: &[Next]) -> Result<bool>;
+    async fn is_validated_already(
+        &mut self,
+        environment: EnvironmentId,
+        next: &[Next],
+    ) -> Result<bool>;
 
     /// Notes an update by its own id; `false`: it is known.
     async fn update_note(&mut self, environment: EnvironmentId, cause: &Cause) -> Result<bool>;
@@ -325,7 +334,11 @@ impl Store {
         decide: D,
     ) -> Result<Changed>
     where
-        D: Fn(&Catalog, &Arc<Definition>, &Instance) -> std::result::Result<(Arc<Definition>, Decision), Refusal>,
+        D: Fn(
+            &Catalog,
+            &Arc<Definition>,
+            &Instance,
+        ) -> std::result::Result<(Arc<Definition>, Decision), Refusal>,
     {
         let now = Timestamp::now();
         Ok(transaction!(self.db, tx => {

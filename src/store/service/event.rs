@@ -204,8 +204,15 @@ macro_rules! push_places {
     ($query:expr, $span:expr) => {
         for (comparison, place) in [(" > ", &$span.after), (" < ", &$span.before)] {
             if let Some((time, id)) = place {
-                $query.push(" AND (timestamp_us").push(comparison).push_bind(*time);
-                $query.push(" OR (timestamp_us = ").push_bind(*time).push(" AND id").push(comparison);
+                $query
+                    .push(" AND (timestamp_us")
+                    .push(comparison)
+                    .push_bind(*time);
+                $query
+                    .push(" OR (timestamp_us = ")
+                    .push_bind(*time)
+                    .push(" AND id")
+                    .push(comparison);
                 $query.push_bind(id.clone()).push("))");
             }
         }

@@ -59,6 +59,11 @@ pub(super) fn counted(number: i64) -> u64 {
 }
 
 impl Row {
+    /// What lists of all instances are ordered by.
+    pub(super) fn order(&self) -> (String, i64, String) {
+        (self.entity.clone(), self.created_us, self.id.clone())
+    }
+
     pub(super) fn into_instance(self) -> Result<Instance> {
         let id = self.id.as_str();
         let set = |column: &'static str, text: &Option<String>| -> Result<Option<Attributes>> {

@@ -90,10 +90,16 @@ pub struct InstanceSpan {
 macro_rules! push_search {
     ($query:expr, $search:expr, $is_ascii_only:expr) => {
         let search: &InstanceSearch = $search;
-        $query.push(" AND entity = ").push_bind(storable(&search.entity).into_owned());
+        $query
+            .push(" AND entity = ")
+            .push_bind(storable(&search.entity).into_owned());
         if let Some(is_deleted) = search.is_deleted {
             // As a constant, since the database only then sees which index has these rows alone.
-            $query.push(if is_deleted { " AND is_deleted = TRUE" } else { " AND is_deleted = FALSE" });
+            $query.push(if is_deleted {
+                " AND is_deleted = TRUE"
+            } else {
+                " AND is_deleted = FALSE"
+            });
         }
         if !search.states.is_empty() {
             $query.push(" AND state IN (");
@@ -103,7 +109,10 @@ macro_rules! push_search {
             }
             $query.push(")");
         }
-        for (columns, condition) in [(&search.empty, " IS NULL"), (&search.not_empty, " IS NOT NULL")] {
+        for (columns, condition) in [
+            (&search.empty, " IS NULL"),
+            (&search.not_empty, " IS NOT NULL"),
+        ] {
             let mut separator = " AND (";
             for column in columns {
                 $query.push(separator).push(*column).push(condition);
@@ -116,8 +125,14 @@ macro_rules! push_search {
         let mut separator = " AND (";
         for word in &search.words {
             for column in ["id", "identity"] {
-                $query.push(separator).push("LOWER(").push(column).push(") LIKE ");
-                $query.push_bind(pattern(word, $is_ascii_only)).push(" ESCAPE '!'");
+                $query
+                    .push(separator)
+                    .push("LOWER(")
+                    .push(column)
+                    .push(") LIKE ");
+                $query
+                    .push_bind(pattern(word, $is_ascii_only))
+                    .push(" ESCAPE '!'");
                 separator = " OR ";
             }
         }
@@ -125,7 +140,10 @@ macro_rules! push_search {
             $query.push(")");
         }
         for (comparison, number) in &search.versions {
-            $query.push(" AND entity_version").push(*comparison).push_bind(*number);
+            $query
+                .push(" AND entity_version")
+                .push(*comparison)
+                .push_bind(*number);
         }
     };
 }
@@ -151,7 +169,11 @@ macro_rules! push_span {
                 if let Some(id) = id {
                     $query.push(" OR (").push(column).push(" = ");
                     push_place!($query, place);
-                    $query.push(" AND id").push(comparison).push_bind(storable(id).into_owned()).push(")");
+                    $query
+                        .push(" AND id")
+                        .push(comparison)
+                        .push_bind(storable(id).into_owned())
+                        .push(")");
                 }
                 $query.push(")");
             }
@@ -212,7 +234,9 @@ impl Store {
             sqlx::query_as(SQL).bind(environment.to_string()).bind(entity).fetch_all(pool).await?
         });
         let counts = rows.into_iter();
-        Ok(counts.map(|(version, state, n)| (counted(version), state, n)).collect())
+        Ok(counts
+            .map(|(version, state, n)| (counted(version), state, n))
+            .collect())
     }
 
     /// Ids of instances of a definition in these states that are greater than `after`, at most `limit`, in order.
