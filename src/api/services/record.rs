@@ -35,9 +35,9 @@ pub(super) struct Extras {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Wanted {
     pub(super) progress: bool,
-    referenced_by: bool,
-    metadata: bool,
-    without_read_only: bool,
+    pub(super) referenced_by: bool,
+    pub(super) metadata: bool,
+    pub(super) without_read_only: bool,
 }
 
 impl Wanted {
