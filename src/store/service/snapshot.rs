@@ -101,7 +101,6 @@ impl Store {
             requested,
             owners: owners(&catalog),
             instances,
-            has_more: false,
         })
     }
 
