@@ -232,33 +232,32 @@ impl Store {
         Ok(())
     }
 
-    /// Adds or completes a stage.
-    pub async fn stage_write(
-        &self,
-        compile: CompileId,
-        position: i64,
-        stage: &Stage,
-    ) -> Result<()> {
+    /// Adds or completes stages, each with its position.
+    pub async fn stages_write(&self, compile: CompileId, stages: &[(i64, Stage)]) -> Result<()> {
         const SQL: &str = "INSERT INTO compile_stage (id, compile_id, position, name, command, started_us, \
                            completed_us, outstream, errstream, returncode) \
                            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO UPDATE SET \
                            completed_us = excluded.completed_us, outstream = excluded.outstream, \
                            errstream = excluded.errstream, returncode = excluded.returncode";
-        write!(self.db, pool => {
-            sqlx::query(SQL)
-                .bind(&stage.id)
-                .bind(compile.to_string())
-                .bind(position)
-                .bind(&stage.name)
-                .bind(&stage.command)
-                .bind(stage.started.0)
-                .bind(stage.completed.map(|completed| completed.0))
-                .bind(storable(&stage.outstream))
-                .bind(storable(&stage.errstream))
-                .bind(stage.returncode)
-                .execute(pool)
-                .await?
-                .rows_affected()
+        if stages.is_empty() {
+            return Ok(());
+        }
+        transaction!(self.db, tx => {
+            for (position, stage) in stages {
+                sqlx::query(SQL)
+                    .bind(&stage.id)
+                    .bind(compile.to_string())
+                    .bind(position)
+                    .bind(&stage.name)
+                    .bind(&stage.command)
+                    .bind(stage.started.0)
+                    .bind(stage.completed.map(|completed| completed.0))
+                    .bind(storable(&stage.outstream))
+                    .bind(storable(&stage.errstream))
+                    .bind(stage.returncode)
+                    .execute(&mut *tx)
+                    .await?;
+            }
         });
         Ok(())
     }
