@@ -366,12 +366,13 @@ impl Store {
         rows.into_iter().map(Row::into_compile).collect()
     }
 
-    /// The newest compile of an environment that came to a verdict on its model.
+    /// The newest compile of an environment that came to a verdict on its model. Those that services asked for do not count: they
+    /// are of the commit that the catalog follows, and may export while the newest commit is rejected.
     pub async fn compile_last_judged(&self, environment: EnvironmentId) -> Result<Option<Compile>> {
         let row: Option<Row> = read!(self.db, pool => {
             sqlx::query_as(select!(
                 "WHERE environment_id = $1 AND state IN ('exported', 'rejected') AND do_export = TRUE \
-                 ORDER BY completed_us DESC, requested_us DESC LIMIT 1"
+                 AND purpose IS NULL ORDER BY completed_us DESC, requested_us DESC LIMIT 1"
             ))
             .bind(environment.to_string())
             .fetch_optional(pool)
