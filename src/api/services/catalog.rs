@@ -213,7 +213,9 @@ async fn create(app: App, args: Args) -> Result<Answer, ApiError> {
         return Err(ApiError::conflict(message));
     }
     let services = &app.services;
-    services.definitions_apply(environment, &[definitions], false).await?;
+    services
+        .definitions_apply(environment, &[definitions], false)
+        .await?;
     one(&app, &args, (&name, None)).await
 }
 
@@ -233,7 +235,9 @@ async fn update(entity: Segment, app: App, args: Args) -> Result<Answer, ApiErro
     }
     let may_rewrite = !args.flag("strict", false)?;
     let services = &app.services;
-    services.definitions_apply(environment, &[definitions], may_rewrite).await?;
+    services
+        .definitions_apply(environment, &[definitions], may_rewrite)
+        .await?;
     one(&app, &args, (&name, None)).await
 }
 
@@ -246,7 +250,10 @@ async fn update_versions(entity: Segment, app: App, args: Args) -> Result<Answer
     })?;
     let mut others = versions.iter().map(|version| &version["name"]);
     if let Some(other) = others.find(|name| **name != entity.0.as_str()) {
-        let message = format!("a definition is one of {other}, the path says `{}`", entity.0);
+        let message = format!(
+            "a definition is one of {other}, the path says `{}`",
+            entity.0
+        );
         return Err(ApiError::bad_request(message));
     }
     let default_version = args.parsed("default_version")?;
@@ -258,13 +265,22 @@ async fn update_versions(entity: Segment, app: App, args: Args) -> Result<Answer
         versions: versions.clone(),
     };
     let services = &app.services;
-    services.definitions_apply(environment, &[definitions], true).await?;
+    services
+        .definitions_apply(environment, &[definitions], true)
+        .await?;
     all_versions(&app, environment, &entity.0).await
 }
 
-async fn remove(app: &App, args: &Args, name: &str, version: Option<u64>) -> Result<Answer, ApiError> {
+async fn remove(
+    app: &App,
+    args: &Args,
+    name: &str,
+    version: Option<u64>,
+) -> Result<Answer, ApiError> {
     let environment = scope(app, args).await?.id;
-    app.services.definition_delete(environment, name, version).await?;
+    app.services
+        .definition_delete(environment, name, version)
+        .await?;
     Ok(Answer::Empty)
 }
 
@@ -313,7 +329,9 @@ async fn set_config(
 ) -> Result<Answer, ApiError> {
     let environment = scope(app, args).await?.id;
     let values = switches(args, "values")?;
-    let config = app.services.definition_configure(environment, named, &values);
+    let config = app
+        .services
+        .definition_configure(environment, named, &values);
     Ok(Answer::Data(json!(config.await?)))
 }
 
