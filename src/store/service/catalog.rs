@@ -71,11 +71,7 @@ impl Definition {
         is_versioned: bool,
     ) -> std::result::Result<Self, steward_lsm::Problems> {
         let mut entity = ServiceEntity::from_value(&record)?;
-        for (name, value) in &config {
-            if let Some(known) = entity.config.get_mut(name) {
-                *known = *value;
-            }
-        }
+        entity.config.extend(config.clone());
         Ok(Self {
             entity,
             record,
