@@ -57,7 +57,7 @@ CREATE UNIQUE INDEX service_instance_identity ON service_instance (environment_i
     WHERE is_deleted = FALSE AND identity IS NOT NULL;
 -- Lists in the order of creation, and how many are in each state.
 CREATE INDEX service_instance_created ON service_instance (environment_id, entity, created_us, id);
-CREATE INDEX service_instance_state ON service_instance (environment_id, entity, is_deleted, entity_version, state, created_us, id);
+CREATE INDEX service_instance_state ON service_instance (environment_id, entity, is_deleted, entity_version, state, id);
 
 CREATE INDEX service_instance_owner ON service_instance (environment_id, owner_id) WHERE owner_id IS NOT NULL;
 
@@ -102,7 +102,6 @@ CREATE TABLE service_instance_event (
     is_ignored BOOLEAN NOT NULL
 );
 CREATE INDEX service_instance_event_time ON service_instance_event (environment_id, instance_id, timestamp_us, id);
-CREATE INDEX service_instance_event_version ON service_instance_event (environment_id, instance_id, instance_version);
 
 -- Updates that were taken: the same one again has no effect.
 CREATE TABLE service_update (

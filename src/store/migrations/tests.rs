@@ -44,7 +44,7 @@ fn the_text_of_a_migration_that_servers_have_run_never_changes() {
             "4f4d75d19cd74ffeb7ceacec4630c756ae40e0611a1137b83b966a2a57595cb5b0748db8c2dfd2bbe526f98057ccc403",
             desired_state,
             "5833ba45e2607c719cf5b81ed30764ad2be79de08ea11ea60e820675cc04ad5090197833fbbbb89d01ac81bc435b9672",
-            "3087490180f30aa7bc515bfcd67e0742854ee048bad84797081371273d84f208235caf5458d2d2d4c68f2eec49b676c3",
+            "0d122eeb7f8d1cb3938323e0f21f9fa4f77c6e31c6bad802ee3548f7a25c179588f5365c363a8cf486be306cf82d7cc9",
             "6c568786971c8e01a4c130c1d0ad00f09ebe87f11ce22e9855af6ba3da92811d36db83491b7b7a39cbe9bf4dbd7faa2a",
         ]
     };
