@@ -57,7 +57,7 @@ CREATE UNIQUE INDEX service_instance_identity ON service_instance (environment_i
     WHERE is_deleted = FALSE AND identity IS NOT NULL;
 -- Lists in the order of creation, and how many are in each state.
 CREATE INDEX service_instance_created ON service_instance (environment_id, entity, created_us, id);
-CREATE INDEX service_instance_state ON service_instance (environment_id, entity, is_deleted, entity_version, state, created_us, id);
+CREATE INDEX service_instance_state ON service_instance (environment_id, entity, is_deleted, entity_version, state, id);
 
 CREATE INDEX service_instance_owner ON service_instance (environment_id, owner_id) WHERE owner_id IS NOT NULL;
 
@@ -102,7 +102,6 @@ CREATE TABLE service_instance_event (
     is_ignored BOOLEAN NOT NULL
 );
 CREATE INDEX service_instance_event_time ON service_instance_event (environment_id, instance_id, timestamp_us, id);
-CREATE INDEX service_instance_event_version ON service_instance_event (environment_id, instance_id, instance_version);
 
 -- Updates that were taken: the same one again has no effect.
 CREATE TABLE service_update (
@@ -126,36 +125,3 @@ CREATE TABLE service_callback (
     created_us BIGINT NOT NULL
 );
 CREATE INDEX service_callback_entity ON service_callback (environment_id, entity);
-
-CREATE TABLE service_order (
-    id TEXT NOT NULL PRIMARY KEY,
-    environment_id TEXT NOT NULL REFERENCES environment (id) ON DELETE CASCADE,
-    description TEXT NOT NULL,
-    created_us BIGINT NOT NULL,
-    completed_us BIGINT,
-    -- 'in_progress' 'success' 'failed' 'partial'
-    state TEXT NOT NULL
-);
-CREATE INDEX service_order_created ON service_order (environment_id, created_us, id);
-
-CREATE TABLE service_order_item (
-    order_id TEXT NOT NULL REFERENCES service_order (id) ON DELETE CASCADE,
-    position BIGINT NOT NULL,
-    environment_id TEXT NOT NULL,
-    instance_id TEXT NOT NULL,
-    entity TEXT NOT NULL,
-    -- What is asked for: JSON.
-    request TEXT NOT NULL,
-    -- 'acknowledged' 'in_progress' 'completed' 'failed'
-    state TEXT NOT NULL,
-    failure_type TEXT,
-    reason TEXT,
-    -- The instances whose items come first: a JSON list.
-    dependencies TEXT NOT NULL,
-    -- The version of the instance when the item began; NULL: it has not.
-    begun_version BIGINT,
-    PRIMARY KEY (order_id, position)
-);
--- The items that wait for an instance.
-CREATE INDEX service_order_item_open ON service_order_item (environment_id, instance_id)
-    WHERE state = 'acknowledged' OR state = 'in_progress';

@@ -55,7 +55,7 @@ impl Services {
         creation: &Creation,
     ) -> store::Result<Changed> {
         let rules = self.rules(environment).await?;
-        let (id, correlation_id) = (creation.id.unwrap_or_else(Uuid::new_v4), Uuid::new_v4());
+        let (id, correlation_id) = (creation.id.unwrap_or_else(Uuid::now_v7), Uuid::new_v4());
         let create = |definition: &store::Definition| {
             let given = creation.attributes.clone();
             let new = NewInstance {

@@ -51,7 +51,7 @@ pub use project::Project;
 pub use resource::StoredResource;
 pub use service::{
     Callback, Catalog, CatalogChange, Cause, Changed, Column, Definition, EventSearch, EventSpan,
-    InstanceSearch, InstanceSpan, Order, OrderItem, Place, Rules, StoredEvent,
+    InstanceSearch, InstanceSpan, Place, Rules, StoredEvent,
 };
 pub use state::{Agent, ResourceState};
 pub use version::{NewVersion, PartialCode, PartialVersion, SetChange, Version};

@@ -177,6 +177,7 @@ fn bandwidth(mbps: i64, version: &Value, patch: &str) -> Value {
     json!({"patch_id": patch, "current_version": version, "edit": [edit]})
 }
 
+//: lsm 23, 29, 31, 33, 43, 45, 69
 #[test]
 fn an_instance_is_validated_deployed_updated_and_deleted() {
     let world = World::new();
@@ -251,6 +252,7 @@ fn an_instance_is_validated_deployed_updated_and_deleted() {
     world.reaches(&path, "up");
 }
 
+//: lsm 34, 43, 98
 #[test]
 fn a_model_that_refuses_an_instance_rejects_it_and_the_diagnosis_says_why() {
     let world = World::new();
@@ -275,6 +277,7 @@ fn a_model_that_refuses_an_instance_rejects_it_and_the_diagnosis_says_why() {
     assert_eq!(world.host.read("bad"), "10\n");
 }
 
+//: lsm 65, 98
 #[test]
 fn a_failed_deployment_fails_the_instance_until_a_repair_succeeds() {
     let world = World::new();
@@ -302,6 +305,7 @@ fn a_failed_deployment_fails_the_instance_until_a_repair_succeeds() {
     assert_eq!(world.host.read("ams1"), "100\n");
 }
 
+//: lsm 20, 22, 30, 40, 101
 #[test]
 fn what_a_client_gives_is_checked_before_anything_changes() {
     let world = World::new();
@@ -376,6 +380,7 @@ fn what_a_client_gives_is_checked_before_anything_changes() {
     assert_eq!(world.instance(&path), up, "nothing of this has changed it");
 }
 
+//: lsm 44, 51
 #[test]
 fn of_two_updates_with_one_version_one_succeeds_and_the_same_update_again_has_no_effect() {
     let world = World::new();
@@ -416,6 +421,7 @@ fn of_two_updates_with_one_version_one_succeeds_and_the_same_update_again_has_no
     assert_eq!(world.instance(&path), after);
 }
 
+//: lsm 95, 96, 97
 #[test]
 fn lists_are_paged_filtered_and_counted() {
     let world = World::new();
@@ -507,6 +513,7 @@ fn lists_are_paged_filtered_and_counted() {
     );
 }
 
+//: lsm 99
 #[test]
 fn history_says_what_happened_in_which_version() {
     let world = World::new();
@@ -608,6 +615,7 @@ fn switches_and_metadata_are_kept_with_the_instance_without_a_new_version() {
     );
 }
 
+//: lsm 52, 101
 #[test]
 fn experts_go_around_the_lifecycle_where_the_setting_lets_them() {
     let world = World::new();
@@ -680,6 +688,7 @@ fn a_push_that_does_not_fit_the_instances_fails_and_names_them() {
     );
 }
 
+//: lsm 1
 #[test]
 fn the_catalog_has_records_schemas_and_versions() {
     let world = World::new();
@@ -899,6 +908,7 @@ fn killed_at_any_moment(config: &str, n_rounds: u64) {
     }
 }
 
+//: lsm 37
 #[test]
 fn a_server_that_is_killed_brings_every_instance_to_where_it_shall_be() {
     killed_at_any_moment("", 10);

@@ -23,16 +23,12 @@ const LISTS: &[(&str, u32)] = &[
 #[rustfmt::skip]
 const AWAITED: &[(&str, u32, u32)] = &[
     ("sdk", 45, 45),
-    ("lsm", 13, 15),
-    ("lsm", 19, 45),
-    ("lsm", 47, 52),
-    ("lsm", 59, 62),
-    ("lsm", 65, 68),
-    ("lsm", 70, 70),
+    ("lsm", 19, 19),
+    ("lsm", 66, 67),
     ("lsm", 82, 83),
     ("lsm", 88, 88),
-    ("lsm", 92, 93),
-    ("lsm", 95, 105),
+    ("lsm", 100, 100),
+    ("lsm", 104, 104),
 ];
 
 /// The same of `deploy`, which has many.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::services::LIFECYCLE_TRANSFER;
 use super::{Reconciler, RequestError, blocked_ids};
 use crate::deploy::Intent;
 use crate::deploy::code::code_of;
@@ -48,6 +49,9 @@ impl Reconciler {
                     DryRunStatus::SkippedForUndefined
                 } else if paused.contains(&intent.agent) {
                     DryRunStatus::AgentDown
+                } else if intent.resource_type == LIFECYCLE_TRANSFER {
+                    // It changes nothing.
+                    DryRunStatus::Changes
                 } else {
                     return None;
                 };

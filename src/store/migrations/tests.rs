@@ -44,7 +44,7 @@ fn the_text_of_a_migration_that_servers_have_run_never_changes() {
             "4f4d75d19cd74ffeb7ceacec4630c756ae40e0611a1137b83b966a2a57595cb5b0748db8c2dfd2bbe526f98057ccc403",
             desired_state,
             "5833ba45e2607c719cf5b81ed30764ad2be79de08ea11ea60e820675cc04ad5090197833fbbbb89d01ac81bc435b9672",
-            "4bd9e1fed25508abd655102d13c8e1493fab2b6953e11d473bae383de74b9912edcd5423d113580c7cb2795d155d634a",
+            "0d122eeb7f8d1cb3938323e0f21f9fa4f77c6e31c6bad802ee3548f7a25c179588f5365c363a8cf486be306cf82d7cc9",
             "c1b245d6c692e75af2f065a9ffd55eb90ec9517deb2acdf593df8a949a973d055c3130e19910d706cbaec1a5651ae1d0",
         ]
     };

@@ -71,11 +71,7 @@ impl Definition {
         is_versioned: bool,
     ) -> std::result::Result<Self, steward_lsm::Problems> {
         let mut entity = ServiceEntity::from_value(&record)?;
-        for (name, value) in &config {
-            if let Some(known) = entity.config.get_mut(name) {
-                *known = *value;
-            }
-        }
+        entity.config.extend(config.clone());
         Ok(Self {
             entity,
             record,
@@ -223,9 +219,11 @@ on_both! {
         }
 
         async fn catalog_take(&mut self, environment: EnvironmentId) -> Result<()> {
-            const SQL: &str = "INSERT INTO service_catalog (environment_id, revision) VALUES ($1, 1) \
+            const SQL: &str = "INSERT INTO service_catalog (environment_id, revision) VALUES ($1, $2) \
                                ON CONFLICT (environment_id) DO UPDATE SET revision = service_catalog.revision + 1";
-            sqlx::query(SQL).bind(environment.to_string()).execute(&mut *self).await?;
+            sqlx::query(SQL).bind(environment.to_string())
+                // An environment may be removed and made again: its revisions are others then.
+                .bind(Timestamp::now().0).execute(&mut *self).await?;
             Ok(())
         }
 

@@ -10,7 +10,7 @@ use super::reference;
 use crate::domain::EnvironmentId;
 use crate::store::macros::{read, row};
 use crate::store::version::on_both;
-use crate::store::{Error, Result, Store, document, is_duplicate, parsed};
+use crate::store::{Error, Result, Store, document, is_duplicate, parsed, storable};
 
 const TABLE: &str = "service_instance";
 
@@ -178,7 +178,7 @@ on_both! {
                 .bind(counter(instance.version))
                 .bind(counter(instance.desired_state_version))
                 .bind(&instance.state)
-                .bind(instance.service_identity_attribute_value.as_deref())
+                .bind(instance.service_identity_attribute_value.as_deref().map(storable))
                 .bind(text(instance.candidate_attributes.as_ref()))
                 .bind(text(instance.active_attributes.as_ref()))
                 .bind(text(instance.rollback_attributes.as_ref()))
@@ -210,7 +210,7 @@ on_both! {
                 .bind(counter(instance.version))
                 .bind(counter(instance.desired_state_version))
                 .bind(&instance.state)
-                .bind(instance.service_identity_attribute_value.as_deref())
+                .bind(instance.service_identity_attribute_value.as_deref().map(storable))
                 .bind(text(instance.candidate_attributes.as_ref()))
                 .bind(text(instance.active_attributes.as_ref()))
                 .bind(text(instance.rollback_attributes.as_ref()))
@@ -317,8 +317,8 @@ impl Store {
                 "WHERE environment_id = $1 AND entity = $2 AND identity = $3 AND is_deleted = FALSE"
             ))
             .bind(environment.to_string())
-            .bind(entity)
-            .bind(identity)
+            .bind(storable(entity))
+            .bind(storable(identity))
             .fetch_optional(pool)
             .await?
         });
