@@ -1,6 +1,5 @@
 //! Calls that go around the lifecycle, for who knows what they do. Source: docs/reference/lsm.md § 3.14, § 5.8.
 
-use serde_json::Value;
 use steward_lsm::definition::{Operation, SetName};
 use steward_lsm::lifecycle::Trigger;
 
@@ -32,7 +31,7 @@ fn operation(args: &Args) -> Result<Option<Operation>, ApiError> {
         Operation::ClearRollback,
     ];
     let mut all = all.into_iter();
-    let found = all.find(|one| serde_json::json!(one) == Value::from(text.as_str()));
+    let found = all.find(|one| serde_json::json!(one) == text.as_str());
     found.map(Some).ok_or_else(|| {
         ApiError::bad_request(format!(
             "`{text}` is no operation; there are promote, rollback, clear candidate, clear active and clear rollback"
