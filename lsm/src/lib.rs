@@ -11,7 +11,8 @@
 //! - `attributes`: what clients and compiles may write into an instance;
 //! - `select`, `ownership`: which instances take part in a compile, and with which attributes;
 //! - `change`: what a changed definition does to the instances that there are;
-//! - `lifecycle`: the state machine. Start reading at `lifecycle::decide`.
+//! - `lifecycle`: the state machine. Start reading at [`lifecycle::decide`];
+//! - `people`: diagrams, schemas and descriptions of the API.
 //!
 //! Source: docs/reference/lsm.md.
 
@@ -24,6 +25,7 @@ pub mod dict_path;
 pub mod instance;
 pub mod lifecycle;
 pub mod ownership;
+pub mod people;
 pub mod problem;
 pub mod select;
 

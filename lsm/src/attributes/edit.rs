@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::check::key_of;
+use crate::attributes::{Edit, EditOperation};
 use crate::definition::{EmbeddedEntity, Fields};
 use crate::dict_path::{Path, PathError, Section, kind_of};
-use crate::lifecycle::{Edit, EditOperation};
 use crate::{Problem, Problems};
 
 /// Applies edits; one that can not be done is noted, and the others go on, so that all problems are found at once.

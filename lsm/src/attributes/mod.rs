@@ -7,6 +7,7 @@ mod check;
 mod compare;
 mod edit;
 mod fill;
+mod request;
 mod values;
 mod write;
 
@@ -14,10 +15,10 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::definition::{Fields, ServiceEntity};
-use crate::lifecycle::{Change, Edit};
 use crate::{Attributes, Problems};
 
 pub(crate) use fill::{default_of, elements_mut, nothing};
+pub use request::{Change, Edit, EditOperation};
 pub use values::is_valid;
 pub use write::write;
 

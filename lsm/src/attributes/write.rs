@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::edited;
+use crate::attributes::{Edit, EditOperation};
 use crate::definition::{Fields, Modifier, ServiceEntity};
 use crate::dict_path::{Path, Section};
-use crate::lifecycle::{Edit, EditOperation};
 use crate::{Attributes, Problems};
 
 /// A set with the values that a compile has for it.

@@ -7,6 +7,9 @@ use crate::Problems;
 
 type States<'l> = BTreeMap<&'l str, &'l State>;
 
+/// Whether a transfer has a trigger.
+type Has = fn(&Transfer) -> bool;
+
 pub(super) fn check(entity: &ServiceEntity, problems: &mut Problems) {
     let lifecycle = &entity.lifecycle;
     let mut states = States::new();
@@ -107,7 +110,7 @@ fn check_transfer(path: &str, transfer: &Transfer, states: &States<'_>, problems
 
 /// In a state, an instance knows one way to go for each trigger.
 fn choices(lifecycle: &Lifecycle, problems: &mut Problems) {
-    let kinds: [(&str, fn(&Transfer) -> bool); 4] = [
+    let kinds: [(&str, Has); 4] = [
         ("on_update", |one| one.on_update),
         ("on_delete", |one| one.on_delete),
         ("resource_based", |one| one.resource_based),

@@ -56,9 +56,9 @@ fn split(text: &str) -> Vec<&str> {
 
 fn section(text: &str) -> Result<Section, PathError> {
     let Some(bracket) = unescaped(text, '[') else {
-        return Ok(Section::Key(key(text, text, false)?));
+        return Ok(Section::Key(key(text, text)?));
     };
-    let relation = match key(&text[..bracket], text, false)? {
+    let relation = match key(&text[..bracket], text)? {
         Key::Name(name) => name,
         Key::Any => return Err(invalid(text, "has a wildcard before a selector")),
     };
@@ -73,7 +73,7 @@ fn section(text: &str) -> Result<Section, PathError> {
         let Some((name, value, after)) = inner else {
             return Err(invalid(text, "has a selector that is not `[key=value]`"));
         };
-        let name = key(name, text, true)?;
+        let name = key(name, text)?;
         if pairs.iter().any(|(known, _)| *known == name) {
             return Err(invalid(text, "has the same key twice"));
         }
@@ -83,11 +83,11 @@ fn section(text: &str) -> Result<Section, PathError> {
     Ok(Section::Keyed { relation, pairs })
 }
 
-fn key(text: &str, whole: &str, dots: bool) -> Result<Key, PathError> {
+fn key(text: &str, whole: &str) -> Result<Key, PathError> {
     match text {
         "*" => Ok(Key::Any),
         "" => Err(invalid(whole, "has an empty key")),
-        text => plain(text, whole, dots).map(Key::Name),
+        text => plain(text, whole, false).map(Key::Name),
     }
 }
 

@@ -176,5 +176,5 @@ fn migrated(case: &Case<'_>, after: Instance, state: Option<&State>) -> Decision
     let mut event = case.event(Severity::Info, message);
     event.source = Some(case.before.state.clone());
     event.destination = Some(state.to_owned());
-    moved(case, after, state, event, true, true)
+    moved(case, after, state, event, true)
 }

@@ -101,21 +101,13 @@ pub(super) fn follow(case: &Case<'_>, way: Way<'_>, extra: Extra) -> Decision {
         return Decision::unchanged(vec![event]);
     }
     let keeps = way.keeps_desired_state();
-    if !keeps {
-        after.desired_state_version += 1;
+    after.desired_state_version += u64::from(!keeps);
+    // A result that led somewhere is used up: two states that lead to one another would exchange the instance for ever.
+    if !keeps || extra.result.is_some() {
         after.known_result = None;
-    } else if case.settings.transfer_optimization && extra.result.is_some() {
-        after.known_result = extra.result;
     }
     let skips_compile = keeps && case.settings.transfer_optimization;
-    moved(
-        case,
-        after,
-        end,
-        event,
-        !skips_compile,
-        extra.result.is_none(),
-    )
+    moved(case, after, end, event, !skips_compile)
 }
 
 /// An instance that goes into a state, with its next version.
@@ -125,7 +117,6 @@ pub(super) fn moved(
     state: &str,
     event: Event,
     compiles: bool,
-    known_result: bool,
 ) -> Decision {
     state.clone_into(&mut after.state);
     after.version += 1;
@@ -147,7 +138,7 @@ pub(super) fn moved(
         next.push(Next::Compile { exports, event });
     }
     if !has_ended {
-        next.push(Next::FireAuto { known_result });
+        next.push(Next::FireAuto { known_result: true });
     }
     Decision {
         effect: Effect::NewVersion,

@@ -79,7 +79,7 @@ pub(super) fn force_state(
     }
     after.desired_state_version += 1;
     after.known_result = None;
-    Ok(moved(case, after, target, event, true, true))
+    Ok(moved(case, after, target, event, true))
 }
 
 /// An expert changes attributes.

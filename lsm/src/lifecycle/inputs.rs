@@ -31,15 +31,18 @@ pub(super) fn auto(case: &Case<'_>, known_result: bool) -> Decision {
         .before
         .known_result
         .filter(|_| known_result && case.settings.transfer_optimization);
-    if let Some(succeeded) = known
-        && let Some(decision) = resource_based(case, succeeded)
-    {
-        return decision;
-    }
-    match found {
+    let arrived = known.and_then(|succeeded| resource_based(case, succeeded));
+    let failures = match arrived {
+        Some(decision) if decision.effect == Effect::NewVersion => return decision,
+        Some(decision) => decision.events,
+        None => Vec::new(),
+    };
+    let mut decision = match found {
         Some(transfer) => validate(case, transfer, None),
         None => Decision::unchanged(Vec::new()),
-    }
+    };
+    decision.events.splice(0..0, failures);
+    decision
 }
 
 /// Asks for a compile that decides.
@@ -224,10 +227,12 @@ pub(super) fn reported(case: &Case<'_>, next_version: u64, succeeded: bool) -> D
     if next_version != before.desired_state_version || before.deleted {
         return Decision::unchanged(Vec::new());
     }
-    if let Some(decision) = resource_based(case, succeeded) {
-        return decision;
-    }
-    let mut decision = Decision::unchanged(Vec::new());
+    let mut decision = match resource_based(case, succeeded) {
+        Some(decision) if decision.effect == Effect::NewVersion => return decision,
+        // A transfer whose operation can not be done leaves the instance where it is, and the result stays known.
+        Some(decision) => decision,
+        None => Decision::unchanged(Vec::new()),
+    };
     // Repairs report again and again: only what is new is stored.
     if case.settings.transfer_optimization && before.known_result != Some(succeeded) {
         let mut after = before.clone();

@@ -28,12 +28,11 @@ use std::collections::BTreeMap;
 use crate::definition::{Lifecycle, ServiceEntity};
 use crate::{Instance, Moment};
 
+pub use crate::attributes::{Change, Edit, EditOperation};
 use case::Case;
 pub use create::{create, migrate};
 pub use decision::{Decision, Effect, Event, EventType, Next, Refusal, Severity, Validation};
-pub use trigger::{
-    Change, Edge, Edit, EditOperation, Migration, NewInstance, Request, Settings, Trigger,
-};
+pub use trigger::{Edge, Migration, NewInstance, Request, Settings, Trigger};
 
 /// What follows from something that happened to an instance.
 ///

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use uuid::Uuid;
 
 use crate::Attributes;
+use crate::attributes::{Change, Edit};
 use crate::definition::{Operation, SetName};
 use crate::lifecycle::EventType;
 
@@ -27,8 +27,8 @@ pub struct Request {
 pub enum Trigger {
     /// The instance is where it is: after each transfer, after a change of a switch, and at the start of a server.
     Auto {
-        /// Whether a result of the deployment that is known may count as arriving now. [`crate::lifecycle::Next::FireAuto`]
-        /// says it; at the start of a server it may not.
+        /// Whether a result of the deployment that is known may count as arriving now, as
+        /// [`crate::lifecycle::Next::FireAuto`] says. It is used up by the transfer that it makes, so `true` does no harm.
         known_result: bool,
     },
     /// A client changes attributes.
@@ -120,50 +120,6 @@ pub struct Edge {
     pub target: String,
     /// Where it ends after a failure.
     pub error: Option<String>,
-}
-
-/// How a client changes attributes. Source: docs/reference/lsm.md § 5.5.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Change {
-    /// Attributes at the top that are given replace those that were there; for services without strict modifiers.
-    Merge(Attributes),
-    /// Edits, one after the other; for services with strict modifiers.
-    Edits(Vec<Edit>),
-    /// All attributes, anew; for services with strict modifiers.
-    Replace {
-        /// What is missing gets its default.
-        attributes: Attributes,
-        /// Whether read-only values that are given are dropped, rather than compared with the stored ones.
-        ignore_read_only: bool,
-    },
-}
-
-/// A change at one place. Source: docs/reference/lsm.md § 5.5.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Edit {
-    /// Tells edits of one call apart.
-    pub edit_id: String,
-    /// What is done.
-    pub operation: EditOperation,
-    /// Where, as a path (§ 6); `.` is the whole set.
-    pub target: String,
-    /// With what.
-    #[serde(default)]
-    pub value: Value,
-}
-
-/// What an edit does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EditOperation {
-    /// Puts the value there.
-    Replace,
-    /// Takes away what is there.
-    Remove,
-    /// Puts the value into what is there, key by key.
-    Merge,
-    /// Adds an element to a list.
-    Add,
 }
 
 /// What a new instance is made of, its attributes checked and complete.

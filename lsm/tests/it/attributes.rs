@@ -66,7 +66,7 @@ fn what_is_missing_is_filled_in_at_every_level() {
 }
 
 //: lsm 20, 21, 24, 27
-/// Input: attributes of a new instance that are unknown, missing, of wrong types, or not for clients (docs/reference/lsm.md § 5.4). Answer: 400 with the path of each.
+/// Given: attributes of a new instance that are unknown, missing, of wrong types, or not for clients. Answer: 400 with the path of each.
 #[test]
 fn everything_that_is_wrong_with_a_new_instance_is_in_one_answer() {
     let given = json!({

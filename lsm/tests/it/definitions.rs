@@ -34,7 +34,7 @@ fn ready_made_lifecycles_are_right_and_are_written_as_they_were_read() {
     }
 }
 
-/// Input: a record of a definition with wrong types and unknown words (docs/reference/lsm.md § 5.3). Answer: every field that is wrong, by path.
+/// Given: a record of a definition with wrong types and unknown words. Answer: every field that is wrong, by path.
 #[test]
 fn a_record_with_mistakes_names_all_of_them() {
     let record = json!({

@@ -72,7 +72,7 @@ fn paths_do_what_the_table_says() {
 }
 
 //: lsm 106
-/// Input: texts that are no paths (docs/reference/lsm.md § 6.1). Answer: an error that repeats the text and says what is wrong.
+/// Given: texts that are no paths. Answer: an error that repeats the text and says what is wrong.
 #[test]
 fn a_text_that_is_no_path_says_why() {
     let cases = [

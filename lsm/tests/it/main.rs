@@ -3,6 +3,8 @@
 mod attributes;
 mod definitions;
 mod dict_paths;
+mod model;
+mod people;
 mod support;
 mod traces;
 mod transfers;
