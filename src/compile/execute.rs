@@ -23,6 +23,7 @@ use super::worker::{Inventory, Job, JobDone};
 use crate::domain::{DataDir, EnvironmentId, chain};
 use crate::executor::protocol::Python;
 use crate::facts;
+use crate::git::CommitId;
 use crate::sandbox::{Network, SandboxPolicy};
 use crate::store::{self, Compile, ServiceRequest};
 
@@ -30,6 +31,22 @@ use crate::store::{self, Compile, ServiceRequest};
 pub(super) struct Executed {
     pub(super) done: JobDone,
     pub(super) services: ServicesInput,
+}
+
+/// A commit whose files were laid out and whose packages were installed: as long as both are there, it need not be done again
+/// for each instance.
+#[derive(Debug, Clone)]
+pub(super) struct Ready {
+    commit: CommitId,
+    checkout: PathBuf,
+    venv: Option<PathBuf>,
+}
+
+impl Ready {
+    fn is_there(&self) -> bool {
+        let mut folders = std::iter::once(&self.checkout).chain(&self.venv);
+        folders.all(|folder| folder.exists())
+    }
 }
 
 /// A commit that can be compiled: its files and packages are there.
@@ -48,8 +65,23 @@ pub(super) async fn execute(
     head: &Head,
     stages: &mut Stages<'_>,
 ) -> Result<Executed, Failure> {
-    let prepared = prepare(context, head, stages).await?;
     let request = compile.services.as_ref();
+    let known = context.ready.lock().await.clone();
+    let is_known = |ready: &Ready| ready.commit == head.info.id && ready.is_there();
+    // Whoever asks for a compile of the project may have changed what its packages are.
+    let known = known.filter(|ready| request.is_some() && is_known(ready));
+    let ready = match known {
+        Some(ready) => ready,
+        None => prepare(context, head, stages).await?,
+    };
+    *context.ready.lock().await = Some(ready.clone());
+    let (project_dir, link) = linked(context, &ready.checkout).await;
+    let prepared = Prepared {
+        policy: sandbox(context)?,
+        project_dir,
+        venv: ready.venv,
+        _link: link,
+    };
     if request.is_none() && !context.is_accepted(head) {
         define(context, compile, head, &prepared, stages).await?;
     }
@@ -143,11 +175,11 @@ async fn apply(context: &Context<'_>, compile: &Compile, done: &JobDone) -> Resu
 }
 
 /// Lays out the files of a commit, and installs the packages that they ask for.
-async fn prepare<'a>(
-    context: &'a Context<'_>,
+async fn prepare(
+    context: &Context<'_>,
     head: &Head,
     stages: &mut Stages<'_>,
-) -> Result<Prepared<'a>, Failure> {
+) -> Result<Ready, Failure> {
     let stage = begin();
     let reader = Reader {
         data: context.data,
@@ -166,6 +198,17 @@ async fn prepare<'a>(
         Err(error) if error.is_transient() => return Err(Failure::Aborted(chain(&error))),
         Err(error) => return Err(Failure::Rejected(chain(&error))),
     };
+    let policy = sandbox(context)?;
+    let venv = install(context, &policy, &checkout, stages).await?;
+    Ok(Ready {
+        commit,
+        checkout,
+        venv,
+    })
+}
+
+/// What the compile may do.
+fn sandbox(context: &Context<'_>) -> Result<SandboxPolicy, Failure> {
     let policy = policy(
         context.data,
         context.environment,
@@ -176,14 +219,7 @@ async fn prepare<'a>(
     if let Some(proxy) = context.proxy {
         policy.network = Network::Proxy(proxy.port);
     }
-    let venv = install(context, &policy, &checkout, stages).await?;
-    let (project_dir, link) = linked(context, &checkout).await;
-    Ok(Prepared {
-        policy,
-        project_dir,
-        venv,
-        _link: link,
-    })
+    Ok(policy)
 }
 
 /// The name of a checkout that lasts, and what keeps it so: a compile of another commit waits until those of this one are done.

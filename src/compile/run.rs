@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use steward_compiler::{Export, Resource, ServicePurpose};
 use tokio::sync::{Mutex, RwLock, watch};
 
-use super::execute::{Executed, execute};
+use super::execute::{Executed, Ready, execute};
 use super::install::Place;
 use super::network::Proxy;
 use super::next::inputs_digest;
@@ -41,6 +41,8 @@ pub(super) struct Context<'a> {
     pub(super) accepted: &'a watch::Sender<Option<Head>>,
     /// How often a compile has written attributes into the inventory; held while one does.
     pub(super) n_writes: &'a Mutex<u64>,
+    /// What was prepared last.
+    pub(super) ready: &'a Mutex<Option<Ready>>,
     /// The environment has a version already.
     pub(super) has_version: bool,
     pub(super) place: Place,
@@ -77,6 +79,9 @@ pub(super) struct Stages<'a> {
     context: &'a Context<'a>,
     compile: &'a Compile,
     position: i64,
+    /// Of a compile of a service, which takes milliseconds: its stages are written together when it has ended, so that nobody
+    /// waits for the disk between two of them.
+    held: Vec<(i64, Stage)>,
 }
 
 impl Stages<'_> {
@@ -109,15 +114,11 @@ impl Stages<'_> {
             outstream: out.clone(),
             errstream: error,
         };
-        if let Err(error) = self
-            .context
-            .store
-            .stage_write(self.compile.id, self.position, &stage)
-            .await
-        {
-            tracing::error!(compile.id = %self.compile.id, error = chain(&error), "cannot write the stage `{name}`");
-        }
+        self.held.push((self.position, stage));
         self.position += 1;
+        if self.compile.services.is_none() {
+            self.flush().await;
+        }
         let detail = out.lines().next().unwrap_or_default().to_owned();
         let done = EventKind::StageDone {
             compile: self.compile.id,
@@ -126,6 +127,17 @@ impl Stages<'_> {
             detail,
         };
         self.context.bus.emit(self.context.environment, done);
+    }
+}
+
+impl Stages<'_> {
+    /// Writes what is held back.
+    async fn flush(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        let written = self.context.store.stages_write(self.compile.id, &held);
+        if let Err(error) = written.await {
+            tracing::error!(compile.id = %self.compile.id, error = chain(&error), "cannot write stages of a compile");
+        }
     }
 }
 
@@ -157,6 +169,7 @@ pub(super) async fn run(
         context,
         compile,
         position: 0,
+        held: Vec::new(),
     };
     let pulled = format!("{short} {}", head.info.summary);
     stages
@@ -176,6 +189,7 @@ pub(super) async fn run(
     let end = end_of(context, compile, served, head, &judgement);
     let mut diagnostics = judgement.diagnostics;
     let finished = finish(context, &mut stages, end, judgement.outcome).await?;
+    stages.flush().await;
     diagnostics.extend(finished.refusal);
     let report = CompileDone {
         compile: compile.id,

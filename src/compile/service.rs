@@ -13,6 +13,7 @@ use serde_json::json;
 use tokio::sync::{Mutex, Notify, RwLock, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::execute::Ready;
 use super::install::Place;
 use super::network::Proxy;
 use super::next::{inputs_digest, needs_compile};
@@ -77,6 +78,8 @@ pub(super) struct Lanes {
     pub(super) link: RwLock<()>,
     /// How often a compile has written attributes into the inventory; held while one does.
     n_writes: Mutex<u64>,
+    /// What was prepared last.
+    ready: Mutex<Option<Ready>>,
 }
 
 impl Lanes {
@@ -95,6 +98,7 @@ impl Compiler {
             accepted: watch::Sender::new(None),
             link: RwLock::new(()),
             n_writes: Mutex::new(0),
+            ready: Mutex::new(None),
         });
         let compiler = Self {
             lanes: Arc::clone(&lanes),
@@ -152,6 +156,7 @@ impl Options {
             services: &self.services,
             accepted: &lanes.accepted,
             n_writes: &lanes.n_writes,
+            ready: &lanes.ready,
             has_version: newest.is_some(),
             place,
             link: &lanes.link,

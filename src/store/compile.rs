@@ -232,33 +232,32 @@ impl Store {
         Ok(())
     }
 
-    /// Adds or completes a stage.
-    pub async fn stage_write(
-        &self,
-        compile: CompileId,
-        position: i64,
-        stage: &Stage,
-    ) -> Result<()> {
+    /// Adds or completes stages, each with its position.
+    pub async fn stages_write(&self, compile: CompileId, stages: &[(i64, Stage)]) -> Result<()> {
         const SQL: &str = "INSERT INTO compile_stage (id, compile_id, position, name, command, started_us, \
                            completed_us, outstream, errstream, returncode) \
                            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO UPDATE SET \
                            completed_us = excluded.completed_us, outstream = excluded.outstream, \
                            errstream = excluded.errstream, returncode = excluded.returncode";
-        write!(self.db, pool => {
-            sqlx::query(SQL)
-                .bind(&stage.id)
-                .bind(compile.to_string())
-                .bind(position)
-                .bind(&stage.name)
-                .bind(&stage.command)
-                .bind(stage.started.0)
-                .bind(stage.completed.map(|completed| completed.0))
-                .bind(storable(&stage.outstream))
-                .bind(storable(&stage.errstream))
-                .bind(stage.returncode)
-                .execute(pool)
-                .await?
-                .rows_affected()
+        if stages.is_empty() {
+            return Ok(());
+        }
+        transaction!(self.db, tx => {
+            for (position, stage) in stages {
+                sqlx::query(SQL)
+                    .bind(&stage.id)
+                    .bind(compile.to_string())
+                    .bind(position)
+                    .bind(&stage.name)
+                    .bind(&stage.command)
+                    .bind(stage.started.0)
+                    .bind(stage.completed.map(|completed| completed.0))
+                    .bind(storable(&stage.outstream))
+                    .bind(storable(&stage.errstream))
+                    .bind(stage.returncode)
+                    .execute(&mut *tx)
+                    .await?;
+            }
         });
         Ok(())
     }
@@ -367,12 +366,13 @@ impl Store {
         rows.into_iter().map(Row::into_compile).collect()
     }
 
-    /// The newest compile of an environment that came to a verdict on its model.
+    /// The newest compile of an environment that came to a verdict on its model. Those that services asked for do not count: they
+    /// are of the commit that the catalog follows, and may export while the newest commit is rejected.
     pub async fn compile_last_judged(&self, environment: EnvironmentId) -> Result<Option<Compile>> {
         let row: Option<Row> = read!(self.db, pool => {
             sqlx::query_as(select!(
                 "WHERE environment_id = $1 AND state IN ('exported', 'rejected') AND do_export = TRUE \
-                 ORDER BY completed_us DESC, requested_us DESC LIMIT 1"
+                 AND purpose IS NULL ORDER BY completed_us DESC, requested_us DESC LIMIT 1"
             ))
             .bind(environment.to_string())
             .fetch_optional(pool)

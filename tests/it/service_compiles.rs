@@ -189,10 +189,27 @@ fn a_tree_is_exported_alone_and_goes_with_its_last_member() {
     world.delete(&site);
     world.reaches(&site, "terminated");
     // The last export removes the set; what stays is the other tree, with its lifecycle transfer, and what is shared.
-    wait_until("the set of the tree is gone", || {
-        let resources = world.running.get_ok("/api/v2/resource?limit=100");
-        resources["data"].as_array().unwrap().len() == 3
-    });
+    let deadline = Instant::now() + DEADLINE;
+    let ids = loop {
+        let resources = world
+            .running
+            .get_ok("/api/v2/resource?limit=100&filter.status=!orphaned");
+        let resources = resources["data"].as_array().unwrap().iter();
+        let ids = resources.map(|one| one["resource_id"].as_str().unwrap().to_owned());
+        let ids: Vec<String> = ids.collect();
+        if ids.len() == 3 {
+            break ids;
+        }
+        assert!(Instant::now() < deadline, "{ids:#?} {:#}", world.reports());
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let other = ["/s2]", "/shared]", id_of(&other)];
+    assert!(
+        other
+            .iter()
+            .all(|part| ids.iter().any(|id| id.contains(part))),
+        "{ids:?}"
+    );
     assert_eq!(world.host.read("s2"), "x");
     assert!(!world.host.file("s1").exists() && !world.host.file("l1").exists());
     assert!(

@@ -871,7 +871,7 @@ fn killed_at_any_moment(config: &str, n_rounds: u64) {
     }
     for (path, site, wanted) in &shall {
         let expected = if wanted.is_some() { "up" } else { "terminated" };
-        let mut last = Value::Null;
+        let mut last;
         let deadline = std::time::Instant::now() + 2 * crate::harness::DEADLINE;
         loop {
             last = served.get(&environment, path)["data"].clone();

@@ -130,6 +130,10 @@ const JOBS_PER_WORKER: u32 = 100;
 /// How often a compile whose worker ended is given another one.
 const RETRIES: u32 = 2;
 
+/// Idle workers for each slot. An environment with services has one that validates and one that exports; both have imported
+/// its modules, which takes longer than to compile one instance.
+const IDLE_PER_SLOT: usize = 2;
+
 /// Reading a few files of a project takes no longer.
 const INSPECT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -336,7 +340,8 @@ impl Pool {
     fn put_back(&self, worker: Worker) {
         let mut idle = self.idle();
         idle.entered.push(worker);
-        let oldest = (idle.entered.len() > self.options.slots).then(|| idle.entered.remove(0));
+        let most = self.options.slots * IDLE_PER_SLOT;
+        let oldest = (idle.entered.len() > most).then(|| idle.entered.remove(0));
         drop(idle);
         drop(oldest);
     }

@@ -20,6 +20,23 @@ impl Lane {
     }
 }
 
+impl Lane {
+    /// The statement for the oldest of the queue that are looked at together. A validation has nothing to be merged with; and a
+    /// thousand requests in one run are enough, whatever waits.
+    fn oldest(self) -> &'static str {
+        match self {
+            Self::Exports => super::select!(
+                "WHERE environment_id = $1 AND state = 'queued' AND (purpose IS NULL OR purpose <> 'validation') \
+                 ORDER BY requested_us, id LIMIT 1000"
+            ),
+            Self::Validations => super::select!(
+                "WHERE environment_id = $1 AND state = 'queued' AND purpose = 'validation' \
+                 ORDER BY requested_us, id LIMIT 1"
+            ),
+        }
+    }
+}
+
 impl Compile {
     /// Whether one run serves both requests. Source: docs/reference/deployment.md § 6.3 "Coalescing",
     /// docs/reference/lsm.md § 3.8.
@@ -50,17 +67,15 @@ impl Store {
         let environment = environment.to_string();
         let now = Timestamp::now().0;
         Ok(transaction!(self.db, tx => {
-            let rows: Vec<Row> = sqlx::query_as(super::select!(
-                "WHERE environment_id = $1 AND state = 'queued' ORDER BY requested_us, id"
-            ))
-            .bind(&environment)
-            .fetch_all(&mut *tx)
-            .await?;
+            let rows: Vec<Row> = sqlx::query_as(lane.oldest())
+                .bind(&environment)
+                .fetch_all(&mut *tx)
+                .await?;
             let mut queued = Vec::with_capacity(rows.len());
             for row in rows {
                 queued.push(row.into_compile()?);
             }
-            let claimed = merged(queued, lane, is_batching);
+            let claimed = merged(queued, is_batching);
             for compile in &claimed {
                 sqlx::query(MARK).bind(compile.id.to_string()).bind(now).execute(&mut *tx).await?;
             }
@@ -106,10 +121,10 @@ impl Store {
     }
 }
 
-/// The first of the lane, with all that merges with it; it then asks for what all of them ask for.
-fn merged(queued: Vec<Compile>, lane: Lane, is_batching: bool) -> Vec<Compile> {
+/// The first, with all that merges with it; it then asks for what all of them ask for.
+fn merged(queued: Vec<Compile>, is_batching: bool) -> Vec<Compile> {
     let mut claimed: Vec<Compile> = Vec::new();
-    for compile in queued.into_iter().filter(|compile| lane.has(compile)) {
+    for compile in queued {
         match claimed.first_mut() {
             None => {}
             Some(first) if first.merges_with(&compile, is_batching) => {

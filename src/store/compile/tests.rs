@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{Lane, ServiceCompile};
 use crate::domain::{CompileId, EnvironmentId, Timestamp};
-use crate::store::tests::{check, environment};
+use crate::store::tests::{check, environment, store_version};
 use crate::store::{Compile, CompileEnd, Outcome, Store};
 
 fn production(instances: &[&str], removed: &[&str], at: i64) -> ServiceCompile {
@@ -124,22 +124,41 @@ async fn validations_are_their_own_and_one_that_is_known_is_not_queued_again() {
 }
 
 #[tokio::test]
+async fn what_services_export_says_nothing_of_the_newest_commit() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        store_version(&store, id, vec![]).await;
+        let compile = request(&store, id, &production(&["a"], &[], 1)).await;
+        store.compile_claim(id, Lane::Exports, false).await.unwrap();
+        let end = end_of(compile, Outcome::Rejected("no".to_owned()));
+        store.compile_finish(&end).await.unwrap();
+        let last = store.compile_last_judged(id).await.unwrap().unwrap();
+        assert_ne!(last.id, compile);
+    })
+    .await;
+}
+
+fn end_of(id: CompileId, outcome: Outcome) -> CompileEnd {
+    CompileEnd {
+        id,
+        served: vec![],
+        outcome,
+        diagnostics: json!([]),
+        commit_id: None,
+        tree_id: None,
+        inputs_digest: None,
+        result_digest: None,
+    }
+}
+
+#[tokio::test]
 async fn the_end_of_a_compile_of_services_is_reported_until_somebody_has_taken_note_of_it() {
     check(|store| async move {
         let id = environment(&store).await;
         let compile = request(&store, id, &validation("a", 3, 1)).await;
         assert!(store.compile_unhandled(id).await.unwrap().is_empty());
         store.compile_claim(id, Lane::Exports, false).await.unwrap();
-        let end = CompileEnd {
-            id: compile,
-            served: vec![],
-            outcome: Outcome::Rejected("no".to_owned()),
-            diagnostics: json!([]),
-            commit_id: None,
-            tree_id: None,
-            inputs_digest: None,
-            result_digest: None,
-        };
+        let end = end_of(compile, Outcome::Rejected("no".to_owned()));
         store.compile_finish(&end).await.unwrap();
         let open = store.compile_unhandled(id).await.unwrap();
         let services = open[0].services.clone().unwrap();

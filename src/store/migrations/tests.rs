@@ -45,7 +45,7 @@ fn the_text_of_a_migration_that_servers_have_run_never_changes() {
             desired_state,
             "5833ba45e2607c719cf5b81ed30764ad2be79de08ea11ea60e820675cc04ad5090197833fbbbb89d01ac81bc435b9672",
             "0d122eeb7f8d1cb3938323e0f21f9fa4f77c6e31c6bad802ee3548f7a25c179588f5365c363a8cf486be306cf82d7cc9",
-            "6c568786971c8e01a4c130c1d0ad00f09ebe87f11ce22e9855af6ba3da92811d36db83491b7b7a39cbe9bf4dbd7faa2a",
+            "c1b245d6c692e75af2f065a9ffd55eb90ec9517deb2acdf593df8a949a973d055c3130e19910d706cbaec1a5651ae1d0",
         ]
     };
     let sqlite = digests(

@@ -33,12 +33,11 @@ class InventoryClient:
     """The methods that the module `lsm` calls, answered from the inputs of the compile."""
 
     def lsm_services_list(self, tid: object, service_entity: str, include_deleted: bool = False) -> Result:
+        services = self._given()
         if _compile.has_more():
             services, failure = runtime.world.services({"service": service_entity})
             if failure is not None:
                 return Result(500, {"message": failure})
-        else:
-            services = self._given()
         found = (self._record(given, service_entity) for given in services.get(service_entity, ()))
         return Result(200, {"data": [record for record in found if include_deleted or not record["deleted"]]})
 
