@@ -28,7 +28,7 @@ struct Function {
 }
 
 fn main() -> std::io::Result<()> {
-    for crate_name in ["src", "compiler/src"] {
+    for crate_name in ["src", "compiler/src", "lsm/src"] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(crate_name);
         let mut files = Vec::new();
         read_folder(&folder, &mut files)?;

@@ -15,6 +15,7 @@ pub mod forge;
 pub mod fuzzing;
 pub mod gc;
 pub mod git;
+pub mod lsm;
 pub mod modules;
 pub mod observe;
 pub mod process;

@@ -33,12 +33,14 @@ pub struct Options {
     /// Where the compile notes which place of the model it is at, for the case that its process is
     /// killed.
     pub breadcrumb: Option<std::sync::Arc<crate::Breadcrumb>>,
+    /// Service instances that the inputs leave out ([`crate::ServicesInput::has_more`]).
+    pub inventory: Option<std::sync::Arc<dyn crate::ServiceInventory>>,
     /// How large models are run; the result does not depend on it. For tests.
     pub tiling: crate::Tiling,
 }
 
 /// Which resource sets a partial compile is for. Source: docs/reference/language.md § 12.9.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partial {
     /// Each is replaced, or removed if nothing of it is exported. Empty: those that the export has.
     pub sets: Vec<String>,

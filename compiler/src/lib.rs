@@ -67,6 +67,7 @@ pub use hash::add_part;
 pub use python_host::{AnswerStore, AttachedPython, WarmHosts, is_of_shell, locate};
 pub use runtime::Tiling;
 pub use services::*;
+pub use stdlib::validate_json;
 pub use world::{DirWorld, LocatedPackages, MemWorld, PackageQuestion, PythonPackages, World};
 
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@
 //! the request ([`ServicesInput`]), and what the module `lsm` would write is part of the answer ([`ServicesOutput`]), which
 //! whoever asked applies. Source: docs/reference/lsm.md § 4 and § 5.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +20,34 @@ pub struct ServicesInput {
     pub requested: Option<Vec<String>>,
     /// Which services are owned by another one, by their names.
     pub owners: BTreeMap<String, ServiceOwner>,
-    /// All instances of the environment, terminated ones included, by the names of their services.
-    pub instances: BTreeMap<String, Vec<ServiceInstance>>,
+    /// All instances of the environment, terminated ones included, by the names of their services; with `has_more` those
+    /// only that the requested ones belong with: their trees of owners, each as a whole.
+    pub instances: ServiceInstances,
+    /// There are other instances, which are asked for when the model wants them: see [`ServiceInventory`]. So what a partial
+    /// compile is given does not grow with the inventory.
+    pub has_more: bool,
+}
+
+/// Instances by the names of their services.
+pub type ServiceInstances = BTreeMap<String, Vec<ServiceInstance>>;
+
+/// What a compile wants to know of instances that it was not given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServiceQuestion {
+    /// All instances of the service with this name, terminated ones included.
+    Service(String),
+    /// The instance with this id, of whatever service.
+    Instance(String),
+}
+
+/// Has all instances of an environment, for compiles that were given some ([`ServicesInput::has_more`]).
+pub trait ServiceInventory: std::fmt::Debug + Send + Sync {
+    /// The instances that a question is about; none if there are none.
+    ///
+    /// # Errors
+    /// Why they can not be had, for people.
+    fn ask(&self, question: ServiceQuestion) -> Result<ServiceInstances, String>;
 }
 
 /// Whose resource sets the instances of a service are part of.
@@ -93,6 +119,14 @@ fn first() -> u64 {
     1
 }
 
+/// The variables among [`ServicesInput::variables`] that differ from instance to instance. Python modules that were imported for
+/// one compile serve others with other values of these, unless they read them while they were imported.
+pub const CHANGING_VARIABLES: [&str; 3] = [
+    "inmanta_instance_id",
+    "inmanta_instance_version",
+    "INMANTA_REMOVED_RESOURCE_SET_ID",
+];
+
 impl ServicesInput {
     /// The variables by which models and their Python code know what a compile is for.
     /// Source: docs/reference/lsm.md § 3.8.
@@ -123,6 +157,50 @@ impl ServicesInput {
         };
         set("inmanta_lsm_partial_compile", is_partial.to_owned());
         variables
+    }
+}
+
+impl ServiceInstance {
+    /// The value of an attribute in the first set that has something in it. Source: docs/reference/lsm.md § 4.5.
+    fn newest(&self, attribute: &str) -> Option<&serde_json::Value> {
+        let sets = [
+            &self.candidate_attributes,
+            &self.active_attributes,
+            &self.rollback_attributes,
+        ];
+        let mut filled = sets.into_iter().flatten().filter(|set| !set.is_empty());
+        filled.next()?.get(attribute)
+    }
+}
+
+impl ServicesInput {
+    /// The ids of the instances at the top of the trees of owners that the requested instances belong to, which are the names
+    /// of the trees' resource sets. An owner that is not here, or a circle of owners, ends the search: the compile says what
+    /// is wrong with it. Source: docs/reference/lsm.md § 4.5.
+    #[must_use]
+    pub fn roots(&self) -> Vec<String> {
+        let all = self.instances.iter().flat_map(|(service, instances)| {
+            let instances = instances.iter();
+            instances.map(move |instance| (instance.id.as_str(), (service.as_str(), instance)))
+        });
+        let by_id: HashMap<&str, (&str, &ServiceInstance)> = all.collect();
+        let mut roots = BTreeSet::new();
+        for requested in self.requested.iter().flatten() {
+            let mut at = requested.as_str();
+            let mut passed = BTreeSet::new();
+            while passed.insert(at) {
+                let owner = by_id.get(at).and_then(|(service, instance)| {
+                    let owner = self.owners.get(*service)?;
+                    instance.newest(&owner.relation)?.as_str()
+                });
+                match owner {
+                    Some(owner) => at = owner,
+                    None => break,
+                }
+            }
+            roots.insert(at.to_owned());
+        }
+        roots.into_iter().collect()
     }
 }
 
@@ -233,6 +311,49 @@ mod tests {
             "inmanta_model_state=active",
         ];
         assert_eq!(names(&batch), expected);
+    }
+
+    #[test]
+    fn the_roots_of_instances_are_their_owners_or_they_themselves() {
+        let owned = |id: &str, owner: &str| ServiceInstance {
+            id: id.to_owned(),
+            candidate_attributes: Some(Attributes::new()),
+            active_attributes: Some(Attributes::from_iter([(
+                "of".to_owned(),
+                serde_json::json!(owner),
+            )])),
+            ..ServiceInstance::default()
+        };
+        let owner = |name: &str| ServiceOwner {
+            owner: name.to_owned(),
+            relation: "of".to_owned(),
+        };
+        let pairs = |pairs: &[(&str, &str)]| pairs.iter().map(|(id, of)| owned(id, of)).collect();
+        let mut input = ServicesInput {
+            owners: BTreeMap::from([
+                ("port".to_owned(), owner("card")),
+                ("card".to_owned(), owner("site")),
+            ]),
+            instances: BTreeMap::from([
+                ("site".to_owned(), pairs(&[("s", "ignored")])),
+                (
+                    "card".to_owned(),
+                    pairs(&[("c", "s"), ("x", "y"), ("y", "x")]),
+                ),
+                ("port".to_owned(), pairs(&[("p", "c"), ("q", "nowhere")])),
+            ]),
+            ..ServicesInput::default()
+        };
+        for (requested, roots) in [
+            (vec!["p", "c", "s"], vec!["s"]),
+            (vec!["q", "p"], vec!["nowhere", "s"]),
+            (vec!["gone"], vec!["gone"]),
+        ] {
+            input.requested = Some(requested.into_iter().map(str::to_owned).collect());
+            assert_eq!(input.roots(), roots);
+        }
+        input.requested = Some(vec!["x".to_owned()]);
+        assert_eq!(input.roots().len(), 1, "a circle is left");
     }
 
     #[test]

@@ -15,7 +15,7 @@ from inmanta.execute import proxy, runtime
 from inmanta.execute.proxy import DynamicProxy
 from inmanta.execute.util import Unknown
 from inmanta.plugins import PluginMeta
-from steward_host import calls, collector, failure, forks, loader, msgpack
+from steward_host import calls, collector, failure, forks, instance_variables, loader, msgpack
 from steward_host.declared import Declared, made
 from steward_host.exporting import Exporting
 from steward_host.pipe import Closed, Pipe
@@ -126,7 +126,8 @@ class Compiling:
         read = loader.files_read(request["project_dir"]) if request.get("keep") else None
         depends = self._trace() if request.get("trace") else None
         imports = loader.Imports()
-        with imports:
+        watch = instance_variables.Watch()
+        with imports, watch:
             for module in request["modules"]:
                 for file in module["files"]:
                     try:
@@ -168,7 +169,7 @@ class Compiling:
         if self._project is None:
             # What was imported stays; the collector need not look at it again.
             collector.resume()
-        self.forks = read is not None and forks.can_fork()
+        self.forks = read is not None and not watch.was_read and forks.can_fork()
         self._output.before_answer()
         found = None
         if depends is not None:
@@ -222,6 +223,7 @@ class Compiling:
         if config is not None:
             # The file of the project may be another one by now.
             config.Config.load_config()
+        instance_variables.change(request["env"])
         plugins.Runtime.inputs = request["inputs"]
         plugins.Runtime.refs = {"facts": request["inputs"].get("facts") or {}}
 

@@ -49,6 +49,7 @@ class Depends(TypedDict):
 
 class Rerun(TypedDict):
     inputs: Inputs
+    env: dict[str, str]
 
 
 class LoadExecutor(TypedDict):

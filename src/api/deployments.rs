@@ -117,10 +117,19 @@ async fn dry_run_diff(
     ))
 }
 
-/// Source: docs/reference/deployment.md § 5.10.
-fn difference(result: &DryRunResult) -> Value {
+/// What a dry run says of one resource: in the shape of a difference between versions. Beyond the reference, `skipped` has
+/// the reason for which a handler does not deal with the resource now. Source: docs/reference/deployment.md § 5.10.
+pub(crate) fn difference(result: &DryRunResult) -> Value {
     let empty = Map::new();
     let changes = result.changes.as_object().unwrap_or(&empty);
+    if result.status == DryRunStatus::Skipped {
+        return json!({
+            "resource_id": result.resource_id,
+            "status": "unmodified",
+            "attributes": {},
+            "skipped": result.changes["reason"],
+        });
+    }
     let purged = changes.get("purged").map(|purged| &purged["desired"]);
     let status = match (result.status, purged) {
         (DryRunStatus::Changes, _) if changes.is_empty() => "unmodified",

@@ -1,11 +1,14 @@
 //! Environments, halting, settings and agents. Source: docs/reference/rest.md § 1.2, § 1.3, § 1.9.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
 use crate::api::http::page;
 use crate::api::http::principal::EnvironmentAccess;
+use crate::api::protected_settings;
 use crate::api::routes::routes;
 use crate::api::{Answer, wire};
 use crate::app::App;
@@ -22,6 +25,7 @@ routes! {
     Post "/api/v2/actions/environment/<action>" Environment "halts or resumes an environment" => Body halt(action);
     Get "/api/v2/agents" Environment "the agents of an environment" => Query agents_list();
     Post "/api/v2/agent/<name>/<action>" Environment "pauses or unpauses an agent" => Body agent_action(name, action);
+    Post "/api/v2/agents/<action>" Environment "pauses or unpauses all agents" => Body agents_action(action);
     Get "/api/v2/environment_settings" Environment "the settings of an environment" => Query settings_list();
     Get "/api/v2/environment_settings/<id>" Environment "a setting" => Query setting_get(id);
     Post "/api/v2/environment_settings/<id>" Environment "sets a setting" => Body setting_set(id);
@@ -240,7 +244,7 @@ async fn agents_list(app: App, args: Args) -> Result<Answer, ApiError> {
             "environment": environment.id,
             "name": agent.name,
             "paused": agent.paused,
-            "status": if agent.paused { "paused" } else if environment.halted { "down" } else { "up" },
+            "status": if agent.paused { "paused" } else { "up" },
             "unpause_on_resume": agent.unpause_on_resume,
             "process_id": null,
             "process_name": null,
@@ -262,31 +266,64 @@ async fn agent_action(
     app: App,
     args: Args,
 ) -> Result<Answer, ApiError> {
-    let environment = scope(&app, &args).await?;
-    let paused = match action.0.as_str() {
-        "pause" => true,
-        "unpause" => false,
-        other => return Err(ApiError::not_found(format!("agent action {other}"))),
-    };
-    if environment.halted {
-        return Err(ApiError::forbidden(
-            "agents cannot be paused or unpaused while the environment is halted",
-        ));
+    if name.0 == INTERNAL_AGENT {
+        let message = format!(
+            "the agent {INTERNAL_AGENT} is the scheduler's own, nothing can be done with it"
+        );
+        return Err(ApiError::bad_request(message));
     }
-    if !app
-        .store
-        .agent_pause(environment.id, &AgentName::new(name.0.as_str()), paused)
-        .await?
-    {
-        return Err(ApiError::not_found(format!("agent {}", name.0)));
+    let name = AgentName::new(name.0.as_str());
+    if !act_on_agents(&app, &args, &action, Some(&name)).await? {
+        return Err(ApiError::not_found(format!("agent {name}")));
     }
-    app.wake(environment.id);
     Ok(Answer::Empty)
 }
 
+async fn agents_action(action: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    act_on_agents(&app, &args, &action, None).await?;
+    Ok(Answer::Empty)
+}
+
+/// What clients know as the agent of the scheduler; there is none here.
+const INTERNAL_AGENT: &str = "$__scheduler";
+
+/// Does something with one agent, or with all for `None`; `false`: there is no such agent.
+/// Source: docs/reference/deployment.md § 1.4.
+async fn act_on_agents(
+    app: &App,
+    args: &Args,
+    action: &Segment,
+    name: Option<&AgentName>,
+) -> Result<bool, ApiError> {
+    let environment = scope(app, args).await?;
+    let (store, id, halted) = (&app.store, environment.id, environment.halted);
+    let is_there = match action.0.as_str() {
+        "pause" | "unpause" if halted => {
+            return Err(ApiError::forbidden(
+                "agents cannot be paused or unpaused while the environment is halted",
+            ));
+        }
+        "keep_paused_on_resume" | "unpause_on_resume" if !halted => {
+            return Err(ApiError::forbidden(
+                "what resuming does with an agent can be said only while the environment is halted",
+            ));
+        }
+        pause @ ("pause" | "unpause") => store.agent_pause(id, name, pause == "pause").await?,
+        resume @ ("keep_paused_on_resume" | "unpause_on_resume") => {
+            let unpause = resume == "unpause_on_resume";
+            store.agent_unpause_on_resume(id, name, unpause).await?
+        }
+        other => return Err(ApiError::not_found(format!("agent action {other}"))),
+    };
+    app.wake(id);
+    Ok(is_there)
+}
+
 /// The definitions of settings, by name. Source: docs/reference/rest.md § 2.1.
-fn definitions() -> Value {
+/// `protected`: what decides those that are not free.
+fn definitions(protected: &BTreeMap<String, String>) -> Value {
     let define = |definition: &crate::domain::Definition| {
+        let protected_by = protected.get(definition.name);
         let default: Value = serde_json::from_str(definition.default).unwrap_or(Value::Null);
         let shape = json!({
             "name": definition.name,
@@ -298,8 +335,8 @@ fn definitions() -> Value {
             "agent_restart": false,
             "allowed_values": null,
             "section": "Deployment",
-            "protected": false,
-            "protected_by": null,
+            "protected": protected_by.is_some(),
+            "protected_by": protected_by,
         });
         (definition.name.to_owned(), shape)
     };
@@ -309,8 +346,9 @@ fn definitions() -> Value {
 async fn settings_list(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     let settings = app.store.settings_fetch(environment.id).await?;
+    let protected = app.store.settings_protected(environment.id).await?;
     Ok(Answer::Data(
-        json!({"settings": settings.stored(), "definition": definitions()}),
+        json!({"settings": settings.stored(), "definition": definitions(&protected)}),
     ))
 }
 
@@ -321,8 +359,9 @@ async fn setting_get(name: Segment, app: App, args: Args) -> Result<Answer, ApiE
         .value(&name.0)
         .ok_or_else(|| ApiError::not_found(format!("setting {}", name.0)))?;
     let name = name.0;
+    let protected = app.store.settings_protected(environment.id).await?;
     Ok(Answer::Data(
-        json!({"settings": {name: value}, "definition": definitions()}),
+        json!({"settings": {name: value}, "definition": definitions(&protected)}),
     ))
 }
 
@@ -335,6 +374,7 @@ async fn setting_set(name: Segment, app: App, args: Args) -> Result<Answer, ApiE
         SettingError::Unknown(_) => ApiError::not_found(error.to_string()),
         SettingError::Value { .. } => ApiError::bad_request(error.to_string()),
     })?;
+    protected_settings::refuse_protected(&app, &environment, &name.0).await?;
     app.store
         .setting_set(environment.id, &name.0, &value)
         .await?;
@@ -350,6 +390,7 @@ async fn setting_delete(name: Segment, app: App, args: Args) -> Result<Answer, A
     {
         return Err(ApiError::not_found(format!("setting {}", name.0)));
     }
+    protected_settings::refuse_protected(&app, &environment, &name.0).await?;
     app.store.setting_delete(environment.id, &name.0).await?;
     app.wake(environment.id);
     Ok(Answer::Data(Value::Null))

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::api::environments::scope;
+use crate::api::exported_code;
 use crate::api::http::args::Args;
 use crate::api::http::error::ApiError;
 use crate::api::http::principal::EnvironmentAccess;
@@ -46,7 +47,6 @@ async fn store_full(app: App, args: Args) -> Result<Answer, ApiError> {
     let number = VersionNumber::new(number);
     let sent = resources(&args, Some(number))?;
     check_closure(&sent)?;
-    check_code(&args)?;
     let new = new_version(&app, &environment, &args, sent).await?;
     let store = app.store.clone();
     to_its_end(async move { Ok(store.version_store_reserved(number, &new).await?) }).await?;
@@ -57,11 +57,18 @@ async fn store_full(app: App, args: Args) -> Result<Answer, ApiError> {
 async fn store_partial(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     let sent = resources(&args, None)?;
-    check_code(&args)?;
+    let code = match (
+        exported_code::sent(&app, &args)?,
+        args.flag("allow_handler_code_update", false)?,
+    ) {
+        (None, _) => PartialCode::Keep,
+        (Some(_), false) => PartialCode::Same,
+        (Some(_), true) => PartialCode::Replace,
+    };
     let partial = PartialVersion {
         new: new_version(&app, &environment, &args, sent).await?,
         removed_sets: args.list("removed_resource_sets")?.unwrap_or_default(),
-        code: PartialCode::Keep,
+        code,
     };
     let store = app.store.clone();
     let stored =
@@ -87,19 +94,6 @@ async fn delete(version: VersionNumber, app: App, args: Args) -> Result<Answer, 
     Ok(Answer::Empty)
 }
 
-/// Handlers in Python need their code with the version, and only our own compiles bring it.
-fn check_code(args: &Args) -> Result<(), ApiError> {
-    let modules = args.value("module_version_info");
-    let is_empty = modules.is_none_or(|modules| modules.as_object().is_some_and(Map::is_empty));
-    if is_empty && !args.flag("allow_handler_code_update", false)? {
-        return Ok(());
-    }
-    Err(ApiError::bad_request(
-        "code of handlers is not taken from outside yet: send no module_version_info (a partial export keeps the code of \
-         the version before)",
-    ))
-}
-
 async fn new_version(
     app: &App,
     environment: &EnvironmentAccess,
@@ -116,7 +110,7 @@ async fn new_version(
         commit_id: None,
         tree_id: None,
         metadata,
-        modules: json!([]),
+        modules: exported_code::sent(app, args)?.map_or_else(|| json!([]), |code| json!(code)),
         unknowns: unknowns(args, &sent)?,
         resources: sent,
         release: settings.auto_deploy(),
@@ -234,9 +228,12 @@ fn read_id(text: &str, version: Option<VersionNumber>) -> Result<ResourceId, Api
     let id = ResourceId::parse(text).ok_or_else(|| not_an_id(text))?;
     let has_version = id.as_str() != text;
     match version {
-        Some(version) if text != format!("{id},v={version}") => Err(ApiError::bad_request(
-            format!("resource {id} has to have the version of the export: {id},v={version}"),
-        )),
+        // The reference of today writes 0 in all exports.
+        Some(version) if text != format!("{id},v={version}") && text != format!("{id},v=0") => {
+            Err(ApiError::bad_request(format!(
+                "resource {id} has to have the version of the export: {id},v={version}"
+            )))
+        }
         // Exporters write 0 where there is no number yet.
         None if has_version && text != format!("{id},v=0") => Err(ApiError::bad_request(format!(
             "resource {id} of a partial export may have no version"

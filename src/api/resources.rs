@@ -20,6 +20,7 @@ use crate::store::{ActionSearch, COUNTED, ResourceState, Search, Span};
 routes! {
     Get "/api/v2/resource" Environment "the resources and their states" => Query list_resources();
     Get "/api/v2/resource/<rid>" Environment "a resource and its state" => Query details(rid);
+    Get "/api/v2/resource/<rid>/explain" Environment "why a resource is not deployed" => Query explanation(rid);
     Get "/api/v2/resource/<rid>/history" Environment "the contents that a resource had" => Query history_of(rid);
     Get "/api/v2/resource/<rid>/logs" Environment "what handlers logged for a resource" => Query logs_of(rid);
     Get "/api/v2/resource_actions" Environment "what was done to resources" => Query actions_of();
@@ -166,6 +167,14 @@ async fn details(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
         "n_failures": state.n_failures,
         "requires_status": requires_status,
     })))
+}
+
+/// Beyond the reference. Source: docs/reference/rest.md § 1.6.
+async fn explanation(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    let environment = scope(&app, &args).await?;
+    let found = crate::deploy::explain(&app.store, &environment, &id.resource_id()).await?;
+    let found = found.ok_or_else(|| ApiError::not_found(format!("resource {}", id.0)))?;
+    Ok(Answer::Data(found))
 }
 
 async fn history_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {

@@ -18,7 +18,8 @@ use crate::api::http::error::ApiError;
 use crate::api::http::principal::Principal;
 use crate::api::{
     Answer, Body, answer, compiles, compliance, deployments, discovered_resources, environments,
-    exports, facts, files, projects, resources, status, versions, webhooks,
+    events, exports, facts, files, projects, protected_settings, resources, services, status,
+    versions, webhooks,
 };
 use crate::app::App;
 use crate::domain::VersionNumber;
@@ -27,17 +28,26 @@ use crate::domain::VersionNumber;
 pub(in crate::api) const TABLE: &[&[Route]] = &[
     status::ROUTES,
     projects::ROUTES,
+    protected_settings::ROUTES,
     environments::ROUTES,
     compiles::ROUTES,
     versions::ROUTES,
     resources::ROUTES,
     deployments::ROUTES,
     compliance::ROUTES,
+    events::ROUTES,
     exports::ROUTES,
     facts::ROUTES,
     discovered_resources::ROUTES,
     files::ROUTES,
     webhooks::ROUTES,
+    services::catalog::ROUTES,
+    services::inventory::ROUTES,
+    services::modify::ROUTES,
+    services::history::ROUTES,
+    services::diagnosis::ROUTES,
+    services::experts::ROUTES,
+    services::callbacks::ROUTES,
 ];
 
 /// Placeholders in paths that stand for a whole number; all others stand for a text.
@@ -89,6 +99,7 @@ pub(in crate::api) enum Verb {
     Head,
     Put,
     Post,
+    Patch,
     Delete,
 }
 
@@ -99,6 +110,7 @@ impl Verb {
             Self::Head => "HEAD",
             Self::Put => "PUT",
             Self::Post => "POST",
+            Self::Patch => "PATCH",
             Self::Delete => "DELETE",
         }
     }

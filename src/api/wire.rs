@@ -3,9 +3,12 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
+use steward_compiler::{ServicesInput, Variables};
 
 use crate::domain::{CompileState, ResourceId, Settings, Timestamp, VersionNumber};
-use crate::store::{Action, Compile, DryRun, Environment, Stage, StoredResource, Version};
+use crate::store::{
+    Action, Compile, DryRun, Environment, ServiceRequest, Stage, StoredResource, Version,
+};
 
 pub(super) fn timestamp(timestamp: Timestamp) -> Value {
     json!(timestamp.to_string())
@@ -43,9 +46,16 @@ pub(super) fn compile(compile: &Compile) -> Value {
         CompileState::Exported | CompileState::Compiled => json!(true),
         CompileState::Rejected | CompileState::Aborted => json!(false),
     };
+    let services = compile.services.as_ref();
+    let removed: &[String] = services.map_or(&[], |of| &of.removed_sets);
+    let (requested, mergeable) = service_variables(services);
+    let mut requested_variables = compile.variables.clone();
+    requested_variables.extend(requested);
+    let mut all_variables = requested_variables.clone();
+    all_variables.extend(mergeable.clone());
     json!({
         "id": compile.id,
-        "remote_id": null,
+        "remote_id": compile.remote_id,
         "environment": compile.environment_id,
         "requested": timestamp(compile.requested),
         "started": maybe(compile.started),
@@ -55,11 +65,11 @@ pub(super) fn compile(compile: &Compile) -> Value {
         "do_export": compile.do_export,
         "force_update": compile.update,
         "metadata": compile.metadata,
-        "environment_variables": compile.variables,
-        "requested_environment_variables": compile.variables,
-        "mergeable_environment_variables": {},
-        "partial": false,
-        "removed_resource_sets": [],
+        "environment_variables": all_variables,
+        "requested_environment_variables": requested_variables,
+        "mergeable_environment_variables": mergeable,
+        "partial": services.is_some_and(|of| of.is_partial),
+        "removed_resource_sets": removed,
         "exporter_plugin": null,
         "notify_failed_compile": null,
         "failed_compile_message": null,
@@ -70,6 +80,29 @@ pub(super) fn compile(compile: &Compile) -> Value {
         "state": compile.state.as_str(),
         "failure": compile.reason,
     })
+}
+
+/// What models and their Python code know of the purpose of a compile: the variables in which requests must be equal to be
+/// merged, and those whose values are joined. Source: docs/reference/lsm.md § 3.8.
+fn service_variables(services: Option<&ServiceRequest>) -> (Variables, Variables) {
+    let Some(services) = services else {
+        return Default::default();
+    };
+    let input = ServicesInput {
+        purpose: services.purpose.clone(),
+        requested: services.is_partial.then(|| services.instances.clone()),
+        ..ServicesInput::default()
+    };
+    let is_joined = |name: &String| name == "inmanta_instance_id" && !services.is_validation();
+    let (mut joined, requested): (Variables, Variables) = input
+        .variables()
+        .into_iter()
+        .partition(|(name, _)| is_joined(name));
+    if !services.removed_sets.is_empty() {
+        let name = "INMANTA_REMOVED_RESOURCE_SET_ID".to_owned();
+        joined.insert(name, services.removed_sets.join(" "));
+    }
+    (requested, joined)
 }
 
 /// A compile with its stages and its data.

@@ -11,6 +11,7 @@ use crate::compile::{Pool, PoolOptions};
 use crate::domain::{DataDir, EnvironmentId, FactTimes, ProjectId, Timestamp};
 use crate::forge::Forge;
 use crate::git::RepositoryRules;
+use crate::lsm::Services;
 use crate::observe::Bus;
 use crate::store::{self, NewEnvironment, Store};
 
@@ -54,7 +55,9 @@ impl App {
             };
             hooks.set(name, hook);
         }
+        let shutdown = CancellationToken::new();
         Ok(App {
+            services: Services::new(store.clone(), shutdown.clone()),
             store,
             bus: Bus::default(),
             hooks: Arc::new(hooks),
@@ -67,7 +70,7 @@ impl App {
             lifecycle: Arc::default(),
             pool: Pool::new(PoolOptions::default()),
             data,
-            shutdown: CancellationToken::new(),
+            shutdown,
             repository_access: Arc::default(),
             refused: RefusedEnvironments::default(),
             digest_key: [7; 32],

@@ -24,6 +24,7 @@ use crate::executor::limits::Limits;
 use crate::files::Files;
 use crate::forge::Forge;
 use crate::git::{Credentials, Reach, RepositoryRules};
+use crate::lsm::Services;
 use crate::observe::Bus;
 use crate::store::{Environment, Store};
 use crate::watch;
@@ -57,6 +58,8 @@ pub struct App {
     pub executor: Limits,
     /// What repositories may be set over the API.
     pub repositories: RepositoryRules,
+    /// What happens to service instances.
+    pub services: Services,
     pub(crate) running: Arc<Mutex<HashMap<EnvironmentId, Running>>>,
     /// Held while loops are started or stopped, so that an environment never has two.
     pub(crate) lifecycle: Arc<tokio::sync::Mutex<()>>,
@@ -212,6 +215,8 @@ impl App {
             shutdown: stop.clone(),
             facts: self.facts,
             executor: self.executor,
+            services: self.services.clone(),
+            deploys: true,
         });
         let (compiler, compiler_task) = self
             .start_compiler(environment, &access, &engine, &stop)
@@ -248,6 +253,19 @@ impl App {
         {
             tracing::error!(environment.id = %id, error = chain(&error), "cannot note the start");
         }
+        let woken = compiler.clone();
+        self.services
+            .attach(id, Some(WakeHandle::new(move || woken.wake())));
+        // What the last run of the server left behind.
+        let (services, ended) = (self.services.clone(), stop.clone());
+        tasks.push(tokio::spawn(async move {
+            tokio::select! {
+                started = services.start(id) => if let Err(error) = started {
+                    tracing::error!(environment.id = %id, error = chain(&error), "cannot take up the services of the environment");
+                },
+                () = ended.cancelled() => {}
+            }
+        }));
         compiler.wake();
         self.locked().insert(
             id,
@@ -284,6 +302,7 @@ impl App {
             proxy: proxy(id, &access.network, stop).await,
             reach: self.reach(id, &environment.repo_url),
             fact_expire: self.facts.expire,
+            services: self.services.clone(),
             checkouts: Arc::clone(&self.checkouts),
             shutdown: stop.clone(),
         })
@@ -304,6 +323,7 @@ impl App {
         let Some(running) = self.locked().remove(&id) else {
             return;
         };
+        self.services.attach(id, None);
         running.stop(id).await;
     }
 

@@ -4,17 +4,23 @@ mod attached;
 mod check;
 mod compile;
 mod declarations;
+mod deploy;
+mod explain;
+mod export;
 mod fmt;
 mod handles;
 mod install_progress;
 mod log;
 mod lsp;
+mod plan;
 mod project;
 mod python_package;
+mod remote;
 mod sandbox;
 mod serve;
 mod show;
 mod supervise;
+mod terminal;
 mod up;
 
 use std::ffi::OsString;
@@ -46,6 +52,14 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Compile the project of this folder and deploy it, without a server.
+    Deploy(DeployArguments),
+    /// Say what a deploy of the project of this folder would do, or of the newest version of a server's environment.
+    Plan(PlanArguments),
+    /// Say why a resource is not deployed: the chain of reasons down to the root cause.
+    Explain(ExplainArguments),
+    /// Compile the project of this folder and store the result as a version on a server.
+    Export(ExportArguments),
     /// Compile a project here, without a server.
     Compile(CompileArguments),
     /// Say what is wrong with a project without running it: syntax, names, types of all of its files.
@@ -172,6 +186,102 @@ struct UpArguments {
     /// How to report progress: for people, or one JSON object a line.
     #[arg(long, value_enum, default_value_t = Format::Human)]
     format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+struct DeployArguments {
+    #[command(flatten)]
+    project: deploy::ProjectArguments,
+    /// Only show what would change, as `steward plan` does.
+    #[arg(long, alias = "dryrun")]
+    dry_run: bool,
+    /// Verify all resources, also those that were deployed as they are.
+    #[arg(long, conflicts_with = "dry_run")]
+    repair: bool,
+    /// How to report progress: for people, or one JSON object a line.
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+struct PlanArguments {
+    #[command(flatten)]
+    project: deploy::ProjectArguments,
+    /// Plan the newest version of an environment of a server, as `-e` or .inmanta names it, instead of the project here.
+    #[arg(long)]
+    remote: bool,
+    #[command(flatten)]
+    server: remote::ServerArguments,
+    /// The version to plan, of a server [default: the newest].
+    #[arg(long, value_name = "N", requires = "remote")]
+    version: Option<i64>,
+    /// Exit with 2 if something would change; 0: nothing would, 1: there is no plan.
+    #[arg(long)]
+    detailed_exitcode: bool,
+    /// Write the plan as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct ExplainArguments {
+    /// The resource: its id, as in `fs::File[web1,path=/etc/motd]`, or a part of the id that no other has.
+    #[arg(value_name = "RESOURCE")]
+    resource: String,
+    #[command(flatten)]
+    server: remote::ServerArguments,
+    /// Explain what `steward deploy` did here, also where .inmanta names a server.
+    #[arg(long)]
+    local: bool,
+    /// The project: a directory with project.yml and main.cf [default: the one this directory is in].
+    #[arg(long, value_name = "DIR")]
+    project: Option<PathBuf>,
+    /// Where `steward deploy` has its state [default: data/deploy below the project].
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Write the explanation as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct ExportArguments {
+    #[command(flatten)]
+    server: remote::ServerArguments,
+    /// Write the resources to a file, as JSON, and ask no server.
+    #[arg(short = 'j', value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Release the version, also where the environment's `auto_deploy` is off.
+    #[arg(short = 'd')]
+    deploy: bool,
+    /// With -d: verify all resources, also those that are deployed as they are.
+    #[arg(long, requires = "deploy")]
+    full: bool,
+    /// Export some resource sets only; the others of the newest version stay.
+    #[arg(long)]
+    partial: bool,
+    /// A resource set that a partial export removes.
+    #[arg(long, value_name = "NAME")]
+    delete_resource_set: Vec<String>,
+    /// Keep a resource set that is to be removed if the export has resources of it.
+    #[arg(long)]
+    soft_delete: bool,
+    /// A partial export may bring other code of handlers than the newest version has.
+    #[arg(long)]
+    allow_handler_code_update: bool,
+    /// Why: a JSON object that is added to what is said of the version, or a message.
+    #[arg(long, value_name = "JSON")]
+    metadata: Option<String>,
+    /// The project: a directory with project.yml and main.cf [default: the one this directory is in].
+    #[arg(long, value_name = "DIR")]
+    project: Option<PathBuf>,
+    /// A variable that std::get_env of the model sees, beside those of this command's environment.
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
+    variables: Vec<(String, String)>,
+    /// The Python of modules, of a project that has no environment of its own [default: STEWARD_PYTHON, else one that is on the
+    /// path].
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -310,6 +420,10 @@ pub fn main() -> ExitCode {
     match arguments.command {
         Command::Up(arguments) => up::run(arguments),
         Command::Serve { config, check } => serve::run(&config, check),
+        Command::Deploy(arguments) => deploy::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
         Command::Compile(arguments) => compile::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Project { command } => project::run(&command),

@@ -112,7 +112,8 @@ fn configure(arguments: &UpArguments) -> Result<Config, String> {
         database: Database::Sqlite,
         api_token: None,
         pool: PoolOptions {
-            slots: 1,
+            // A service instance is validated while another one is exported.
+            slots: 2,
             pythons: Pythons::new(arguments.python.clone().map(|path| (path, "--python"))),
             ..PoolOptions::default()
         },

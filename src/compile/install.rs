@@ -224,7 +224,7 @@ pub async fn restore_modules(
         let source = source.map_err(|error| chain(&error))?;
         let stop = CancellationToken::new();
         let _stops = stop.clone().drop_guard();
-        let policy = policy(data, environment.id, pool)?;
+        let policy = policy(data, environment.id, pool, Place::Export)?;
         let id = commit.parse().map_err(|_| {
             format!("{commit} is no id of a commit: the version cannot be checked out")
         })?;
@@ -250,7 +250,16 @@ pub async fn restore_modules(
     }
 }
 
-/// The sandbox of an environment's compiles. Its folders are made, since a folder that is made later is not in it.
+/// Which of the compiles of an environment that run at the same time one is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The one that may store a version.
+    Export,
+    /// A validation, by its number among those that run.
+    Validation(usize),
+}
+
+/// The sandbox of an environment's compiles in a lane. Its folders are made, since a folder that is made later is not in it.
 ///
 /// # Errors
 /// A folder cannot be made.
@@ -258,9 +267,13 @@ pub(super) fn policy(
     data: &DataDir,
     environment: EnvironmentId,
     pool: &Pool,
+    place: Place,
 ) -> Result<SandboxPolicy, String> {
     let data = data.real();
-    let scratch = data.scratch_of(environment);
+    let scratch = match place {
+        Place::Export => data.scratch_of(environment),
+        Place::Validation(number) => data.validation_of(environment, number),
+    };
     let venvs = modules::Environments::directory(&data, &owner(&data, environment));
     let checkouts = data.checkouts_of(environment);
     let files = data.files();

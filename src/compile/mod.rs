@@ -1,12 +1,17 @@
 //! From a repository that may have moved to a stored version, or to a report of why not.
 //!
-//! `next` decides purely what to compile; `service` is the loop an environment has; `run` does one compile, with what `repository` reads and `install` installs for it; `worker` is
-//! the pool of processes that it runs in, and the life of such a process. Nothing is deployed here: a stored version
+//! `next` decides purely what to compile; `service` is the loop an environment has, and `validations` the one beside it, in
+//! which service instances are validated; `run` does one compile, with what `repository` reads, `install` installs and
+//! `execute` has workers do for it; `services` is what instances of services have to do with it; `worker` is the pool of
+//! processes that it runs in, and the life of such a process. `local` is a compile without all of this: of a
+//! project on the machine of the person who asks for it. Nothing is deployed here: a stored version
 //! wakes the engine, which reads it from the store.
 
 mod code;
+mod execute;
 mod gc;
 mod install;
+mod local;
 mod network;
 mod next;
 mod packages;
@@ -14,15 +19,19 @@ mod redact;
 mod repository;
 mod run;
 mod service;
+mod services;
 mod source;
+mod validations;
 mod worker;
 
 pub use gc::{gc_checkouts, gc_environments, gc_python_runtimes};
 pub use install::restore_modules;
+pub use local::{LocalCompile, LocalResult};
 pub use network::{Access, Grant, Proxy};
 pub use packages::{Packages, outer_environment};
 pub use redact::{MIN_REDACTED_CHARS, SecretVariables};
 pub use service::{Compiler, Options};
+
 pub use source::{Source, SourceError};
 #[doc(hidden)]
 pub use worker::read_any_frame;

@@ -71,6 +71,8 @@ mod tests {
             diagnostics: serde_json::Value::Null,
             version: None,
             substitute: None,
+            remote_id: None,
+            services: None,
         }
     }
 

@@ -1,27 +1,29 @@
 //! One compile, from a commit to a stored version or a report of why not.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use steward_compiler::{Export, Resource};
+use steward_compiler::{Export, Resource, ServicePurpose};
+use tokio::sync::{Mutex, RwLock, watch};
 
-use super::install::{install, policy};
+use super::execute::{Executed, Ready, execute};
+use super::install::Place;
 use super::network::Proxy;
 use super::next::inputs_digest;
 use super::redact::SecretVariables;
-use super::repository::Reader;
+use super::services::removed_sets;
 use super::source::Head;
-use super::worker::{Job, JobDone, Pool};
+use super::worker::{JobDone, Pool, Reported};
 use crate::domain::chain;
 use crate::domain::{AgentName, DataDir, EnvironmentId, ResourceId, Timestamp, VersionNumber};
-use crate::executor::protocol::Python;
-use crate::facts;
 use crate::git::Reach;
+use crate::lsm::Services;
 use crate::observe::{Bus, CompileDone, EventKind, RenderedDiagnostic};
-use crate::sandbox::Network;
-use crate::store::{self, Compile, CompileEnd, NewVersion, Outcome, Stage, Store, StoredResource};
+use crate::store::{
+    self, Compile, CompileEnd, NewVersion, Outcome, PartialCode, PartialVersion, Stage, Store,
+    StoredResource,
+};
 
 /// What one compile needs of its surroundings.
 pub(super) struct Context<'a> {
@@ -33,10 +35,33 @@ pub(super) struct Context<'a> {
     /// A fact that is older is not known.
     pub(super) fact_expire: Duration,
     pub(super) secrets: &'a SecretVariables,
+    /// The catalog and the inventory of services.
+    pub(super) services: &'a Services,
+    /// The commit whose definitions the catalog has.
+    pub(super) accepted: &'a watch::Sender<Option<Head>>,
+    /// How often a compile has written attributes into the inventory; held while one does.
+    pub(super) n_writes: &'a Mutex<u64>,
+    /// What was prepared last.
+    pub(super) ready: &'a Mutex<Option<Ready>>,
+    /// The environment has a version already.
+    pub(super) has_version: bool,
+    pub(super) place: Place,
+    /// Held for reading while a compile uses the lasting name of the checkout, for writing while that changes.
+    pub(super) link: &'a RwLock<()>,
     /// The proxy over which the compile reaches the hosts that it may reach.
     pub(super) proxy: Option<&'a Proxy>,
     /// What hosts the repository may be at, and what it names.
     pub(super) reach: Reach,
+}
+
+impl Context<'_> {
+    /// Whether the catalog has the definitions of this commit.
+    pub(super) fn is_accepted(&self, head: &Head) -> bool {
+        let accepted = self.accepted.borrow();
+        accepted
+            .as_ref()
+            .is_some_and(|known| known.info.id == head.info.id)
+    }
 }
 
 /// How a compile ended.
@@ -54,6 +79,9 @@ pub(super) struct Stages<'a> {
     context: &'a Context<'a>,
     compile: &'a Compile,
     position: i64,
+    /// Of a compile of a service, which takes milliseconds: its stages are written together when it has ended, so that nobody
+    /// waits for the disk between two of them.
+    held: Vec<(i64, Stage)>,
 }
 
 impl Stages<'_> {
@@ -86,15 +114,11 @@ impl Stages<'_> {
             outstream: out.clone(),
             errstream: error,
         };
-        if let Err(error) = self
-            .context
-            .store
-            .stage_write(self.compile.id, self.position, &stage)
-            .await
-        {
-            tracing::error!(compile.id = %self.compile.id, error = chain(&error), "cannot write the stage `{name}`");
-        }
+        self.held.push((self.position, stage));
         self.position += 1;
+        if self.compile.services.is_none() {
+            self.flush().await;
+        }
         let detail = out.lines().next().unwrap_or_default().to_owned();
         let done = EventKind::StageDone {
             compile: self.compile.id,
@@ -103,6 +127,17 @@ impl Stages<'_> {
             detail,
         };
         self.context.bus.emit(self.context.environment, done);
+    }
+}
+
+impl Stages<'_> {
+    /// Writes what is held back.
+    async fn flush(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        let written = self.context.store.stages_write(self.compile.id, &held);
+        if let Err(error) = written.await {
+            tracing::error!(compile.id = %self.compile.id, error = chain(&error), "cannot write stages of a compile");
+        }
     }
 }
 
@@ -134,6 +169,7 @@ pub(super) async fn run(
         context,
         compile,
         position: 0,
+        held: Vec::new(),
     };
     let pulled = format!("{short} {}", head.info.summary);
     stages
@@ -146,25 +182,35 @@ pub(super) async fn run(
         )
         .await;
     let judgement = match execute(context, compile, head, &mut stages).await {
-        Ok(done) => judge(context, compile, head, done),
+        Ok(executed) => judge(context, compile, head, executed),
+        Err(Failure::Model(done)) => Judgement::of_mistakes(*done),
         Err(failure) => Judgement::failed(failure),
     };
     let end = end_of(context, compile, served, head, &judgement);
+    let mut diagnostics = judgement.diagnostics;
     let finished = finish(context, &mut stages, end, judgement.outcome).await?;
+    stages.flush().await;
+    diagnostics.extend(finished.refusal);
     let report = CompileDone {
         compile: compile.id,
         commit: short,
         version: finished.version,
         failure: finished.failure,
-        diagnostics: judgement.diagnostics,
+        diagnostics,
         n_resources: judgement.n_resources,
         duration: began.elapsed(),
     };
-    log(context, &commit, &report);
+    log(context, compile, &commit, &report);
     context
         .bus
         .emit(context.environment, EventKind::CompileDone(report));
     Ok(finished.verdict)
+}
+
+/// A version to store.
+enum New {
+    Full(NewVersion),
+    Partial(PartialVersion),
 }
 
 /// What a compile came to, before anything of it is written.
@@ -174,7 +220,7 @@ struct Judgement {
     /// Of a model without mistakes.
     result_digest: Option<String>,
     /// The version to store; `None`: only a compile was asked for.
-    outcome: Result<Option<NewVersion>, Failure>,
+    outcome: Result<Option<New>, Failure>,
 }
 
 impl Judgement {
@@ -186,6 +232,25 @@ impl Judgement {
             result_digest: None,
             outcome: Err(failure),
         }
+    }
+
+    /// The model does not compile.
+    fn of_mistakes(done: JobDone) -> Self {
+        let n_errors = done.n_errors();
+        let plural = if n_errors == 1 { "" } else { "s" };
+        let failure = Failure::Rejected(format!("the model has {n_errors} error{plural}"));
+        Self {
+            diagnostics: done.diagnostics.into_iter().map(rendered).collect(),
+            ..Self::failed(failure)
+        }
+    }
+}
+
+fn rendered(reported: Reported) -> RenderedDiagnostic {
+    RenderedDiagnostic {
+        json: serde_json::from_str(&reported.json).unwrap_or(Value::Null),
+        plain: reported.plain,
+        colored: reported.colored,
     }
 }
 
@@ -217,59 +282,89 @@ struct Finished {
     verdict: Verdict,
     version: Option<VersionNumber>,
     failure: Option<String>,
+    /// Why the store does not take what the model means.
+    refusal: Option<RenderedDiagnostic>,
 }
 
 /// Writes the end of a compile, with the version that it made if there is one.
 async fn finish(
     context: &Context<'_>,
     stages: &mut Stages<'_>,
-    end: CompileEnd,
-    outcome: Result<Option<NewVersion>, Failure>,
+    mut end: CompileEnd,
+    outcome: Result<Option<New>, Failure>,
 ) -> Result<Finished, store::Error> {
-    let (outcome, verdict, failure) = match outcome {
-        Ok(Some(new)) => {
-            let version = store_version(context, stages, new, &end).await?;
-            return Ok(Finished {
-                verdict: Verdict::Stored,
-                version: Some(version),
-                failure: None,
-            });
-        }
-        Ok(None) => (Outcome::Compiled, Verdict::Compiled, None),
-        Err(Failure::Rejected(message)) => {
-            let outcome = Outcome::Rejected(message.clone());
-            (outcome, Verdict::Rejected, Some(message))
-        }
+    let mut finished = Finished {
+        verdict: Verdict::Compiled,
+        version: None,
+        failure: None,
+        refusal: None,
+    };
+    let outcome = match outcome {
+        Ok(None) => Ok(()),
+        Ok(Some(new)) => match store_version(context, stages, new, &end).await {
+            Ok(version) => {
+                finished.verdict = Verdict::Stored;
+                finished.version = Some(version);
+                return Ok(finished);
+            }
+            // What the model means breaks a rule of partial exports: compiling it again gives the same.
+            Err(store::Error::Refused(message)) => {
+                let refusal = Reported::error("PartialExportRefused", message.clone());
+                let refusal = rendered(refusal);
+                if let Some(diagnostics) = end.diagnostics.as_array_mut() {
+                    diagnostics.push(refusal.json.clone());
+                }
+                finished.refusal = Some(refusal);
+                Err(Failure::Rejected(message))
+            }
+            Err(error) => return Err(error),
+        },
+        Err(failure) => Err(failure),
+    };
+    end.outcome = match outcome {
+        Ok(()) => Outcome::Compiled,
         Err(Failure::Aborted(message)) => {
-            let outcome = Outcome::Aborted(message.clone());
-            (outcome, Verdict::Aborted, Some(message))
+            finished.verdict = Verdict::Aborted;
+            finished.failure = Some(message.clone());
+            Outcome::Aborted(message)
+        }
+        Err(failure) => {
+            let message = failure.message().to_owned();
+            finished.verdict = Verdict::Rejected;
+            finished.failure = Some(message.clone());
+            Outcome::Rejected(message)
         }
     };
-    let end = CompileEnd { outcome, ..end };
     context.store.compile_finish(&end).await?;
-    Ok(Finished {
-        verdict,
-        version: None,
-        failure,
-    })
+    Ok(finished)
 }
 
 async fn store_version(
     context: &Context<'_>,
     stages: &mut Stages<'_>,
-    mut new: NewVersion,
+    new: New,
     end: &CompileEnd,
 ) -> Result<VersionNumber, store::Error> {
     let began = begin();
     // Read at the last moment: whoever switched it off meanwhile wants no release.
     let settings = context.store.settings_fetch(context.environment).await?;
-    new.release = settings.auto_deploy();
-    let (version, change) = context.store.version_store(&new, end).await?;
+    let release = settings.auto_deploy();
+    let (n_resources, (version, change)) = match new {
+        New::Full(mut new) => {
+            new.release = release;
+            let stored = context.store.version_store(&new, end).await?;
+            (new.resources.len(), stored)
+        }
+        New::Partial(mut partial) => {
+            partial.new.release = release;
+            let store = context.store;
+            let stored = store.version_store_partial_compiled(&partial, end).await?;
+            (partial.new.resources.len(), stored)
+        }
+    };
     let summary = format!(
-        "version {version}: {} resources, {} sets and {} contents written",
-        new.resources.len(),
-        change.n_sets_written,
-        change.n_resources_written
+        "version {version}: {n_resources} resources, {} sets and {} contents written",
+        change.n_sets_written, change.n_resources_written
     );
     stages
         .write("Storing the version", "", began, summary, String::new())
@@ -277,8 +372,16 @@ async fn store_version(
     Ok(version)
 }
 
-fn log(context: &Context<'_>, commit: &str, report: &CompileDone) {
+fn log(context: &Context<'_>, compile: &Compile, commit: &str, report: &CompileDone) {
+    let services = compile.services.as_ref();
     match &report.failure {
+        Some(failure) if services.is_some() => {
+            let instances = services.map_or("", |of| of.instances.first().map_or("", |id| id));
+            tracing::warn!(
+                environment.id = %context.environment, compile.id = %report.compile, commit,
+                "the compile for the service instance {instances} failed: {failure}"
+            );
+        }
         None => tracing::info!(
             environment.id = %context.environment, compile.id = %report.compile, commit,
             version = report.version.map(VersionNumber::get),
@@ -299,6 +402,8 @@ fn log(context: &Context<'_>, commit: &str, report: &CompileDone) {
 pub(super) enum Failure {
     /// The model is wrong: compiling it again gives the same.
     Rejected(String),
+    /// The same, and the worker says what is wrong with it.
+    Model(Box<JobDone>),
     /// Our world failed: trying again may help.
     Aborted(String),
 }
@@ -307,128 +412,49 @@ impl Failure {
     pub(super) fn message(&self) -> &str {
         match self {
             Self::Rejected(message) | Self::Aborted(message) => message,
+            Self::Model(_) => "the model has mistakes",
         }
     }
 }
 
-/// Checks the commit out, installs what it asks for, and lets a worker compile it.
-async fn execute(
-    context: &Context<'_>,
-    compile: &Compile,
-    head: &Head,
-    stages: &mut Stages<'_>,
-) -> Result<JobDone, Failure> {
-    let stage = begin();
-    let reader = Reader {
-        data: context.data,
-        environment: context.environment,
-        pool: context.pool,
-    };
-    let (commit, tree) = (head.info.id, head.info.tree);
-    let checked_out = reader.check_out(&head.source, commit, Some(tree)).await;
-    let (out, error) = match &checked_out {
-        Ok(dir) => (dir.display().to_string(), String::new()),
-        Err(error) => (String::new(), chain(error)),
-    };
-    stages.write("Checking out", "", stage, out, error).await;
-    let project_dir = match checked_out {
-        Ok(dir) => dir,
-        Err(error) if error.is_transient() => return Err(Failure::Aborted(chain(&error))),
-        Err(error) => return Err(Failure::Rejected(chain(&error))),
-    };
-    let policy = policy(context.data, context.environment, context.pool);
-    let mut policy = policy.map_err(Failure::Aborted)?;
-    if let Some(proxy) = context.proxy {
-        policy.network = Network::Proxy(proxy.port);
-    }
-    let venv = install(context, &policy, &project_dir, stages).await?;
-    let named = named(context.data, context.environment, &project_dir).unwrap_or_else(|error| {
-        tracing::warn!(%error, "the project can not be given a name that lasts");
-        project_dir.clone()
-    });
-    let job = Job {
-        project_dir: named,
-        variables: context.secrets.with(&compile.variables),
-        environment_id: context.environment.to_string(),
-        inputs: inputs(context).await?,
-        python: context.pool.python().map(Python::from),
-        venv,
-        proxy: context.proxy.map(Proxy::url),
-        time_limit: context.pool.python_limit(),
-        scratch_bytes: context.pool.options().scratch_bytes,
-    };
-    let stage = begin();
-    let done = context.pool.compile(&policy, job).await;
-    let done = context.secrets.redact_done(done);
-    let (out, error) = match &done {
-        Ok(done) => (
-            done.printed.clone(),
-            done.diagnostics
-                .iter()
-                .map(|d| d.plain.as_str())
-                .collect::<Vec<_>>()
-                .join("\n"),
-        ),
-        Err(error) => (String::new(), error.to_string()),
-    };
-    stages
-        .write(
-            "Recompiling configuration model",
-            "steward compile",
-            stage,
-            out,
-            error,
-        )
-        .await;
-    done.map_err(|error| match error.is_of_project() {
-        true => Failure::Rejected(error.to_string()),
-        false => Failure::Aborted(chain(&error)),
-    })
-}
-
-/// The parameters, and the facts that are not too old.
-async fn inputs(context: &Context<'_>) -> Result<steward_compiler::Inputs, Failure> {
-    let known = facts::known(context.store, context.environment, context.fact_expire).await;
-    let known = known.map_err(|error| Failure::Aborted(chain(&error)))?;
-    let mut inputs = steward_compiler::Inputs::default();
-    for fact in known {
-        let of = match fact.resource_id {
-            None => &mut inputs.parameters,
-            Some(id) => inputs.facts.entry(id.into_string()).or_default(),
-        };
-        of.insert(fact.name, fact.value.into());
-    }
-    Ok(inputs)
-}
-
 /// What a worker's answer means.
-fn judge(context: &Context<'_>, compile: &Compile, head: &Head, done: JobDone) -> Judgement {
-    let errors = done.diagnostics.iter();
-    let n_errors = errors.filter(|diagnostic| diagnostic.is_error).count();
-    let rendered = done
-        .diagnostics
-        .iter()
-        .map(|diagnostic| RenderedDiagnostic {
-            json: serde_json::from_str(&diagnostic.json).unwrap_or(Value::Null),
-            plain: diagnostic.plain.clone(),
-            colored: diagnostic.colored.clone(),
-        });
-    let diagnostics = rendered.collect();
-    let Some(export) = done.export.filter(|_| n_errors == 0) else {
-        let plural = if n_errors == 1 { "" } else { "s" };
-        let failure = Failure::Rejected(format!("the model has {n_errors} error{plural}"));
+fn judge(context: &Context<'_>, compile: &Compile, head: &Head, executed: Executed) -> Judgement {
+    let Executed { mut done, services } = executed;
+    // A validation leaves no export, and neither do definitions alone.
+    let is_exported = match &services.purpose {
+        ServicePurpose::Production => done.export.is_some(),
+        ServicePurpose::Validation { .. } | ServicePurpose::Definitions => true,
+    };
+    if done.has_errors() || !is_exported {
+        return Judgement::of_mistakes(done);
+    }
+    let diagnostics = std::mem::take(&mut done.diagnostics);
+    let Some(export) = done.export.filter(|_| compile.do_export) else {
         return Judgement {
-            diagnostics,
-            ..Judgement::failed(failure)
+            diagnostics: diagnostics.into_iter().map(rendered).collect(),
+            n_resources: 0,
+            result_digest: None,
+            outcome: Ok(None),
         };
+    };
+    let (n_resources, result_digest) = (export.resources.len(), result_digest(&export));
+    let request = compile.services.as_ref();
+    let partial = request.filter(|_| services.requested.is_some());
+    let removed_sets = partial.map(|request| removed_sets(request, &services, &export));
+    let new = new_version(context, compile, head, json!(done.code), export);
+    let new = match removed_sets {
+        None => New::Full(new),
+        Some(removed_sets) => New::Partial(PartialVersion {
+            new,
+            removed_sets,
+            code: PartialCode::Same,
+        }),
     };
     Judgement {
-        diagnostics,
-        n_resources: export.resources.len(),
-        result_digest: Some(result_digest(&export)),
-        outcome: Ok(compile
-            .do_export
-            .then(|| new_version(context, compile, head, json!(done.code), export))),
+        diagnostics: diagnostics.into_iter().map(rendered).collect(),
+        n_resources,
+        result_digest: Some(result_digest),
+        outcome: Ok(Some(new)),
     }
 }
 
@@ -460,29 +486,6 @@ fn new_version(
     }
 }
 
-/// A path to a checkout that is the same for all commits of an environment: so the Python modules that a commit leaves as
-/// they are need not be imported again.
-fn named(
-    data: &DataDir,
-    environment: EnvironmentId,
-    checkout: &Path,
-) -> std::io::Result<std::path::PathBuf> {
-    let projects = std::path::absolute(data.projects())?;
-    std::fs::create_dir_all(&projects)?;
-    let name = data.folder_name(environment);
-    let link = projects.join(&name);
-    if std::fs::read_link(&link).is_ok_and(|target| target == checkout) {
-        return Ok(link);
-    }
-    let fresh = projects.join(format!(".{name}"));
-    match std::fs::remove_file(&fresh) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-        _ => std::os::unix::fs::symlink(std::path::absolute(checkout)?, &fresh)?,
-    }
-    std::fs::rename(fresh, &link)?;
-    Ok(link)
-}
-
 /// Runs blocking work off the runtime. A panic in it is ours to show.
 pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
@@ -491,7 +494,8 @@ pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
     }
 }
 
-fn stored(resource: Resource) -> StoredResource {
+/// A resource of an export as the store keeps it.
+pub(super) fn stored(resource: Resource) -> StoredResource {
     StoredResource {
         digest: String::new(),
         resource_id: ResourceId::new(resource.id),

@@ -10,21 +10,26 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use serde_json::json;
-use tokio::sync::{Notify, RwLock};
+use tokio::sync::{Mutex, Notify, RwLock, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::execute::Ready;
+use super::install::Place;
 use super::network::Proxy;
 use super::next::{inputs_digest, needs_compile};
 use super::redact::SecretVariables;
 use super::repository::Reader;
-use super::run::{self, Context};
+use super::run::{self, Context, begin};
+use super::services::report_ends;
 use super::source::{Head, Source};
+use super::validations::Validations;
 use super::worker::Pool;
 use crate::domain::chain;
 use crate::domain::{DataDir, EnvironmentId, Interval, Timestamp, WakeHandle};
 use crate::git::{Credentials, Reach};
+use crate::lsm::Services;
 use crate::observe::{Bus, EventKind};
-use crate::store::{CompileEnd, CompileRequest, Environment, Outcome, Store};
+use crate::store::{Compile, CompileEnd, CompileRequest, Environment, Lane, Outcome, Store};
 
 /// What the compile loop of an environment is started with.
 #[derive(Debug, Clone)]
@@ -48,6 +53,8 @@ pub struct Options {
     pub reach: Reach,
     /// A fact that is older is not known.
     pub fact_expire: Duration,
+    /// The catalog and the inventory of services.
+    pub services: Services,
     /// Held for reading while a compile uses a checkout that no version names yet.
     pub checkouts: Arc<RwLock<()>>,
     pub shutdown: CancellationToken,
@@ -56,45 +63,112 @@ pub struct Options {
 /// The handle of an environment's compile loop.
 #[derive(Debug, Clone)]
 pub struct Compiler {
-    wake: Arc<Notify>,
+    lanes: Arc<Lanes>,
+}
+
+/// What the two lanes of an environment share: that of compiles which may store a version, and that of validations.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    exports: Arc<Notify>,
+    pub(super) validations: Arc<Notify>,
+    /// The commit whose definitions of services the catalog has: compiles that services ask for are of this one, also while
+    /// the newest commit does not compile.
+    pub(super) accepted: watch::Sender<Option<Head>>,
+    /// Held for reading while a compile uses the lasting name of the checkout, for writing while that changes.
+    pub(super) link: RwLock<()>,
+    /// How often a compile has written attributes into the inventory; held while one does.
+    n_writes: Mutex<u64>,
+    /// What was prepared last.
+    ready: Mutex<Option<Ready>>,
+}
+
+impl Lanes {
+    pub(super) fn wake(&self) {
+        self.exports.notify_one();
+        self.validations.notify_one();
+    }
 }
 
 impl Compiler {
-    /// Starts the loop of an environment.
+    /// Starts the loops of an environment.
     pub fn start(options: Options) -> (Self, tokio::task::JoinHandle<()>) {
-        let wake = Arc::new(Notify::new());
+        let lanes = Arc::new(Lanes {
+            exports: Arc::default(),
+            validations: Arc::default(),
+            accepted: watch::Sender::new(None),
+            link: RwLock::new(()),
+            n_writes: Mutex::new(0),
+            ready: Mutex::new(None),
+        });
         let compiler = Self {
-            wake: Arc::clone(&wake),
+            lanes: Arc::clone(&lanes),
         };
+        let id = options.environment;
+        let begin = (options, lanes);
         let task = tokio::spawn(async move {
-            loop {
-                let mut life = CompileLoop::new(options.clone(), Arc::clone(&wake));
-                // A panic is a bug of ours; the environment must not be dead for it. All state is read anew.
-                match std::panic::AssertUnwindSafe(life.run())
-                    .catch_unwind()
-                    .await
-                {
-                    Ok(()) => return,
-                    Err(_) => {
-                        let environment = options.environment;
-                        tracing::error!(environment.id = %environment, "the compile loop panicked; it starts again");
-                        tokio::time::sleep(Duration::from_secs(1)).await;
-                    }
-                }
-            }
+            let exports = ever(id, || {
+                let (options, lanes) = begin.clone();
+                async move { CompileLoop::new(options, lanes).run().await }
+            });
+            let validations = ever(id, || {
+                let (options, lanes) = begin.clone();
+                async move { Validations::new(options, lanes).run().await }
+            });
+            tokio::join!(exports, validations);
         });
         (compiler, task)
     }
 
     /// Tells it that there may be something to do: a request to look at the repository, or one to compile in the queue.
     pub fn wake(&self) {
-        self.wake.notify_one();
+        self.lanes.wake();
+    }
+}
+
+/// Runs a loop to its end. A panic is a bug of ours; the environment must not be dead for it. All state is read anew.
+async fn ever<F: Future<Output = ()>>(environment: EnvironmentId, life: impl Fn() -> F) {
+    while std::panic::AssertUnwindSafe(life())
+        .catch_unwind()
+        .await
+        .is_err()
+    {
+        tracing::error!(environment.id = %environment, "the compile loop panicked; it starts again");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+impl Options {
+    /// What a compile of a lane needs.
+    pub(super) async fn context<'a>(
+        &'a self,
+        lanes: &'a Lanes,
+        place: Place,
+    ) -> Result<Context<'a>, crate::store::Error> {
+        let newest = self.store.version_newest_compiled(self.environment).await?;
+        Ok(Context {
+            store: &self.store,
+            bus: &self.bus,
+            pool: &self.pool,
+            data: &self.data,
+            environment: self.environment,
+            fact_expire: self.fact_expire,
+            secrets: &self.secrets,
+            services: &self.services,
+            accepted: &lanes.accepted,
+            n_writes: &lanes.n_writes,
+            ready: &lanes.ready,
+            has_version: newest.is_some(),
+            place,
+            link: &lanes.link,
+            proxy: self.proxy.as_ref(),
+            reach: self.reach,
+        })
     }
 }
 
 struct CompileLoop {
     options: Options,
-    wake: Arc<Notify>,
+    lanes: Arc<Lanes>,
     /// The newest commit that was fetched, and when.
     head: Option<(Head, (Timestamp, Instant))>,
     /// Fetches, or compiles without a verdict, that failed in a row.
@@ -106,13 +180,13 @@ struct CompileLoop {
 }
 
 /// A compile that was begun this often without an end is given up.
-const MAX_ATTEMPTS: i64 = 10;
+pub(super) const MAX_ATTEMPTS: i64 = 10;
 
 impl CompileLoop {
-    fn new(options: Options, wake: Arc<Notify>) -> Self {
+    fn new(options: Options, lanes: Arc<Lanes>) -> Self {
         Self {
             options,
-            wake,
+            lanes,
             head: None,
             n_failures: 0,
             may_be_interrupted: true,
@@ -125,7 +199,7 @@ impl CompileLoop {
         let shutdown = self.options.shutdown.clone();
         loop {
             // A wake-up during the turn is kept and wakes the next one.
-            let wake = Arc::clone(&self.wake);
+            let wake = Arc::clone(&self.lanes.exports);
             let turn = tokio::select! {
                 // Dropping a turn at shutdown loses nothing: requests are rows until they are done.
                 turn = self.turn() => turn,
@@ -194,10 +268,11 @@ impl CompileLoop {
     async fn turn(&mut self) -> Result<bool, crate::store::Error> {
         let (store, id) = (self.options.store.clone(), self.options.environment);
         if self.may_be_interrupted {
-            let n_compiles = store.compile_requeue_interrupted(id).await?;
+            let n_compiles = store.compile_requeue_interrupted(id, Lane::Exports).await?;
             if n_compiles > 0 {
                 tracing::warn!(environment.id = %id, n_compiles, "compiles were cut off; they run again");
             }
+            self.report_ends().await?;
             self.may_be_interrupted = false;
         }
         // Read anew each time: a halt or a setting counts for the very next compile.
@@ -211,6 +286,7 @@ impl CompileLoop {
             return Ok(false);
         }
         self.refresh(&environment).await?;
+        self.accept_stored(&environment).await?;
         if let Some(last) = self.last_compile.take() {
             let pause = settings.recompile_backoff().saturating_sub(last.elapsed());
             if !pause.is_zero() {
@@ -219,65 +295,97 @@ impl CompileLoop {
                 return Ok(true);
             }
         }
-        let mut claimed = store.compile_claim(id).await?.into_iter();
+        let is_batching = settings.batched_partial_compiles();
+        let claimed = store.compile_claim(id, Lane::Exports, is_batching).await?;
+        let mut claimed = claimed.into_iter();
         let Some(first) = claimed.next() else {
             return Ok(false);
         };
         let served: Vec<_> = claimed.collect();
         self.may_be_interrupted = true;
+        self.compile(&environment, &first, &served).await?;
+        self.report_ends().await?;
+        self.may_be_interrupted = false;
+        // A pause keeps bursts of requests from compiling all again and again; a partial compile is small.
+        let is_partial = first.services.is_some_and(|services| services.is_partial);
+        self.last_compile = (!is_partial).then(Instant::now);
+        Ok(true)
+    }
+
+    /// Runs a claimed compile to its end, which is durable then.
+    async fn compile(
+        &mut self,
+        environment: &Environment,
+        first: &Compile,
+        served: &[Compile],
+    ) -> Result<(), crate::store::Error> {
+        let accepted = first.services.as_ref().and_then(|_| {
+            let accepted = self.lanes.accepted.borrow().clone();
+            accepted.map(|head| (head, begin()))
+        });
         let failure = if first.attempts > MAX_ATTEMPTS {
-            Some(format!(
-                "given up: it was begun {MAX_ATTEMPTS} times and never ended"
-            ))
+            Some(given_up())
+        } else if accepted.is_some() {
+            None
         } else if environment.repo_url.is_empty() {
             Some("no project found and no repository set".to_owned())
         } else if first.update || self.head.is_none() {
-            self.fetch(&environment).await.err()
+            self.fetch(environment).await.err()
         } else {
             None
         };
-        match (&self.head, failure) {
-            (Some((head, fetched)), None) => {
-                let context = Context {
-                    store: &store,
-                    bus: &self.options.bus,
-                    pool: &self.options.pool,
-                    data: &self.options.data,
-                    environment: id,
-                    fact_expire: self.options.fact_expire,
-                    secrets: &self.options.secrets,
-                    proxy: self.options.proxy.as_ref(),
-                    reach: self.options.reach,
-                };
-                let checkouts = Arc::clone(&self.options.checkouts);
-                let _in_use = checkouts.read().await;
-                let verdict = run::run(&context, &first, &served, head, *fetched).await?;
-                if verdict == run::Verdict::Aborted {
-                    self.n_failures += 1;
-                } else {
-                    self.n_failures = 0;
-                }
-                if verdict == run::Verdict::Stored {
-                    self.options.engine.wake();
-                }
+        let (Some((head, fetched)), None) = (accepted.as_ref().or(self.head.as_ref()), &failure)
+        else {
+            let end = aborted(first, served, failure.unwrap_or_default());
+            return self.options.store.compile_finish(&end).await;
+        };
+        let checkouts = Arc::clone(&self.options.checkouts);
+        let _in_use = checkouts.read().await;
+        let context = self.options.context(&self.lanes, Place::Export).await?;
+        let verdict = run::run(&context, first, served, head, *fetched).await?;
+        if verdict == run::Verdict::Stored {
+            if first.services.is_none() {
+                self.lanes.accepted.send_replace(Some(head.clone()));
             }
-            (_, failure) => {
-                let end = CompileEnd {
-                    id: first.id,
-                    served: served.iter().map(|compile| compile.id).collect(),
-                    outcome: Outcome::Aborted(failure.unwrap_or_default()),
-                    diagnostics: json!([]),
-                    commit_id: None,
-                    tree_id: None,
-                    inputs_digest: None,
-                    result_digest: None,
-                };
-                store.compile_finish(&end).await?;
-            }
+            self.options.engine.wake();
         }
-        self.may_be_interrupted = false;
-        self.last_compile = Some(Instant::now());
-        Ok(true)
+        self.n_failures = match verdict {
+            run::Verdict::Aborted => self.n_failures + 1,
+            _ => 0,
+        };
+        Ok(())
+    }
+
+    /// Has the lifecycle manager take note of what has ended, and looks for what it asks for then.
+    async fn report_ends(&self) -> Result<(), crate::store::Error> {
+        let options = &self.options;
+        let (store, services) = (&options.store, &options.services);
+        if report_ends(store, services, options.environment, Lane::Exports).await? > 0 {
+            self.lanes.wake();
+        }
+        Ok(())
+    }
+
+    /// After a start: the commit whose definitions the catalog has is that of the newest version.
+    async fn accept_stored(&self, environment: &Environment) -> Result<(), crate::store::Error> {
+        if self.lanes.accepted.borrow().is_some() || environment.repo_url.is_empty() {
+            return Ok(());
+        }
+        let options = &self.options;
+        let newest = options
+            .store
+            .version_newest_compiled(environment.id)
+            .await?;
+        let (url, branch) = (&environment.repo_url, &environment.repo_branch);
+        let source = Source::from_stored(url, branch, &options.data).ok();
+        if let Some(head) = newest
+            .zip(source)
+            .and_then(|(version, source)| Head::of_version(source, &version))
+        {
+            self.lanes.accepted.send_replace(Some(head));
+            self.lanes.wake();
+        }
+        Ok(())
     }
 
     /// Queues a compile when its cron moment came.
@@ -390,6 +498,25 @@ impl CompileLoop {
                 Err(message)
             }
         }
+    }
+}
+
+/// Why a compile that ends its worker each time is not tried again.
+pub(super) fn given_up() -> String {
+    format!("given up: it was begun {MAX_ATTEMPTS} times and never ended")
+}
+
+/// The end of a compile that could not begin.
+pub(super) fn aborted(first: &Compile, served: &[Compile], reason: String) -> CompileEnd {
+    CompileEnd {
+        id: first.id,
+        served: served.iter().map(|compile| compile.id).collect(),
+        outcome: Outcome::Aborted(reason),
+        diagnostics: json!([]),
+        commit_id: None,
+        tree_id: None,
+        inputs_digest: None,
+        result_digest: None,
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::domain::DataDir;
 use crate::git::{self, AddressPolicy, CommitInfo, LocalPolicy, Mirror, RepositoryUrl};
+use crate::store::Version;
 
 /// A place to get commits from.
 #[derive(Debug, Clone)]
@@ -34,6 +35,28 @@ pub enum SourceError {
 pub(super) struct Head {
     pub(super) source: Source,
     pub(super) info: CommitInfo,
+}
+
+impl Head {
+    /// The commit that a version was compiled from; `None`: it has none, or its ids are not ours.
+    pub(super) fn of_version(source: Source, version: &Version) -> Option<Self> {
+        let said = |name: &str| {
+            version.metadata[name]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        Some(Self {
+            source,
+            info: CommitInfo {
+                id: version.commit_id.as_ref()?.parse().ok()?,
+                tree: version.tree_id.as_ref()?.parse().ok()?,
+                author: said("commit_author"),
+                time: 0,
+                summary: said("commit_summary"),
+            },
+        })
+    }
 }
 
 /// How a folder is written in `environment.repo_url`.

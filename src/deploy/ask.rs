@@ -101,7 +101,7 @@ impl Reconciler {
                 (200, json!({"parameter": parameter}))
             }
             Known::ByHandler(resource_id) => {
-                self.ask_for_facts(&resource_id).await;
+                self.ask_for_facts(&resource_id);
                 let message = "Agents queried for resource parameter.";
                 (503, json!({"message": message}))
             }

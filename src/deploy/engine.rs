@@ -20,6 +20,7 @@
 mod dry_run;
 mod handle;
 mod results;
+mod services;
 
 pub use handle::{DeployKind, Engine, Options, RequestError, Scheduled};
 
@@ -37,16 +38,18 @@ use results::Round;
 use super::Intent;
 use super::code::{Code, code_of};
 use super::facts::{self, Facts};
-use super::schedule::{Priority, RetryPolicy, Run, Schedule, Selection};
+use super::schedule::{Priority, RetryPolicy, Run, Schedule, Selection, Start};
 use crate::domain::{
     ActionId, ActionKind, AgentName, EnvironmentId, ResourceId, Settings, Timestamp, VersionNumber,
     chain,
 };
+use crate::executor::agent_code::AgentCode;
 use crate::executor::bounds::Daily;
-use crate::executor::link::{Executor, Message};
+use crate::executor::link::{Executor, Message, Purpose};
 use crate::executor::protocol::{Task, TaskKind};
 use crate::executor::replies::Held;
 use crate::executor::transport::Pipe;
+use crate::lsm::{Report, Services};
 use crate::observe::{Bus, EventKind, ResourceDone};
 use crate::store::{self, ActionEnd, ActionStart, Store};
 
@@ -78,9 +81,16 @@ pub(super) struct Reconciler {
     pub(super) code: Code,
     /// The environment is halted: nothing is started.
     halted: bool,
+    /// See [`Options::deploys`].
+    deploys: bool,
     in_flight: HashMap<ActionId, InFlight>,
+    /// Dry runs and questions for facts that wait in the queues of their agents.
+    queued_tasks: HashMap<ActionId, (Task, Arc<AgentCode>)>,
     pub(super) facts: Facts,
     shutdown: CancellationToken,
+    services: Services,
+    /// What instances are to be told of the deployment of their resources, before the ends of these runs are written.
+    reports: Vec<Report>,
     /// Beginnings of runs that are not written yet.
     starts: Vec<ActionStart>,
     /// Ends of runs that are not written yet, with the event to publish when they are.
@@ -102,6 +112,11 @@ const REFRESH_EVERY: Duration = Duration::from_secs(30);
 
 /// Answers that are taken before anything else is looked at: many, since they are written in one transaction.
 const MESSAGES_AT_ONCE: usize = 10_000;
+
+/// By how much resources come earlier than their interval says, at most. A tenth spreads ten thousand resources that were
+/// deployed within a minute over the minute before their repair is due, and more with each repair; nobody who asks for a
+/// repair every 600 s minds one after 540 s.
+const SPREAD_PERCENT: u32 = 10;
 
 /// How long shutdown waits for running tasks.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -134,7 +149,12 @@ impl Reconciler {
                 let code = code_of(&store, environment, version).await?;
                 let types = intents.iter();
                 let code = code.for_agents(types.map(|of| (&of.agent, of.resource_type.as_str())));
-                (intents, store.state_list(environment).await?, code)
+                let states = if settings.reset_deploy_progress_on_start() {
+                    Vec::new()
+                } else {
+                    store.state_list(environment).await?
+                };
+                (intents, states, code)
             }
         };
         let schedule = Schedule::restore(
@@ -163,9 +183,13 @@ impl Reconciler {
             executor,
             code,
             halted,
+            deploys: options.deploys,
             in_flight: HashMap::new(),
+            queued_tasks: HashMap::new(),
             facts: Facts::new(unknowns, options.recompile.clone(), options.facts),
             shutdown: options.shutdown.clone(),
+            services: options.services.clone(),
+            reports: Vec::new(),
             starts: Vec::new(),
             ends: Vec::new(),
             held: Vec::new(),
@@ -176,6 +200,7 @@ impl Reconciler {
             next_repair_cron: None,
         };
         engine.plan_crons(now);
+        engine.resume_dry_runs().await?;
         Ok(engine)
     }
 
@@ -203,7 +228,7 @@ impl Reconciler {
                 };
                 next_refresh = Instant::now() + pause;
             }
-            // Nothing is begun whose result could not be written.
+            // Nothing is begun whose result could not be written. Without deploys there are tasks of dry runs only.
             if !self.halted && self.store.is_usable().is_ok() {
                 self.start_ready_runs().await;
             }
@@ -223,7 +248,7 @@ impl Reconciler {
                     Some(Request::DryRun { version, reply }) => {
                         let _ = reply.send(self.dry_run(version).await);
                     }
-                    Some(Request::Facts { resource_id }) => self.ask_for_facts(&resource_id).await,
+                    Some(Request::Facts { resource_id }) => self.ask_for_facts(&resource_id),
                     Some(Request::Stop { reply }) => {
                         self.shut_down(&mut messages).await;
                         let _ = reply.send(());
@@ -264,6 +289,9 @@ impl Reconciler {
             return Ok(());
         };
         self.halted = record.halted;
+        if !self.deploys {
+            return Ok(());
+        }
         for agent in self.store.agent_list(self.environment).await? {
             self.schedule.pause(&agent.name, agent.paused);
         }
@@ -278,6 +306,8 @@ impl Reconciler {
         if number <= active {
             return Ok(());
         }
+        // Results that wait to be written were got before the version: afterwards they would write over what it brings.
+        self.flush().await;
         let (changed, removed) = if active == VersionNumber::NONE {
             (
                 self.store.resource_list(self.environment, number).await?,
@@ -363,35 +393,80 @@ impl Reconciler {
 
     /// Hands out all that may run.
     async fn start_ready_runs(&mut self) {
-        for run in self.schedule.take() {
-            self.begin_round();
-            let started = Timestamp::now();
-            self.starts.push(ActionStart {
-                id: run.action,
-                action: ActionKind::Deploy,
-                version: run.version,
-                resource_id: run.intent.resource_id.clone(),
-                started,
-            });
-            let code = Arc::clone(self.code.of(&run.intent.agent));
-            let task = Task {
-                action: run.action,
-                kind: TaskKind::Deploy {
-                    requires: run.requires.clone(),
-                    dependency_changed: run.dependency_changed,
-                },
-                code: code.key.clone(),
-                agent: run.intent.agent.clone(),
-                resource_id: run.intent.resource_id.clone(),
-                resource_type: run.intent.resource_type.clone(),
-                version: run.version,
-                attributes: run.intent.attributes.clone(),
-                reason: run.reason.clone(),
-                limit_ms: self.limit_ms(),
-            };
-            self.in_flight.insert(run.action, InFlight { run, started });
-            self.executor.run(task, &code).await;
+        // What runs here is over at once, so that something else may be ready by then.
+        while self.start_some().await {}
+    }
+
+    /// Hands out what may run now; `true`: some of it has ended already.
+    async fn start_some(&mut self) -> bool {
+        let mut has_ended = false;
+        for start in self.schedule.take() {
+            match start {
+                Start::Deploy(run) => has_ended |= self.start_deploy(run).await,
+                Start::Task(action) => self.start_task(action).await,
+            }
         }
+        has_ended
+    }
+
+    /// `true`: it has ended already.
+    async fn start_deploy(&mut self, run: Run) -> bool {
+        self.begin_round();
+        let started = Timestamp::now();
+        self.starts.push(ActionStart {
+            id: run.action,
+            action: ActionKind::Deploy,
+            version: run.version,
+            resource_id: run.intent.resource_id.clone(),
+            started,
+        });
+        if run.intent.resource_type == services::LIFECYCLE_TRANSFER {
+            self.report(run, started);
+            return true;
+        }
+        let code = Arc::clone(self.code.of(&run.intent.agent));
+        let task = Task {
+            action: run.action,
+            kind: TaskKind::Deploy {
+                requires: run.requires.clone(),
+                dependency_changed: run.dependency_changed,
+            },
+            code: code.key.clone(),
+            agent: run.intent.agent.clone(),
+            resource_id: run.intent.resource_id.clone(),
+            resource_type: run.intent.resource_type.clone(),
+            version: run.version,
+            attributes: run.intent.attributes.clone(),
+            reason: run.reason.clone(),
+            limit_ms: self.limit_ms(),
+        };
+        self.in_flight.insert(run.action, InFlight { run, started });
+        self.executor.run(task, &code).await;
+        false
+    }
+
+    /// Lets a task that is no deployment wait for its turn in the queue of its agent.
+    pub(super) fn queue_task(&mut self, task: Task, code: Arc<AgentCode>, priority: Priority) {
+        self.schedule.add_task(task.action, &task.agent, priority);
+        self.queued_tasks.insert(task.action, (task, code));
+    }
+
+    async fn start_task(&mut self, action: ActionId) {
+        let Some((task, code)) = self.queued_tasks.remove(&action) else {
+            self.schedule.task_finished(action);
+            return;
+        };
+        if matches!(task.kind, TaskKind::CollectFacts) {
+            self.facts.on_started(&task.resource_id);
+            self.starts.push(ActionStart {
+                id: action,
+                action: ActionKind::CollectFacts,
+                version: task.version,
+                resource_id: task.resource_id.clone(),
+                started: Timestamp::now(),
+            });
+        }
+        self.executor.run(task, &code).await;
     }
 
     /// Schedules what somebody asks for.
@@ -406,18 +481,11 @@ impl Reconciler {
         if self.schedule.version() == VersionNumber::NONE {
             return Err(RequestError::NothingReleased);
         }
-        if let Some(agents) = &agents {
-            let known: BTreeSet<&AgentName> =
-                self.schedule.agents().map(|(name, _)| name).collect();
-            if !agents.iter().any(|agent| known.contains(agent)) {
-                return Err(RequestError::UnknownAgents(
-                    agents
-                        .iter()
-                        .map(AgentName::as_str)
-                        .collect::<Vec<_>>()
-                        .join(", "),
-                ));
-            }
+        if let Some(agents) = &agents
+            && !agents.iter().any(|agent| self.schedule.knows_agent(agent))
+        {
+            let names: Vec<&str> = agents.iter().map(AgentName::as_str).collect();
+            return Err(RequestError::UnknownAgents(names.join(", ")));
         }
         let round = self.begin_round();
         let (which, priority, reason) = match method {
@@ -477,7 +545,10 @@ impl Reconciler {
             .executor
             .stop("the server stopped during this run; the resource is verified again")
         {
-            self.on_task_done(done).await;
+            // A dry run goes on after the next start.
+            if !matches!(done.purpose, Purpose::DryRun(_)) {
+                self.on_task_done(done).await;
+            }
         }
         self.flush().await;
     }
@@ -514,5 +585,6 @@ fn policy(settings: &Settings) -> RetryPolicy {
         deploy: settings.deploy_interval().every(),
         repair: settings.repair_interval().every(),
         backoff: settings.retry_backoff(),
+        spread_percent: SPREAD_PERCENT,
     }
 }

@@ -4,22 +4,22 @@
 //! A handler reports facts in any run. It is asked for them when somebody wants one that is missing or old, when one grows
 //! old, and for what the model of the version in force could not know. A fact that this version waits for queues a compile.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::Notify;
 
 use super::engine::Reconciler;
+use super::schedule::Priority;
 use crate::domain::{
-    ActionId, ActionKind, Change, EnvironmentId, FactTimes, ResourceId, Timestamp, VersionNumber,
-    chain,
+    ActionId, Change, EnvironmentId, FactTimes, ResourceId, Timestamp, VersionNumber, chain,
 };
 use crate::executor::bounds::bound;
 use crate::executor::link::TaskResult;
 use crate::executor::protocol::{Task, TaskKind, TaskOutcome};
 use crate::facts::{SetFact, message_of, queue_compile};
-use crate::store::{self, ActionEnd, ActionStart, Store};
+use crate::store::{self, ActionEnd, Store};
 
 /// (resource, name of the fact)
 pub(super) type Unknown = (ResourceId, String);
@@ -27,6 +27,8 @@ pub(super) type Unknown = (ResourceId, String);
 /// Which questions are open, and what the model waits for.
 pub(super) struct Facts {
     asked: HashMap<ResourceId, Instant>,
+    /// Whose question waits in the queue of its agent, which may be paused: there is one at most.
+    queued: HashSet<ResourceId>,
     /// Asked without anybody wanting to know now.
     renewed: HashMap<ResourceId, Instant>,
     unknowns: BTreeSet<Unknown>,
@@ -42,6 +44,7 @@ impl Facts {
     ) -> Self {
         Self {
             asked: HashMap::new(),
+            queued: HashSet::new(),
             renewed: HashMap::new(),
             unknowns,
             recompile,
@@ -69,11 +72,17 @@ impl Facts {
     fn may_ask(&mut self, resource_id: &ResourceId, now: Instant) -> bool {
         let block = self.times.resource_block;
         self.asked.retain(|_, at| now.duration_since(*at) < block);
-        if self.asked.contains_key(resource_id) {
+        if self.asked.contains_key(resource_id) || self.queued.contains(resource_id) {
             return false;
         }
         self.asked.insert(resource_id.clone(), now);
+        self.queued.insert(resource_id.clone());
         true
+    }
+
+    /// The question about a resource has left the queue.
+    pub(super) fn on_started(&mut self, resource_id: &ResourceId) {
+        self.queued.remove(resource_id);
     }
 }
 
@@ -106,13 +115,28 @@ impl Reconciler {
         let unknown = self.facts.unknowns.iter().map(|(id, _)| id.clone());
         let wanted = outdated.into_iter().chain(unknown).collect();
         for resource_id in self.facts.renewable(wanted, Instant::now()) {
-            self.ask_for_facts(&resource_id).await;
+            self.ask_for_facts(&resource_id);
         }
         Ok(())
     }
 
+    /// Asks a resource that was deployed just now for the facts that the model waits for and that its run did not find: it
+    /// may have been asked before it was there.
+    pub(super) async fn ask_for_awaited(
+        &mut self,
+        resource_id: &ResourceId,
+        found: &[(String, String, bool)],
+    ) {
+        let is_found = |name: &String| found.iter().any(|(known, _, _)| known == name);
+        let mut unknowns = self.facts.unknowns.iter();
+        if unknowns.any(|(id, name)| id == resource_id && !is_found(name)) {
+            self.facts.asked.remove(resource_id);
+            self.ask_for_facts(resource_id);
+        }
+    }
+
     /// Asks the handler of a resource of the version in force.
-    pub(super) async fn ask_for_facts(&mut self, resource_id: &ResourceId) {
+    pub(super) fn ask_for_facts(&mut self, resource_id: &ResourceId) {
         let Some(intent) = self.schedule.intent(resource_id).cloned() else {
             return;
         };
@@ -120,41 +144,25 @@ impl Reconciler {
         if intent.is_undefined || !self.facts.may_ask(resource_id, Instant::now()) {
             return;
         }
-        let action = ActionId::generate();
-        let version = self.schedule.version();
-        let start = ActionStart {
-            id: action,
-            action: ActionKind::CollectFacts,
-            version,
-            resource_id: intent.resource_id.clone(),
-            started: Timestamp::now(),
-        };
-        if let Err(error) = self
-            .store
-            .action_write(self.environment, &[start], &[])
-            .await
-        {
-            tracing::error!(error = chain(&error), "cannot note a question for facts");
-            return;
-        }
         let code = Arc::clone(self.code.of(&intent.agent));
         let task = Task {
-            action,
+            action: ActionId::generate(),
             kind: TaskKind::CollectFacts,
             code: code.key.clone(),
             agent: intent.agent,
             resource_id: intent.resource_id,
             resource_type: intent.resource_type,
-            version,
+            version: self.schedule.version(),
             attributes: intent.attributes,
             reason: "its facts were asked for".to_owned(),
             limit_ms: self.limit_ms(),
         };
-        self.executor.run(task, &code).await;
+        self.queue_task(task, code, Priority::CollectFacts);
     }
 
     /// Writes what a handler answered. The state of the resource is as it was.
     pub(super) async fn on_facts_collected(&mut self, done: TaskResult) {
+        self.schedule.task_finished(done.action);
         let mut outcome = done.outcome;
         bound(
             &mut outcome,
@@ -175,7 +183,13 @@ impl Reconciler {
             resource_id: done.resource_id,
         };
         let ends = [end];
-        match self.store.action_write(self.environment, &[], &ends).await {
+        // Its beginning may not be written yet.
+        let starts = self.take_start_of(done.action);
+        match self
+            .store
+            .action_write(self.environment, &starts, &ends)
+            .await
+        {
             Ok(()) => self.recompile_for_facts(&ends).await,
             Err(error) => tracing::error!(error = chain(&error), "cannot write facts"),
         }
@@ -236,6 +250,9 @@ mod tests {
         let at = |seconds| began + std::time::Duration::from_secs(seconds);
         assert!(facts.may_ask(&id("a"), at(0)) && facts.may_ask(&id("b"), at(0)));
         assert!(!facts.may_ask(&id("a"), at(59)));
+        // A question that is not asked yet is not asked twice, however long its agent is paused.
+        assert!(!facts.may_ask(&id("a"), at(60)));
+        facts.on_started(&id("a"));
         assert!(facts.may_ask(&id("a"), at(60)));
         let mut renew = |seconds: u64| {
             let wanted = ["a", "b"].map(ResourceId::new).into_iter().collect();

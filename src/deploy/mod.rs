@@ -7,6 +7,7 @@
 mod ask;
 mod code;
 mod engine;
+mod explain;
 mod facts;
 mod intent;
 mod schedule;
@@ -14,4 +15,5 @@ mod schedule;
 pub use ask::discovered_input;
 pub use code::{Needed, gc_code_folders, needed_by_code};
 pub use engine::{DeployKind, Engine, Options, RequestError, Scheduled};
+pub use explain::explain;
 pub use intent::Intent;

@@ -1,6 +1,6 @@
 //! What to deploy next, as a pure value: every ordering can be a test.
 //!
-//! Events go in (a version, an end of a run, a request, a tick of the clock), and [`Run`]s come out
+//! Events go in (a version, an end of a run, a request, a tick of the clock), and [`Start`]s come out
 //! of [`Schedule::take`]. There is no clock, store or task in here: times are arguments, and the
 //! engine around it ([`super::engine`]) reads the store, starts runs and writes states. Source:
 //! docs/reference/deployment.md § 3.4 and § 4.
@@ -11,7 +11,11 @@
 //! not wait for one another, except through dependencies. A queue is ordered by priority, then by
 //! how long a resource has been in it. A resource is in its queue at most once: a second reason to
 //! run it keeps the better priority, and a *better* priority counts as a fresh request, behind the
-//! others of that priority.
+//! others of that priority. Dry runs and questions for facts ([`Schedule::add_task`]) stand in the
+//! same queues; they wait for no dependency, and change no state.
+//!
+//! Nobody looks through the queues for one that has work: [`Schedule::startable`] holds exactly the
+//! agents that could start something, so a decision costs the same whatever is idle.
 //!
 //! # Dependencies
 //!
@@ -45,18 +49,28 @@
 //!
 //! - A resource's `phase` says where it is: `Queued` and not parked means exactly that the key
 //!   (priority, sequence, index) is in `ready` of its agent's queue.
-//! - A parked resource is among the `waiters` of exactly one other. Whoever is done, is taken out
-//!   of its queue or leaves the model frees its waiters ([`Schedule::unpark_waiters`]).
-//! - `n_running` is the sum of `running` over all queues, and counts orphans.
+//! - An agent is in `startable` exactly if it is not paused, runs nothing, and `ready` of its queue
+//!   is not empty.
+//! - A parked resource is among the `waiters` of one that it requires and that is scheduled. The end
+//!   of that one's run frees it ([`Schedule::unpark_waiters`]), and so does a version that changes
+//!   what it requires; if the other one gets blocked, it is blocked, too.
+//! - `n_running` counts the deployments in progress, and orphans with them.
 //! - A timer is set only while a resource is idle; scheduling it stops the timer, and the end of
 //!   its run plans the next.
-//! - What is blocked (undefined, or with an undefined ancestor) is never started.
+//! - What is blocked (undefined, or with an undefined ancestor) is never queued.
+//!
+//! `simulation` checks them, and what follows from them, in random lives of environments.
 
+mod agents;
+mod counts;
 mod entry;
+mod finish;
 mod graph;
 mod queues;
+mod timers;
+mod version;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,9 +80,11 @@ use crate::domain::{
 };
 use crate::executor::protocol::Dependency;
 use crate::store::ResourceState;
-use entry::{Phase, ScheduledResource};
+use agents::{AgentIndex, Queue};
+pub use counts::Counts;
+use entry::ScheduledResource;
 
-/// Why a resource is to run, and how urgent that is: the earlier of these runs first. Source:
+/// Why something is to run, and how urgent that is: the earlier of these runs first. Source:
 /// docs/reference/deployment.md § 4.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
@@ -78,8 +94,12 @@ pub enum Priority {
     NewVersion,
     /// Somebody asked to verify everything.
     UserRepair,
+    /// Somebody wants to know what a version would change.
+    DryRun,
     /// The timer of a retry after a failure, or the schedule's start.
     IntervalDeploy,
+    /// The resource's handler is asked for facts.
+    CollectFacts,
     /// The timer that verifies what is good.
     IntervalRepair,
 }
@@ -104,6 +124,10 @@ pub struct RetryPolicy {
     /// The time before the first retry after a failure; it doubles with each failure up to
     /// `deploy`. Zero: always `deploy`.
     pub backoff: Duration,
+    /// By how much of each of these times, in per cent, resources come earlier than it says: each
+    /// by another part of it, always the same. So what was deployed together is not verified
+    /// together for ever after.
+    pub spread_percent: u32,
 }
 
 /// One run that shall start now. It counts as running until [`Schedule::finished`] is told its end.
@@ -120,6 +144,14 @@ pub struct Run {
     pub dependency_changed: bool,
     /// Why it runs, for the history.
     pub reason: String,
+}
+
+/// What shall start now.
+#[derive(Debug, Clone)]
+pub enum Start {
+    Deploy(Run),
+    /// A task that [`Schedule::add_task`] got; it is running until [`Schedule::task_finished`].
+    Task(ActionId),
 }
 
 /// How a run ended, by its executor's report.
@@ -151,36 +183,36 @@ pub struct Activation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Index(u32);
 
-/// The queue of one agent.
-#[derive(Debug, Default)]
-struct Queue {
-    /// What may run when its turn comes, in order: priority, number of the request, resource.
-    /// Parked resources are not in it.
-    ready: BTreeSet<(Priority, u64, Index)>,
-    /// Runs of this agent in progress: 0 or 1. One whose resource has left the model counts until
-    /// it ends.
-    running: usize,
-    /// Nothing is started while it is set; what is queued stays.
-    paused: bool,
-}
-
 /// The scheduling state of one environment: see the head of this file.
 #[derive(Debug, Default)]
 pub struct Schedule {
     /// All resources of the version in force; `None`: one that left.
     entries: Vec<Option<ScheduledResource>>,
     by_id: HashMap<ResourceId, Index>,
-    queues: BTreeMap<AgentName, Queue>,
+    queues: Vec<Queue>,
+    by_agent: HashMap<AgentName, AgentIndex>,
+    /// The agents that can start something now.
+    startable: BTreeSet<AgentIndex>,
     /// When idle resources run by themselves, the next one first.
     timers: BTreeSet<(Timestamp, Index)>,
+    /// Resources with a run in progress.
+    running: BTreeSet<Index>,
     /// Runs in progress whose resource left the model.
-    orphans: HashMap<ActionId, AgentName>,
+    orphans: HashMap<ActionId, AgentIndex>,
+    /// Tasks that are no deployments, queued or running.
+    tasks: HashMap<ActionId, AgentIndex>,
     policy: RetryPolicy,
     version: VersionNumber,
     /// The number of the last request; it orders those of one priority.
     sequence: u64,
-    /// Runs in progress of all agents.
+    /// Deployments in progress of all agents.
     n_running: usize,
+    /// Deployments that are ready, of agents that are not paused.
+    n_waiting: usize,
+    counts: Counts,
+    /// How often an entry, a queue or a dependency was looked at, for tests of what a decision costs.
+    #[cfg(test)]
+    steps: std::sync::atomic::AtomicU64,
 }
 
 impl Schedule {
@@ -202,7 +234,7 @@ impl Schedule {
             ..Self::default()
         };
         for agent in paused {
-            schedule.queues.entry(agent).or_default().paused = true;
+            schedule.pause(&agent, true);
         }
         let mut states: HashMap<ResourceId, ResourceState> = states
             .into_iter()
@@ -214,8 +246,9 @@ impl Schedule {
                 .filter(|state| state.orphaned_after.is_none());
             schedule.insert(intent, state);
         }
-        schedule.link_all();
-        for index in schedule.indices() {
+        let all = schedule.indices();
+        for &index in &all {
+            schedule.link(index);
             let entry = schedule.entry_mut(index);
             entry.last_change = changes.get(&entry.intent.resource_id).copied();
             // The recovery that it waits for may be past: it is tried once. Source: docs/reference/deployment.md § 3.4.
@@ -223,8 +256,9 @@ impl Schedule {
                 entry.state.blocked = Blocked::NotBlocked;
             }
         }
-        schedule.propagate_blocked();
-        for index in schedule.indices() {
+        schedule.propagate_blocked(&all);
+        for index in all {
+            schedule.recount(index);
             let entry = schedule.entry(index);
             if entry.is_dirty() || entry.has_outstanding_event(&schedule) {
                 let reason = "the resource scheduler was started".to_owned();
@@ -244,13 +278,15 @@ impl Schedule {
         self.by_id.len()
     }
 
-    /// Whether nothing is running or may start; what waits on a paused agent does not count.
+    /// Whether nothing is deploying or may start to; what waits on a paused agent does not count,
+    /// and neither do dry runs and questions for facts.
     pub fn is_idle(&self) -> bool {
-        self.n_running == 0
-            && self
-                .queues
-                .values()
-                .all(|queue| queue.paused || queue.ready.is_empty())
+        self.n_running == 0 && self.n_waiting == 0
+    }
+
+    /// How many resources are how, when nothing is running.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     /// The desired state of a resource.
@@ -259,131 +295,21 @@ impl Schedule {
         Some(&self.entry(*index).intent)
     }
 
+    /// What is known of a resource of the version in force.
+    pub fn state(&self, resource_id: &ResourceId) -> Option<&ResourceState> {
+        let index = self.by_id.get(resource_id)?;
+        Some(&self.entry(*index).state)
+    }
+
     /// Agent and type of each resource.
     pub fn types(&self) -> impl Iterator<Item = (&AgentName, &str)> {
         let intents = self.entries.iter().flatten().map(|entry| &entry.intent);
         intents.map(|intent| (&intent.agent, intent.resource_type.as_str()))
     }
 
+    #[cfg(test)]
     pub fn states(&self) -> impl Iterator<Item = &ResourceState> {
         self.entries.iter().flatten().map(|entry| &entry.state)
-    }
-
-    /// When [`Schedule::tick`] has something to do next; `None`: no timer is set.
-    pub fn next_due(&self) -> Option<Timestamp> {
-        self.timers.first().map(|(due, _)| *due)
-    }
-
-    /// Takes over new interval settings: the timers of all idle resources are planned anew.
-    pub fn set_policy(&mut self, policy: RetryPolicy, now: Timestamp) {
-        if policy == self.policy {
-            return;
-        }
-        self.policy = policy;
-        for index in self.indices() {
-            if matches!(self.entry(index).phase, Phase::Idle) {
-                self.set_timer(index, now);
-            }
-        }
-    }
-
-    /// Takes over a version: `changed` are the resources that are new or differ, `removed` the ids
-    /// that left. New and changed resources are scheduled unless they are blocked, and so are those
-    /// that were blocked until now and never ran for what they shall be. Returns what the store has
-    /// to write.
-    pub fn apply(
-        &mut self,
-        version: VersionNumber,
-        changed: Vec<Intent>,
-        removed: &[ResourceId],
-        now: Timestamp,
-    ) -> Activation {
-        self.version = version;
-        let mut activation = Activation::default();
-        let before: HashMap<Index, Blocked> = self
-            .indices()
-            .into_iter()
-            .map(|index| (index, self.entry(index).state.blocked))
-            .collect();
-        for id in removed {
-            if self.remove(id) {
-                activation.removed.push(id.clone());
-            }
-        }
-        let mut touched = BTreeSet::new();
-        let mut fresh = Vec::new();
-        let mut agents = BTreeSet::new();
-        for intent in changed {
-            match self.by_id.get(&intent.resource_id).copied() {
-                None => {
-                    activation.n_new += 1;
-                    agents.insert(intent.agent.clone());
-                    let index = self.insert(intent, None);
-                    touched.insert(index);
-                    fresh.push(index);
-                }
-                Some(index) => {
-                    let entry = self.entry_mut(index);
-                    let is_new_intent = entry.intent.attribute_hash != intent.attribute_hash
-                        || entry.intent.is_undefined != intent.is_undefined;
-                    entry.state.intent_hash.clone_from(&intent.attribute_hash);
-                    entry.state.is_undefined = intent.is_undefined;
-                    entry.intent = Arc::new(intent);
-                    if is_new_intent {
-                        activation.n_updated += 1;
-                        entry.state.n_failures = 0;
-                        if entry.state.blocked == Blocked::TemporarilyBlocked {
-                            entry.state.blocked = Blocked::NotBlocked;
-                        }
-                        fresh.push(index);
-                    }
-                    touched.insert(index);
-                }
-            }
-        }
-        if !touched.is_empty() || !activation.removed.is_empty() {
-            self.link_all();
-        }
-        self.free_temporarily_blocked_without_bad_dependency(&touched, &mut fresh);
-        self.propagate_blocked();
-        for index in self.indices() {
-            let entry = self.entry(index);
-            let Some(before) = before.get(&index) else {
-                continue;
-            };
-            if *before == entry.state.blocked {
-                continue;
-            }
-            touched.insert(index);
-            // What waited for a value of a dependency, and never ran for what it shall be, runs now.
-            if *before == Blocked::Blocked && entry.is_dirty() {
-                fresh.push(index);
-            }
-        }
-        for index in fresh {
-            if self.entry(index).state.blocked != Blocked::Blocked {
-                self.enqueue(
-                    index,
-                    Priority::NewVersion,
-                    "a new version was released".to_owned(),
-                    false,
-                );
-            }
-        }
-        for &index in &touched {
-            if self.entry(index).state.blocked == Blocked::Blocked {
-                self.unqueue(index);
-            }
-            if matches!(self.entry(index).phase, Phase::Idle) {
-                self.set_timer(index, now);
-            }
-        }
-        activation.changed = touched
-            .iter()
-            .map(|index| self.entry(*index).state.clone())
-            .collect();
-        activation.agents = agents.into_iter().collect();
-        activation
     }
 
     /// Schedules what a user or a cron expression asks for, and gives the agents that have
@@ -403,155 +329,22 @@ impl Schedule {
                 Selection::All => entry.state.blocked != Blocked::Blocked,
             };
             if wanted && agents.is_none_or(|agents| agents.contains(&entry.intent.agent)) {
-                touched.insert(entry.intent.agent.clone());
+                touched.insert(entry.agent);
                 self.enqueue(index, priority, reason.to_owned(), false);
             }
         }
-        touched
+        let name = |agent: AgentIndex| self.queue(agent).name.clone();
+        touched.into_iter().map(name).collect()
     }
 
-    /// Puts resources whose timers are due into their queues.
-    pub fn tick(&mut self, now: Timestamp) {
-        while let Some(&(due, index)) = self.timers.first() {
-            if due > now {
-                break;
-            }
-            self.timers.remove(&(due, index));
-            let Some((_, priority)) = self.entry_mut(index).timer.take() else {
-                continue;
-            };
-            let last = self
-                .entry(index)
-                .state
-                .last_run_at
-                .map_or(0, |last| now.since(last).as_secs());
-            let kind = if priority == Priority::IntervalDeploy {
-                "deploy"
-            } else {
-                "repair"
-            };
-            self.enqueue(
-                index,
-                priority,
-                format!("previous {kind} happened more than {last}s ago"),
-                false,
-            );
+    /// All that may start now. Each counts as running until the schedule is told its end.
+    pub fn take(&mut self) -> Vec<Start> {
+        let mut starts = Vec::new();
+        while let Some(agent) = self.startable.first().copied() {
+            // Afterwards the agent runs something, or nothing of it may start: it is in `startable` no more.
+            starts.extend(self.start_next_of(agent));
         }
-    }
-
-    pub fn pause(&mut self, agent: &AgentName, paused: bool) {
-        self.queues.entry(agent.clone()).or_default().paused = paused;
-    }
-
-    /// The names of agents, and whether each is paused.
-    pub fn agents(&self) -> impl Iterator<Item = (&AgentName, bool)> {
-        self.queues.iter().map(|(name, queue)| (name, queue.paused))
-    }
-
-    /// All runs that may start now. Each counts as running until [`Schedule::finished`].
-    pub fn take(&mut self) -> Vec<Run> {
-        let mut runs = Vec::new();
-        let agents: Vec<AgentName> = self.queues.keys().cloned().collect();
-        for agent in agents {
-            while let Some(index) = self.next_of(&agent) {
-                runs.push(self.start(index));
-            }
-        }
-        runs
-    }
-
-    /// Takes note of the end of a run: its state changes, dependents get events, what waited for it
-    /// may go on, and the next run of the resource is planned. Returns the state to write; `None`:
-    /// the resource left the model, or the run is not known.
-    pub fn finished(
-        &mut self,
-        resource_id: &ResourceId,
-        action: ActionId,
-        ended: Ended,
-        now: Timestamp,
-    ) -> Option<ResourceState> {
-        if let Some(agent) = self.orphans.remove(&action) {
-            self.n_running -= 1;
-            self.queues.entry(agent).or_default().running -= 1;
-            return None;
-        }
-        let index = *self.by_id.get(resource_id)?;
-        let version = self.version;
-        let entry = self.entry_mut(index);
-        let Phase::Running {
-            action: running, ..
-        } = &entry.phase
-        else {
-            return None;
-        };
-        if *running != action {
-            return None;
-        }
-        let Phase::Running {
-            hash,
-            priority,
-            again,
-            ..
-        } = std::mem::replace(&mut entry.phase, Phase::Idle)
-        else {
-            return None;
-        };
-        let is_stale = hash != entry.intent.attribute_hash;
-        let was_compliant = entry.state.last_run_compliant;
-        let agent = entry.intent.agent.clone();
-        entry.record(&ended, is_stale, version);
-        self.n_running -= 1;
-        self.queues.entry(agent).or_default().running -= 1;
-        if !is_stale
-            && ended.status == HandlerStatus::SkippedForDependency
-            && self.has_bad_dependency(index)
-        {
-            self.entry_mut(index).state.blocked = Blocked::TemporarilyBlocked;
-        }
-        let recovered = ended.status == HandlerStatus::Deployed && was_compliant == Some(false);
-        self.notify_dependents(index, priority, is_stale, recovered);
-        match again {
-            Some((priority, reason)) => self.enqueue(index, priority, reason, false),
-            None if is_stale && self.entry(index).state.blocked != Blocked::Blocked => {
-                self.enqueue(
-                    index,
-                    Priority::NewVersion,
-                    "a new version was released".to_owned(),
-                    false,
-                );
-            }
-            None => self.set_timer(index, now),
-        }
-        self.unpark_waiters(index);
-        Some(self.entry(index).state.clone())
-    }
-
-    /// Schedules direct dependents: those that were skipped because of this resource when it has
-    /// recovered, and those that want its events. Source: docs/reference/deployment.md § 4.5.
-    fn notify_dependents(
-        &mut self,
-        index: Index,
-        priority: Priority,
-        is_stale: bool,
-        recovered: bool,
-    ) {
-        let sender = self.entry(index).intent.clone();
-        for dependent in self.entry(index).provides.clone() {
-            let entry = self.entry_mut(dependent);
-            let freed = recovered && entry.state.blocked == Blocked::TemporarilyBlocked;
-            if freed {
-                entry.state.blocked = Blocked::NotBlocked;
-                let reason = format!("a recovery event was received from {}", sender.resource_id);
-                self.enqueue(dependent, priority, reason, true);
-            } else if !is_stale
-                && sender.send_event
-                && entry.intent.receive_events
-                && entry.state.blocked == Blocked::NotBlocked
-            {
-                let reason = format!("an event was received from {}", sender.resource_id);
-                self.enqueue(dependent, priority, reason, true);
-            }
-        }
+        starts
     }
 
     /// The indices of all resources that are in the model.
@@ -563,17 +356,33 @@ impl Schedule {
     }
 
     fn entry(&self, index: Index) -> &ScheduledResource {
+        self.count_steps(1);
         self.entries[index.0 as usize]
             .as_ref()
             .expect("an index of a resource that is in the model")
     }
 
     fn entry_mut(&mut self, index: Index) -> &mut ScheduledResource {
+        self.count_steps(1);
         self.entries[index.0 as usize]
             .as_mut()
             .expect("an index of a resource that is in the model")
     }
+
+    #[cfg(test)]
+    fn count_steps(&self, n: u64) {
+        self.steps
+            .fetch_add(n, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, reason = "only tests count")]
+    fn count_steps(&self, _n: u64) {}
 }
 
+#[cfg(test)]
+mod cost;
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;

@@ -57,6 +57,57 @@ impl VersionCode {
         })
     }
 
+    /// This code together with that of the version before, for a version that is made of both. `may_change`: a module
+    /// that both have is this one's; else it must be the same.
+    ///
+    /// # Errors
+    /// Which module differs, and what to do.
+    pub fn over(self, base: Self, may_change: bool) -> Result<Self, String> {
+        let changed = self.modules.iter().find(|module| {
+            let mut known = base.modules.iter();
+            known.any(|known| known.name == module.name && known.files != module.files)
+        });
+        if let Some(changed) = changed.filter(|_| !may_change) {
+            return Err(format!(
+                "the code of module {} differs from that of the version before: a partial export may only bring other code \
+                 if allow_handler_code_update is set",
+                changed.name
+            ));
+        }
+        if !may_change
+            && let (Some(own), Some(known)) = (&self.interpreter, &base.interpreter)
+            && own != known
+        {
+            return Err(
+                "the Python environment of handlers differs from that of the version before: compile and export all"
+                    .to_owned(),
+            );
+        }
+        let sent: Vec<&str> = self
+            .modules
+            .iter()
+            .map(|module| module.name.as_str())
+            .collect();
+        let kept = base.modules.into_iter();
+        let kept = kept.filter(|module| !sent.contains(&module.name.as_str()));
+        let mut modules: Vec<CodeModule> = kept.collect();
+        modules.extend(self.modules);
+        modules.sort_by(|a, b| a.name.cmp(&b.name));
+        let types = match (base.types, self.types) {
+            (Some(mut types), Some(own)) => {
+                types.extend(own);
+                Some(types)
+            }
+            // Who does not say it means all of them.
+            _ => None,
+        };
+        Ok(Self {
+            interpreter: self.interpreter.or(base.interpreter),
+            modules,
+            types,
+        })
+    }
+
     /// Reads what a version has stored.
     pub fn read(stored: serde_json::Value) -> Self {
         // Versions of before had the modules alone.

@@ -16,6 +16,7 @@
 //! python/packages/ENVIRONMENT/       caches of pip
 //! python/builds/            virtual environments that are being made
 //! python/scratch/ENVIRONMENT/        what plugins may write to
+//! python/validations/ENVIRONMENT/1/  what plugins may write to while an instance is validated
 //! ```
 //!
 //! Code of one environment's repository could name the folders of another if it knew what they are called; so they are
@@ -156,6 +157,18 @@ impl DataDir {
         self.scratch().join(self.folder_name(environment))
     }
 
+    /// What plugins may write to while they validate, in a folder for each of our environments.
+    pub fn validations(&self) -> PathBuf {
+        self.0.join(PYTHON).join("validations")
+    }
+
+    /// What the plugins of the validation with this number may write to. Validations have folders of their own, since one
+    /// that ends empties its folder.
+    pub fn validation_of(&self, environment: EnvironmentId, number: usize) -> PathBuf {
+        let folder = self.validations().join(self.folder_name(environment));
+        folder.join(number.to_string())
+    }
+
     /// Virtual environments, in a folder for each of our environments.
     pub fn venvs(&self) -> PathBuf {
         self.0.join(PYTHON).join("environments")
@@ -172,11 +185,12 @@ impl DataDir {
     }
 
     /// Folders with an entry for each environment, by [`DataDir::folder_name`]; those of older servers by its id.
-    pub fn by_environment(&self) -> [PathBuf; 5] {
+    pub fn by_environment(&self) -> [PathBuf; 6] {
         [
             self.checkouts(),
             self.projects(),
             self.scratch(),
+            self.validations(),
             self.venvs(),
             self.package_caches(),
         ]

@@ -18,6 +18,11 @@ macro_rules! ids {
             pub fn generate() -> Self {
                 Self(Uuid::now_v7())
             }
+
+            /// The id as others have it, who know no environments or compiles.
+            pub fn uuid(self) -> Uuid {
+                self.0
+            }
         }
 
         impl fmt::Display for $name {

@@ -83,6 +83,12 @@ pub const DEFINITIONS: &[Definition] = &[
               interval. 0: always the deploy interval.",
     },
     Definition {
+        name: "reset_deploy_progress_on_start",
+        kind: SettingKind::Bool,
+        default: "false",
+        doc: "Forget at each start of the server what was deployed: every resource is deployed as if it was new.",
+    },
+    Definition {
         name: "deploy_timeout",
         kind: SettingKind::PositiveFloat,
         default: "3600.0",
@@ -118,6 +124,37 @@ pub const DEFINITIONS: &[Definition] = &[
         kind: SettingKind::Int,
         default: "7",
         doc: "Days for which the history of resources is kept.",
+    },
+    Definition {
+        name: "lsm_partial_compile",
+        kind: SettingKind::Bool,
+        default: "false",
+        doc: "Compile and export only the service instances that changed, with those that they belong to.",
+    },
+    Definition {
+        name: "enable_batched_partial_compiles",
+        kind: SettingKind::Bool,
+        default: "false",
+        doc: "Let one partial compile export all service instances that wait for one. A mistake in one of them then fails \
+              the export of all.",
+    },
+    Definition {
+        name: "enable_lsm_transfer_optimization",
+        kind: SettingKind::Bool,
+        default: "false",
+        doc: "Compile nothing for a transfer between two states that its lifecycle marks as having the same desired state.",
+    },
+    Definition {
+        name: "enable_lsm_expert_mode",
+        kind: SettingKind::Bool,
+        default: "false",
+        doc: "Accept calls that change service instances past their lifecycle.",
+    },
+    Definition {
+        name: "lsm_parallel_validations",
+        kind: SettingKind::Int,
+        default: "1",
+        doc: "How many service instances are validated at the same time, beside the compile that exports; at least one.",
     },
     Definition {
         name: "protected_environment",
@@ -163,6 +200,10 @@ impl Settings {
         self.flag("auto_deploy")
     }
 
+    pub fn reset_deploy_progress_on_start(&self) -> bool {
+        self.flag("reset_deploy_progress_on_start")
+    }
+
     pub fn server_compile(&self) -> bool {
         self.flag("server_compile")
     }
@@ -195,6 +236,31 @@ impl Settings {
     /// When to compile without being asked; `Never` when off.
     pub fn auto_full_compile(&self) -> Interval {
         self.interval("auto_full_compile")
+    }
+
+    /// Whether compiles for services are of what changed only.
+    pub fn lsm_partial_compile(&self) -> bool {
+        self.flag("lsm_partial_compile")
+    }
+
+    /// Whether partial compiles that wait are made one.
+    pub fn batched_partial_compiles(&self) -> bool {
+        self.flag("enable_batched_partial_compiles")
+    }
+
+    /// Whether transfers with the same desired state are not compiled.
+    pub fn lsm_transfer_optimization(&self) -> bool {
+        self.flag("enable_lsm_transfer_optimization")
+    }
+
+    /// Whether expert calls are taken.
+    pub fn lsm_expert_mode(&self) -> bool {
+        self.flag("enable_lsm_expert_mode")
+    }
+
+    /// How many instances are validated beside an export: from 1 to 64.
+    pub fn parallel_validations(&self) -> usize {
+        self.number("lsm_parallel_validations").clamp(1.0, 64.0) as usize
     }
 
     pub fn versions_to_keep(&self) -> usize {

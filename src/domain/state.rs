@@ -130,12 +130,13 @@ words! {
         Dry = "dry",
     }
 
-    /// What a dry run says of a resource: that it was compared, or why not.
+    /// What a dry run says of a resource: that it was compared, or why not. `skipped`: its handler does not deal with it now.
     DryRunStatus {
         Changes = "changes",
         Undefined = "undefined",
         SkippedForUndefined = "skipped_for_undefined",
         AgentDown = "agent_down",
+        Skipped = "skipped",
     }
 
     /// Whether a resource is as its desired state says. Source: docs/reference/deployment.md § 3.3.

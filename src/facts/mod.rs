@@ -112,6 +112,19 @@ pub async fn known(
     Ok(facts)
 }
 
+/// Facts and parameters as a compile gets them.
+pub fn inputs(known: Vec<Fact>) -> steward_compiler::Inputs {
+    let mut inputs = steward_compiler::Inputs::default();
+    for fact in known {
+        let of = match fact.resource_id {
+            None => &mut inputs.parameters,
+            Some(id) => inputs.facts.entry(id.into_string()).or_default(),
+        };
+        of.insert(fact.name, fact.value.into());
+    }
+    inputs
+}
+
 /// Facts and parameters, old ones too, whose metadata have all entries of `query`; as `list_params` answers.
 ///
 /// # Errors

@@ -109,8 +109,8 @@ pub async fn run(garbage: Garbage, pause: Duration, shutdown: CancellationToken)
     }
 }
 
-/// A rule that fails does not keep the others from their work.
-async fn collect(garbage: &Garbage) {
+/// Goes through the list once. A rule that fails does not keep the others from their work.
+pub async fn collect(garbage: &Garbage) {
     for rule in RULES {
         match (rule.remove)(garbage).await {
             Ok(0) => {}
@@ -185,3 +185,6 @@ async fn blocking(
     let done = tokio::task::spawn_blocking(move || work(&data)).await;
     Ok(done.unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::error::printable;
+use super::repository::CommitId;
+
 /// How a folder is a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepositoryKind {
@@ -95,4 +98,31 @@ fn read_line(path: &Path) -> Option<String> {
     }
     let text = fs::read_to_string(path).ok()?;
     Some(text.lines().next()?.trim().to_owned())
+}
+
+/// The commit that a work tree is at, and whether there is more in it than that commit holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkTreeHead {
+    pub commit: CommitId,
+    /// First line of the message.
+    pub summary: String,
+    /// A file was changed, added or removed since, and is not ignored.
+    pub is_changed: bool,
+}
+
+/// What is checked out in the work tree that `folder` is in; `None`: it is in none, or there is no commit yet, or the
+/// repository cannot be read. It only says where a model came from, so nothing else depends on it.
+pub fn work_tree_head(folder: &Path) -> Option<WorkTreeHead> {
+    super::options::init();
+    let repository = git2::Repository::discover(folder).ok()?;
+    let commit = repository.head().ok()?.peel_to_commit().ok()?;
+    let mut options = git2::StatusOptions::new();
+    options.include_untracked(true).exclude_submodules(true);
+    let statuses = repository.statuses(Some(&mut options)).ok()?;
+    let summary = String::from_utf8_lossy(commit.summary_bytes().unwrap_or_default());
+    Some(WorkTreeHead {
+        commit: CommitId(commit.id()),
+        summary: printable(&summary, 200),
+        is_changed: !statuses.is_empty(),
+    })
 }

@@ -1,9 +1,11 @@
 //! Puts everything together: opens the store, starts the loops, listens, and takes it all down again.
 //!
 //! `locks` makes sure that the data directory and the database are this server's alone, `apply_config` brings the
-//! environments of the configuration into the store, and `environments` looks again at those that cannot run.
+//! environments of the configuration into the store, and `environments` looks again at those that cannot run. `embedded` is
+//! a server of one environment without a port, for commands.
 
 mod apply_config;
+mod embedded;
 mod environments;
 mod locks;
 
@@ -19,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::app::{App, Hook};
 use crate::app::{Hooks, RefusedEnvironments};
+pub use embedded::{Embedded, read_embedded};
 pub use locks::check;
 
 use crate::api;
@@ -26,6 +29,7 @@ use crate::compile::{Pool, PoolOptions};
 use crate::config::{Config, Database};
 use crate::domain::{DataDir, Timestamp};
 use crate::gc::{self, Garbage};
+use crate::lsm::Services;
 use crate::observe::Bus;
 use crate::process;
 use crate::python::{self, Interpreter, Pythons};
@@ -84,7 +88,9 @@ impl Server {
         let store = open_store(&config.database, &data).await?;
         let pool = start_pool(config.pool.clone(), &data).await?;
         let (listener, address) = listen(config.listen).await?;
+        let shutdown = CancellationToken::new();
         let app = App {
+            services: Services::new(store.clone(), shutdown.clone()),
             store,
             bus: Bus::default(),
             hooks: Arc::new(Hooks::declared(hook_ids(&config))),
@@ -97,7 +103,7 @@ impl Server {
             lifecycle: Arc::default(),
             pool,
             data,
-            shutdown: CancellationToken::new(),
+            shutdown,
             repository_access: Arc::default(),
             refused: RefusedEnvironments::default(),
             digest_key,

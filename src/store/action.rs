@@ -67,6 +67,9 @@ impl ActionSearch {
     }
 }
 
+/// Runs that an answer about events holds: who has not succeeded for that long may as well reload.
+const MAX_EVENTS: i64 = 1000;
+
 /// A row of the history.
 #[derive(Debug, Clone)]
 pub struct Action {
@@ -303,6 +306,32 @@ impl Store {
             query.bind(environment.to_string()).bind(resource_id.map_or("", ResourceId::as_str)).bind(limit).fetch_all(pool).await?
         });
         rows.into_iter().map(Row::into_action).collect()
+    }
+
+    /// The deployments of some resources that began after a moment, or all for `None`, newest first: at most
+    /// `MAX_EVENTS` for each five hundred resources.
+    pub async fn action_events(
+        &self,
+        environment: EnvironmentId,
+        ids: &[ResourceId],
+        since: Option<Timestamp>,
+    ) -> Result<Vec<Action>> {
+        let since = since.map_or(i64::MIN, |since| since.0);
+        let mut actions = Vec::new();
+        for chunk in ids.chunks(super::state::ROWS) {
+            let rows: Vec<Row> = read!(self.db, pool => {
+                let mut query = sqlx::QueryBuilder::new(select!("WHERE environment_id = "));
+                query.push_bind(environment.to_string());
+                query.push(" AND action = 'deploy' AND started_us > ").push_bind(since);
+                push_ids!(query, chunk);
+                query.push(" ORDER BY started_us DESC, id DESC LIMIT ").push_bind(MAX_EVENTS);
+                query.build_query_as().fetch_all(pool).await?
+            });
+            for row in rows {
+                actions.push(row.into_action()?);
+            }
+        }
+        Ok(actions)
     }
 
     /// A part of the history, newest first, of what is older than `before`. It may hold a little more than was searched

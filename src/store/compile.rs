@@ -4,6 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+mod queue;
+pub(super) mod services;
+
+pub use queue::Lane;
+pub use services::{ServiceCompile, ServiceRequest};
+
 use super::macros::{read, row, transaction, write};
 use super::{Error, Result, Store, document, parsed, storable};
 use crate::domain::{CompileId, CompileState, EnvironmentId, Timestamp, VersionNumber};
@@ -41,6 +47,18 @@ pub struct Compile {
     pub diagnostics: Value,
     pub version: Option<VersionNumber>,
     pub substitute: Option<CompileId>,
+    /// What whoever asked calls it: of a service the correlation id.
+    pub remote_id: Option<String>,
+    /// What services asked for; `None`: it is a compile of the project.
+    pub services: Option<ServiceRequest>,
+}
+
+impl Compile {
+    /// Whether it is there to see if an instance of a service may go on.
+    pub fn is_validation(&self) -> bool {
+        let services = self.services.as_ref();
+        services.is_some_and(ServiceRequest::is_validation)
+    }
 }
 
 /// What lists of compiles are sorted and searched by.
@@ -108,6 +126,12 @@ row! {
         diagnostics: String,
         version: Option<VersionNumber>,
         substitute_compile_id: Option<String>,
+        remote_id: Option<String>,
+        purpose: Option<String>,
+        is_partial: bool,
+        instances: String,
+        instance_version: Option<i64>,
+        removed_sets: String,
     }
 }
 
@@ -116,11 +140,13 @@ macro_rules! select {
         concat!(
             "SELECT id, environment_id, requested_us, started_us, completed_us, attempts, state, reason, do_export, \
              update_repository, metadata, variables, commit_id, inputs_digest, diagnostics, version, \
-             substitute_compile_id FROM compile ",
+             substitute_compile_id, remote_id, purpose, is_partial, instances, instance_version, removed_sets \
+             FROM compile ",
             $rest
         )
     };
 }
+use select;
 
 impl Row {
     fn into_compile(self) -> Result<Compile> {
@@ -130,6 +156,7 @@ impl Row {
             column: "state",
             id: self.id.clone(),
         })?;
+        let services = self.services()?;
         let substitute = self.substitute_compile_id.as_deref();
         Ok(Compile {
             id: parsed("compile", "id", &self.id)?,
@@ -151,7 +178,27 @@ impl Row {
             substitute: substitute
                 .map(|id| parsed("compile", "substitute_compile_id", id))
                 .transpose()?,
+            remote_id: self.remote_id,
+            services,
         })
+    }
+
+    fn services(&self) -> Result<Option<ServiceRequest>> {
+        let Some(purpose) = &self.purpose else {
+            return Ok(None);
+        };
+        let instances: Vec<String> = document("compile", "instances", &self.id, &self.instances)?;
+        let purpose = ServiceRequest::purpose(purpose, &instances, self.instance_version);
+        Ok(Some(ServiceRequest {
+            purpose: purpose.ok_or_else(|| Error::Row {
+                table: "compile",
+                column: "purpose",
+                id: self.id.clone(),
+            })?,
+            instances,
+            removed_sets: document("compile", "removed_sets", &self.id, &self.removed_sets)?,
+            is_partial: self.is_partial,
+        }))
     }
 }
 
@@ -179,85 +226,38 @@ impl Store {
         Ok(id)
     }
 
-    /// Takes the oldest queued compile of an environment, with all others of equal key, and marks them running.
-    /// The first is the one to run; it is `update` when any is. Source: docs/reference/deployment.md § 6.3
-    /// "Coalescing".
-    pub async fn compile_claim(&self, environment: EnvironmentId) -> Result<Vec<Compile>> {
-        const MARK: &str = "UPDATE compile SET state = 'running', started_us = $2, attempts = attempts + 1 \
-                            WHERE id = $1 AND state = 'queued'";
-        let environment = environment.to_string();
-        let now = Timestamp::now().0;
-        let claimed = transaction!(self.db, tx => {
-            let rows: Vec<Row> =
-                sqlx::query_as(select!("WHERE environment_id = $1 AND state = 'queued' ORDER BY requested_us, id"))
-                    .bind(&environment)
-                    .fetch_all(&mut *tx)
-                    .await?;
-            let mut claimed: Vec<Compile> = Vec::new();
-            for row in rows {
-                let compile = row.into_compile()?;
-                let same = |first: &Compile| {
-                    first.do_export == compile.do_export && first.variables == compile.variables
-                };
-                if !claimed.first().is_none_or(same) {
-                    continue;
-                }
-                sqlx::query(MARK).bind(compile.id.to_string()).bind(now).execute(&mut *tx).await?;
-                claimed.push(Compile { started: Some(Timestamp(now)), attempts: compile.attempts + 1, ..compile });
-            }
-            claimed
-        });
-        let mut claimed = claimed;
-        let update = claimed.iter().any(|compile| compile.update);
-        if let Some(first) = claimed.first_mut() {
-            first.update = update;
-        }
-        Ok(claimed)
-    }
-
-    /// After a cut: what was running in this environment is queued again, under the same request. Only the environment's
-    /// compile loop may call it, which runs nothing then.
-    pub async fn compile_requeue_interrupted(&self, environment: EnvironmentId) -> Result<u64> {
-        const SQL: &str = "UPDATE compile SET state = 'queued', started_us = NULL \
-                           WHERE environment_id = $1 AND state = 'running'";
-        Ok(write!(self.db, pool => {
-            sqlx::query(SQL).bind(environment.to_string()).execute(pool).await?.rows_affected()
-        }))
-    }
-
     /// Writes the end of a compile that stored no version; see [`Store::version_store`] for one that did.
     pub async fn compile_finish(&self, end: &CompileEnd) -> Result<()> {
         transaction!(self.db, tx => finish!(tx, end));
         Ok(())
     }
 
-    /// Adds or completes a stage.
-    pub async fn stage_write(
-        &self,
-        compile: CompileId,
-        position: i64,
-        stage: &Stage,
-    ) -> Result<()> {
+    /// Adds or completes stages, each with its position.
+    pub async fn stages_write(&self, compile: CompileId, stages: &[(i64, Stage)]) -> Result<()> {
         const SQL: &str = "INSERT INTO compile_stage (id, compile_id, position, name, command, started_us, \
                            completed_us, outstream, errstream, returncode) \
                            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO UPDATE SET \
                            completed_us = excluded.completed_us, outstream = excluded.outstream, \
                            errstream = excluded.errstream, returncode = excluded.returncode";
-        write!(self.db, pool => {
-            sqlx::query(SQL)
-                .bind(&stage.id)
-                .bind(compile.to_string())
-                .bind(position)
-                .bind(&stage.name)
-                .bind(&stage.command)
-                .bind(stage.started.0)
-                .bind(stage.completed.map(|completed| completed.0))
-                .bind(storable(&stage.outstream))
-                .bind(storable(&stage.errstream))
-                .bind(stage.returncode)
-                .execute(pool)
-                .await?
-                .rows_affected()
+        if stages.is_empty() {
+            return Ok(());
+        }
+        transaction!(self.db, tx => {
+            for (position, stage) in stages {
+                sqlx::query(SQL)
+                    .bind(&stage.id)
+                    .bind(compile.to_string())
+                    .bind(position)
+                    .bind(&stage.name)
+                    .bind(&stage.command)
+                    .bind(stage.started.0)
+                    .bind(stage.completed.map(|completed| completed.0))
+                    .bind(storable(&stage.outstream))
+                    .bind(storable(&stage.errstream))
+                    .bind(stage.returncode)
+                    .execute(&mut *tx)
+                    .await?;
+            }
         });
         Ok(())
     }
@@ -329,7 +329,8 @@ impl Store {
     ) -> Result<BTreeMap<CompileId, Compile>> {
         const SQL: &str = "SELECT id, environment_id, requested_us, started_us, completed_us, attempts, state, \
                            reason, do_export, update_repository, metadata, variables, commit_id, inputs_digest, \
-                           '[]' AS diagnostics, version, substitute_compile_id FROM compile WHERE id IN (";
+                           '[]' AS diagnostics, version, substitute_compile_id, remote_id, purpose, is_partial, \
+                           instances, instance_version, removed_sets FROM compile WHERE id IN (";
         let mut found = BTreeMap::new();
         for chunk in ids.chunks(1000) {
             let rows: Vec<Row> = read!(self.db, pool => {
@@ -365,12 +366,13 @@ impl Store {
         rows.into_iter().map(Row::into_compile).collect()
     }
 
-    /// The newest compile of an environment that came to a verdict on its model.
+    /// The newest compile of an environment that came to a verdict on its model. Those that services asked for do not count: they
+    /// are of the commit that the catalog follows, and may export while the newest commit is rejected.
     pub async fn compile_last_judged(&self, environment: EnvironmentId) -> Result<Option<Compile>> {
         let row: Option<Row> = read!(self.db, pool => {
             sqlx::query_as(select!(
                 "WHERE environment_id = $1 AND state IN ('exported', 'rejected') AND do_export = TRUE \
-                 ORDER BY completed_us DESC, requested_us DESC LIMIT 1"
+                 AND purpose IS NULL ORDER BY completed_us DESC, requested_us DESC LIMIT 1"
             ))
             .bind(environment.to_string())
             .fetch_optional(pool)
@@ -422,3 +424,6 @@ impl Outcome {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

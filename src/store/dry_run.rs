@@ -19,9 +19,9 @@ pub struct DryRun {
 #[derive(Debug, Clone)]
 pub struct DryRunResult {
     pub resource_id: ResourceId,
-    /// `changes`, or why there are none: `undefined`, `skipped_for_undefined`, `agent_down`.
+    /// `changes`, or why there are none: `undefined`, `skipped_for_undefined`, `agent_down`, `skipped`.
     pub status: DryRunStatus,
-    /// attribute → {current, desired}
+    /// attribute → {current, desired}; of a skipped resource `reason`.
     pub changes: Value,
 }
 
@@ -58,10 +58,11 @@ impl Store {
         &self,
         id: DryRunId,
         resource_id: &ResourceId,
+        status: DryRunStatus,
         changes: &str,
     ) -> Result<()> {
         write!(self.db, pool => {
-            sqlx::query(RESULT).bind(id.to_string()).bind(resource_id).bind(DryRunStatus::Changes.as_str()).bind(changes).execute(pool).await?.rows_affected()
+            sqlx::query(RESULT).bind(id.to_string()).bind(resource_id).bind(status.as_str()).bind(changes).execute(pool).await?.rows_affected()
         });
         Ok(())
     }
@@ -90,6 +91,21 @@ impl Store {
                 })
             };
         rows.into_iter().map(dry_run).collect()
+    }
+
+    /// The dry runs that lack results, with their versions, oldest first.
+    pub async fn dry_run_unfinished(
+        &self,
+        environment: EnvironmentId,
+    ) -> Result<Vec<(DryRunId, VersionNumber)>> {
+        const SQL: &str = "SELECT d.id, d.version FROM dry_run d WHERE d.environment_id = $1 AND d.total > \
+                           (SELECT COUNT(*) FROM dry_run_result r WHERE r.dry_run_id = d.id) ORDER BY d.requested_us";
+        let rows: Vec<(String, VersionNumber)> = read!(self.db, pool => {
+            sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
+        });
+        let row =
+            |(id, version): (String, VersionNumber)| Ok((parsed("dry_run", "id", &id)?, version));
+        rows.into_iter().map(row).collect()
     }
 
     /// What a dry run found, sorted by resource id.

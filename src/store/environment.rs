@@ -161,9 +161,20 @@ impl Store {
         }
     }
 
+    /// Halts an environment, or resumes it. Halting pauses all agents and notes which of them go on afterwards; doing it
+    /// twice changes nothing. Source: docs/reference/deployment.md § 1.3.
     pub async fn environment_halt(&self, id: EnvironmentId, halted: bool) -> Result<()> {
-        const SQL: &str = "UPDATE environment SET halted = $2 WHERE id = $1";
-        write!(self.db, pool => sqlx::query(SQL).bind(id.to_string()).bind(halted).execute(pool).await?.rows_affected());
+        const SQL: &str = "UPDATE environment SET halted = $2 WHERE id = $1 AND halted <> $2";
+        const HALT: &str = "UPDATE agent SET unpause_on_resume = COALESCE(unpause_on_resume, NOT paused), paused = TRUE \
+                            WHERE environment_id = $1";
+        const RESUME: &str = "UPDATE agent SET paused = paused AND NOT COALESCE(unpause_on_resume, FALSE), \
+                              unpause_on_resume = NULL WHERE environment_id = $1";
+        let (id, agents) = (id.to_string(), if halted { HALT } else { RESUME });
+        transaction!(self.db, tx => {
+            if sqlx::query(SQL).bind(&id).bind(halted).execute(&mut *tx).await?.rows_affected() > 0 {
+                sqlx::query(agents).bind(&id).execute(&mut *tx).await?;
+            }
+        });
         Ok(())
     }
 

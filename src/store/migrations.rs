@@ -29,6 +29,18 @@ const FILES: &[(&str, &str)] = &[
         "0005_refresh_request",
         include_str!("../../migrations/0005_refresh_request.sql"),
     ),
+    (
+        "0006_services",
+        include_str!("../../migrations/0006_services.sql"),
+    ),
+    (
+        "0007_service_compiles",
+        include_str!("../../migrations/0007_service_compiles.sql"),
+    ),
+    (
+        "0008_protected_setting",
+        include_str!("../../migrations/0008_protected_setting.sql"),
+    ),
 ];
 
 /// What PostgreSQL needs behind the file of that name, and SQLite does not: `0004_x.postgres.sql` for `0004_x`.

@@ -18,7 +18,9 @@ mod listing;
 mod macros;
 mod migrations;
 mod project;
+mod protected_setting;
 mod resource;
+mod service;
 mod state;
 mod version;
 mod webhook;
@@ -33,7 +35,10 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{ConnectOptions, PgPool, SqlitePool};
 
 pub use action::{Action, ActionEnd, ActionSearch, ActionStart};
-pub use compile::{Compile, CompileEnd, CompileKey, CompileRequest, Outcome, Stage};
+pub use compile::{
+    Compile, CompileEnd, CompileKey, CompileRequest, Lane, Outcome, ServiceCompile, ServiceRequest,
+    Stage,
+};
 pub use discovered::Discovered;
 pub use dry_run::{DryRun, DryRunResult};
 pub use environment::{Environment, NewEnvironment};
@@ -45,6 +50,10 @@ pub use listing::{COUNTED, Search, Span};
 use migrations::Dialect;
 pub use project::Project;
 pub use resource::StoredResource;
+pub use service::{
+    Callback, Catalog, CatalogChange, Cause, Changed, Column, Definition, EventSearch, EventSpan,
+    InstanceSearch, InstanceSpan, Place, Rules, StoredEvent,
+};
 pub use state::{Agent, ResourceState};
 pub use version::{NewVersion, PartialCode, PartialVersion, SetChange, Version};
 pub use webhook::{Delivery, RefreshRequest};
@@ -73,6 +82,9 @@ pub enum Error {
     NotFound(String),
     #[error("{0}")]
     Conflict(String),
+    /// A setting does not allow it; the text names it.
+    #[error("{0}")]
+    Denied(String),
     /// What was to be stored breaks a rule; the text names the rule and what broke it.
     #[error("{0}")]
     Refused(String),
@@ -106,6 +118,8 @@ impl Db {
 pub struct Store {
     db: Db,
     life: Arc<Life>,
+    /// The catalogs of services that were read last.
+    catalogs: Arc<service::Catalogs>,
 }
 
 impl Store {
@@ -143,6 +157,7 @@ impl Store {
                 gate: Arc::new(gate),
             },
             life: Arc::default(),
+            catalogs: Arc::default(),
         })
     }
 
@@ -170,6 +185,7 @@ impl Store {
                 gate: Arc::default(),
             },
             life: Arc::default(),
+            catalogs: Arc::default(),
         })
     }
 

@@ -248,6 +248,26 @@ impl Store {
         row.map(Row::into_resource).transpose()
     }
 
+    /// The first version of those without a gap up to this one in which the resource has the content that it has there.
+    pub async fn resource_since(
+        &self,
+        environment: EnvironmentId,
+        version: VersionNumber,
+        resource_id: &ResourceId,
+    ) -> Result<Option<VersionNumber>> {
+        const SQL: &str = "SELECT from_version FROM desired_resource WHERE environment_id = $1 AND + from_version <= $2 \
+                           AND to_version > $2 AND resource_id = $3";
+        let row: Option<(VersionNumber,)> = read!(self.db, pool => {
+            sqlx::query_as(SQL)
+                .bind(environment.to_string())
+                .bind(version)
+                .bind(resource_id)
+                .fetch_optional(pool)
+                .await?
+        });
+        Ok(row.map(|(from,)| from))
+    }
+
     /// The rows that the first version has and that end until the second, and the rows that begin between them and that the
     /// second has: together, by resource. No other row is read.
     async fn resource_rows(

@@ -200,16 +200,38 @@ impl Store {
         )
     }
 
-    /// `false`: there is no such agent.
+    /// Pauses an agent, or all for `None`, or lets them go on; `false`: there is no such agent.
     pub async fn agent_pause(
         &self,
         environment: EnvironmentId,
-        name: &AgentName,
+        name: Option<&AgentName>,
         paused: bool,
     ) -> Result<bool> {
-        const SQL: &str = "UPDATE agent SET paused = $3 WHERE environment_id = $1 AND name = $2";
+        const SQL: &str =
+            "UPDATE agent SET paused = $3 WHERE environment_id = $1 AND ($2 IS NULL OR name = $2)";
+        self.agent_set(SQL, environment, name, paused).await
+    }
+
+    /// Says whether an agent, or all for `None`, goes on when its environment is resumed; `false`: there is no such agent.
+    pub async fn agent_unpause_on_resume(
+        &self,
+        environment: EnvironmentId,
+        name: Option<&AgentName>,
+        unpause: bool,
+    ) -> Result<bool> {
+        const SQL: &str = "UPDATE agent SET unpause_on_resume = $3 WHERE environment_id = $1 AND ($2 IS NULL OR name = $2)";
+        self.agent_set(SQL, environment, name, unpause).await
+    }
+
+    async fn agent_set(
+        &self,
+        sql: &'static str,
+        environment: EnvironmentId,
+        name: Option<&AgentName>,
+        value: bool,
+    ) -> Result<bool> {
         Ok(write!(self.db, pool => {
-            sqlx::query(SQL).bind(environment.to_string()).bind(name).bind(paused).execute(pool).await?.rows_affected()
+            sqlx::query(sql).bind(environment.to_string()).bind(name).bind(value).execute(pool).await?.rows_affected()
         }) > 0)
     }
 }

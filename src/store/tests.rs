@@ -108,7 +108,7 @@ pub(in crate::store) async fn store_version(
         variables: BTreeMap::new(),
     };
     let compile = store.compile_request(&request).await.unwrap();
-    store.compile_claim(id).await.unwrap();
+    store.compile_claim(id, Lane::Exports, false).await.unwrap();
     let end = CompileEnd {
         id: compile,
         served: vec![],
@@ -285,12 +285,25 @@ async fn fifteen_equal_requests_are_claimed_at_once_and_others_are_not() {
         }
         request.variables.insert("X".into(), "1".into());
         store.compile_request(&request).await.unwrap();
-        let claimed = store.compile_claim(id).await.unwrap();
+        let claimed = store.compile_claim(id, Lane::Exports, false).await.unwrap();
         assert_eq!(claimed.len(), 15);
         assert!(claimed[0].update, "one of them asked for an update");
-        assert_eq!(store.compile_requeue_interrupted(id).await.unwrap(), 15);
-        assert_eq!(store.compile_claim(id).await.unwrap().len(), 15);
-        let other = store.compile_claim(id).await.unwrap();
+        assert_eq!(
+            store
+                .compile_requeue_interrupted(id, Lane::Exports)
+                .await
+                .unwrap(),
+            15
+        );
+        assert_eq!(
+            store
+                .compile_claim(id, Lane::Exports, false)
+                .await
+                .unwrap()
+                .len(),
+            15
+        );
+        let other = store.compile_claim(id, Lane::Exports, false).await.unwrap();
         assert_eq!(other.len(), 1);
         assert_eq!(other[0].variables.get("X").map(String::as_str), Some("1"));
     })

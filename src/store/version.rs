@@ -62,6 +62,7 @@ use crate::domain::{AgentName, EnvironmentId, ResourceId, Timestamp, VersionNumb
 
 pub use partial::{PartialCode, PartialVersion};
 pub use plan::SetChange;
+pub(super) use rows::on_both;
 
 /// The end of an interval that is up to the newest version. Statements have it as a number, since databases only then see
 /// that an index of the open rows is the one to use.
@@ -142,6 +143,22 @@ macro_rules! select {
 use select;
 
 impl Store {
+    /// The newest version that a compile of ours made.
+    pub async fn version_newest_compiled(
+        &self,
+        environment: EnvironmentId,
+    ) -> Result<Option<Version>> {
+        let row: Option<Row> = read!(self.db, pool => {
+            sqlx::query_as(select!(
+                "WHERE environment_id = $1 AND compile_id IS NOT NULL ORDER BY number DESC LIMIT 1"
+            ))
+            .bind(environment.to_string())
+            .fetch_optional(pool)
+            .await?
+        });
+        row.map(Row::into_version).transpose()
+    }
+
     /// Releases a stored version.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Host, events, finish, steward};
+use crate::harness::{finish, steward};
 use crate::moving::wheels_with_a_reference;
 use crate::packages::{good, project, run};
 
@@ -112,23 +112,4 @@ fn modules_that_require_services_by_name_get_those_of_steward() {
     let model = fs::read_to_string(&main).unwrap();
     fs::write(&main, format!("import lsm::fsm\n{model}")).unwrap();
     assert_eq!(good(run(repo.path(), &["compile"], None)), "2.0\n");
-}
-
-#[test]
-fn a_server_says_that_it_keeps_no_services_yet() {
-    let host = Host::new();
-    let mut command = host.up(&fixture("uplink"));
-    command.arg("--once");
-    let output = finish(command);
-    assert!(output.status.success(), "{output:?}");
-    let events = events(&output);
-    let compiled = events.iter().find(|event| event["event"] == "compiled");
-    let diagnostic = &compiled.unwrap()["diagnostics"][0];
-    assert_eq!(diagnostic["severity"], "warning");
-    let message = diagnostic["message"].as_str().unwrap();
-    assert!(
-        message.starts_with("not part of Steward yet: "),
-        "{message}"
-    );
-    assert!(message.contains("defines 1 of them"), "{message}");
 }

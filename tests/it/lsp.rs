@@ -317,7 +317,10 @@ fn what_may_follow_is_proposed_in_broken_files() {
         complete("import net\nx = net::Host(name=\"é\", ", "\"é\", "),
         ["requires=", "provides=", "port="]
     );
-    assert_eq!(complete("import ", "import "), ["exec", "fs", "net", "std"]);
+    assert_eq!(
+        complete("import ", "import "),
+        ["exec", "fs", "net", "std", "steward"]
+    );
     let names = complete("import net\nhost = 1\ny = ho", "y = ho");
     assert!(names.contains(&"host".to_owned()) && names.contains(&"net".to_owned()));
 }

@@ -1,4 +1,4 @@
-//! The rooms of both crates: the folders and files at the top of `src`, and which of them may use which.
+//! The rooms of the three crates: the folders and files at the top of `src`, and which of them may use which.
 //!
 //! A room uses rooms of lower layers only, never one of its own layer or above, so there is no circle. Where the arrow that
 //! you want is missing, the two meet in the store and wake each other through handles. When a rule makes code worse, change
@@ -30,7 +30,7 @@ pub const SERVER: Layers = Layers {
         // These two do not know each other: they meet in the store.
         &["compile", "deploy"],
         // One set of rules for both of them and for the API.
-        &["facts"],
+        &["facts", "lsm"],
         &["executor", "modules"],
         &["python"],
         &["files", "forge", "git", "observe"],
@@ -63,6 +63,18 @@ pub const COMPILER: Layers = Layers {
         &["builtin", "protocol", "services", "span", "yaml"],
         &["intern"],
         &["file_stamp", "hash", "pages", "plain_file"],
+    ],
+};
+
+pub const LSM: Layers = Layers {
+    src: "lsm/src",
+    layers: &[
+        &["people"],
+        &["change", "lifecycle", "ownership", "select"],
+        &["attributes"],
+        &["instance"],
+        &["definition", "dict_path"],
+        &["problem"],
     ],
 };
 
@@ -198,6 +210,11 @@ fn rooms_of_the_compiler_use_lower_ones_only() {
     check(&COMPILER);
 }
 
+#[test]
+fn rooms_of_services_use_lower_ones_only() {
+    check(&LSM);
+}
+
 /// The first column of a table of rooms: `| `api`, `app` | ... |` names two.
 #[cfg(test)]
 fn rooms_of_table(page: &str, title: &str) -> BTreeSet<String> {
@@ -212,7 +229,7 @@ fn rooms_of_table(page: &str, title: &str) -> BTreeSet<String> {
 fn the_map_names_every_room() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page = fs::read_to_string(root.join("ARCHITECTURE.md")).expect("the map is there");
-    for layers in [SERVER, COMPILER] {
+    for layers in [SERVER, COMPILER, LSM] {
         let mut rooms = layers.rooms(root);
         // What the fuzz targets reach.
         rooms.remove("fuzzing");

@@ -9,6 +9,8 @@ const CITING: &[&str] = &[
     "src",
     "compiler/src",
     "compiler/tests",
+    "lsm/src",
+    "lsm/tests",
     "python",
     "tests",
     "benches",
@@ -132,7 +134,7 @@ fn what_is_cited_is_there() {
 #[test]
 fn documents_are_cited_by_their_whole_path() {
     let mut files = Vec::new();
-    for folder in ["src", "compiler/src", "python"] {
+    for folder in ["src", "compiler/src", "lsm/src", "python"] {
         texts(&root().join(folder), &mut files);
     }
     for file in files {

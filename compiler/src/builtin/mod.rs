@@ -1,4 +1,4 @@
-//! The model text of the built-in modules `std`, `fs` and `exec`.
+//! The model text of the built-in modules `std`, `fs`, `exec` and `steward`.
 
 pub const SOURCES: &[(&str, &str, &str)] = &[
     ("std", "std/model/_init.cf", include_str!("std.cf")),
@@ -9,6 +9,11 @@ pub const SOURCES: &[(&str, &str, &str)] = &[
     ),
     ("fs", "fs/model/_init.cf", include_str!("fs.cf")),
     ("exec", "exec/model/_init.cf", include_str!("exec.cf")),
+    (
+        "steward",
+        "steward/model/_init.cf",
+        include_str!("steward.cf"),
+    ),
 ];
 
 /// Our modules with Python code: the server's binary carries them as they would be installed.

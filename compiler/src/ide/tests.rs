@@ -243,7 +243,10 @@ fn constructors_and_calls_are_completed_with_their_arguments() {
 #[test]
 fn imports_are_completed_with_modules() {
     let kinds = [CompletionKind::Module];
-    assert_eq!(complete("import $", &kinds), ["exec", "fs", "m", "std"]);
+    assert_eq!(
+        complete("import $", &kinds),
+        ["exec", "fs", "m", "std", "steward"]
+    );
     assert_eq!(complete("import m::s$\nx = 1", &kinds), ["sub"]);
 }
 

@@ -125,7 +125,9 @@ fn with_distribution(in_path: ModuleLocation, installed: ModuleLocation) -> Modu
 
 /// The names of all modules that the project can import.
 pub fn names(world: &dyn World, project: &Project) -> Vec<String> {
-    let ours = ["std", "fs", "exec"].iter().chain(builtin::CARRIED);
+    let ours = ["std", "fs", "exec", "steward"]
+        .iter()
+        .chain(builtin::CARRIED);
     let mut names: Vec<String> = ours.map(|name| (*name).to_owned()).collect();
     let mut directories = project.module_path.clone();
     directories.extend(project.installed(world).folders());

@@ -61,6 +61,8 @@ pub enum ToHost {
     Rerun {
         /// [`crate::Inputs`] of this compile.
         inputs: serde_json::Value,
+        /// Its values of [`crate::CHANGING_VARIABLES`]; those that are missing are not set.
+        env: BTreeMap<String, String>,
     },
     /// First message of an executor: as above for handlers. A module that cannot be imported does not stop the
     /// others. Answer: `handlers`.
@@ -146,6 +148,13 @@ pub enum ToHost {
         place: Option<(String, u32, u32, u32, u32)>,
         /// Its documentation.
         comment: Option<String>,
+    },
+    /// Answer to `services`.
+    ServiceList {
+        /// [`crate::ServiceInstances`].
+        services: serde_json::Value,
+        /// Why they can not be had.
+        failure: Option<String>,
     },
     /// Answer to `typedef`: what it is made of, `string[]?`; nothing: there is no typedef of that name.
     TypedefInfo {
@@ -546,6 +555,11 @@ pub enum FromHost {
         level: String,
         /// The line.
         message: String,
+    },
+    /// Asks for service instances that the inputs leave out. Answer: `service_list`.
+    Services {
+        /// [`crate::ServiceQuestion`].
+        question: serde_json::Value,
     },
     /// A write to the service inventory, for the outputs of the compile. No answer.
     WriteService {

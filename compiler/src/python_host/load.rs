@@ -273,6 +273,13 @@ impl HostCallbacks for NoModel<'_> {
         self.has_spoken = true;
     }
 
+    fn services(&mut self, _: serde_json::Value) -> ToHost {
+        ToHost::ServiceList {
+            services: serde_json::Value::Null,
+            failure: Some("there is no model yet, so no service instances".to_owned()),
+        }
+    }
+
     fn write_service(&mut self, _: serde_json::Value) {}
 
     fn print(&mut self, line: &str) {

@@ -63,6 +63,8 @@ pub trait HostCallbacks {
     ) -> crate::protocol::AttributeValue;
     /// A line that Python logged, and its level by name ("WARNING").
     fn log(&mut self, level: &str, message: &str);
+    /// Service instances that were not given to the compile.
+    fn services(&mut self, question: serde_json::Value) -> crate::protocol::ToHost;
     /// Something that Python writes to the service inventory.
     fn write_service(&mut self, write: serde_json::Value);
     /// A line that Python printed.

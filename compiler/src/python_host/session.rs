@@ -29,8 +29,9 @@
 //! # When a host is used again
 //!
 //! When the modules are the same ([`key`]): the interpreter and its packages, the project's folder,
-//! the environment's id and variables, and every Python file by content. Modules may also read
-//! other files while they are imported; which, the host tells with what it loaded, and their
+//! the environment's id and variables, and every Python file by content. Of the variables those are
+//! left out that say which service instance the compile is for; a module that reads one of them
+//! while it is imported has a host for that compile alone. Modules may also read other files while they are imported; which, the host tells with what it loaded, and their
 //! contents are compared, too. If any of it differs, the compile gets a new host, and this one is
 //! dropped.
 //!
@@ -58,7 +59,7 @@ use crate::python_host::declarations::Declarations;
 use crate::python_host::load::{HostReport, NoModel};
 use crate::python_host::process::{HostError, Process, TimeLimit};
 use crate::python_host::{HostCallbacks, PluginHost};
-use crate::{Options, PythonRuntime};
+use crate::{CHANGING_VARIABLES, Options, PythonRuntime, Variables};
 
 /// A digest of what makes two compiles have the same modules.
 type Key = [u8; 16];
@@ -154,7 +155,7 @@ fn key(runtime: &PythonRuntime, request: &ToHost) -> Option<Key> {
     }
     add(project_dir.as_bytes());
     add(environment_id.as_deref().unwrap_or_default().as_bytes());
-    add(&serde_json::to_vec(env).ok()?);
+    add(&serde_json::to_vec(&changing(env).1).ok()?);
     add(&serde_json::to_vec(modules).ok()?);
     for file in modules
         .iter()
@@ -163,6 +164,13 @@ fn key(runtime: &PythonRuntime, request: &ToHost) -> Option<Key> {
         add(&digest(&file.path)?);
     }
     Some(hasher.finalize().into())
+}
+
+/// The variables that a host takes on for each compile, and the others.
+fn changing(env: &Variables) -> (Variables, Variables) {
+    let is_changing = |name: &str| CHANGING_VARIABLES.contains(&name);
+    let env = env.clone().into_iter();
+    env.partition(|(name, _)| is_changing(name))
 }
 
 /// When packages came to or left the environment of an interpreter.
@@ -269,14 +277,15 @@ impl Session {
         limit: Option<TimeLimit>,
         report: &HostReport,
     ) -> Option<(Session, FromHost)> {
-        let ToHost::LoadCompile { inputs, .. } = request else {
+        let ToHost::LoadCompile { inputs, env, .. } = request else {
             return None;
         };
         let mut warm = hosts.take(key)?;
         warm.process.limit(limit);
         let inputs = inputs.clone();
         // One that does not listen has ended since: there will be a new one.
-        warm.process.send(&ToHost::Rerun { inputs }).ok()?;
+        let (env, _) = changing(env);
+        warm.process.send(&ToHost::Rerun { inputs, env }).ok()?;
         warm.process.take_turns(true);
         let session = Session {
             process: Some(warm.process),
@@ -429,6 +438,10 @@ pub(in crate::python_host) fn answer(
             } => {
                 let outcome = callbacks.native(&plugin, &args, &kwargs, identity);
                 process.send(&ToHost::AttributeValue { outcome })?;
+            }
+            FromHost::Services { question } => {
+                let found = callbacks.services(question);
+                process.send(&found)?;
             }
             FromHost::Log { level, message } => callbacks.log(&level, &message),
             FromHost::Printed { line } => callbacks.print(&line),

@@ -3,6 +3,7 @@
 //! that ask for a resource's id, the export for all of them.
 
 mod ids;
+mod native;
 mod plan;
 mod references;
 mod registry;

@@ -1,7 +1,8 @@
 //! Which entities are resources, and what of them is exported.
 
+use super::native::{BASE, Fields, NATIVE};
 use crate::diagnostics::{Fail, fail};
-use crate::hir::Program;
+use crate::hir::{AttributeKind, Program};
 use crate::protocol::{Identify, ResourceClassInfo};
 use crate::span::Loc;
 use crate::types::EntityId;
@@ -36,101 +37,6 @@ pub enum Special {
     /// The reference ignores every instance: agents are no longer configured from a model.
     Ignored,
 }
-
-const BASE: &[&str] = &[
-    "send_event",
-    "receive_events",
-    "references",
-    "mutators",
-    "report_only",
-];
-const PURGEABLE: &[&str] = &["purged", "purge_on_delete"];
-const MANAGED: &[&str] = &["managed"];
-
-struct Native {
-    entity: &'static str,
-    id_attribute: &'static str,
-    agent: &'static str,
-    fields: &'static [&'static [&'static str]],
-    special: Special,
-}
-
-/// The resources of the built-in modules.
-const NATIVE: &[Native] = &[
-    Native {
-        entity: "std::testing::NullResource",
-        id_attribute: "name",
-        agent: "agentname",
-        fields: &[
-            BASE,
-            MANAGED,
-            PURGEABLE,
-            &["name", "agentname", "fail", "value", "int_value"],
-        ],
-        special: Special::None,
-    },
-    Native {
-        entity: "std::AgentConfig",
-        id_attribute: "agentname",
-        agent: "agent",
-        fields: &[BASE, PURGEABLE, &["agentname", "uri", "autostart"]],
-        special: Special::Ignored,
-    },
-    Native {
-        entity: "fs::File",
-        id_attribute: "path",
-        agent: "host.name",
-        fields: &[
-            BASE,
-            PURGEABLE,
-            MANAGED,
-            &["path", "content", "owner", "group", "mode"],
-        ],
-        special: Special::None,
-    },
-    Native {
-        entity: "fs::Directory",
-        id_attribute: "path",
-        agent: "host.name",
-        fields: &[
-            BASE,
-            PURGEABLE,
-            MANAGED,
-            &["path", "owner", "group", "mode"],
-        ],
-        special: Special::None,
-    },
-    Native {
-        entity: "fs::Symlink",
-        id_attribute: "path",
-        agent: "host.name",
-        fields: &[BASE, PURGEABLE, MANAGED, &["path", "target"]],
-        special: Special::None,
-    },
-    Native {
-        entity: "exec::Run",
-        id_attribute: "command",
-        agent: "host.name",
-        fields: &[
-            BASE,
-            &[
-                "command",
-                "creates",
-                "cwd",
-                "environment",
-                "onlyif",
-                "unless",
-                "path",
-                "reload",
-                "reload_only",
-                "returns",
-                "timeout",
-                "skip_on_fail",
-            ],
-        ],
-        special: Special::None,
-    },
-];
 
 /// Fields that are what the export collects, whatever else has their names.
 pub(crate) fn is_collected(field: &str) -> bool {
@@ -171,6 +77,20 @@ pub fn check_names(classes: &[ResourceClassInfo]) -> Result<(), Fail> {
     Ok(())
 }
 
+/// What a native resource says of itself; a name may come twice.
+fn field_names<'a>(program: &'a Program, entity: EntityId, fields: &Fields) -> Vec<&'a str> {
+    match fields {
+        Fields::These(groups) => groups.iter().copied().flatten().copied().collect(),
+        Fields::AllAttributes => {
+            let slots = program.entities[entity.0 as usize].slots.iter();
+            let attributes = slots.map(|attribute| &program.attributes[attribute.0 as usize]);
+            let plain = attributes.filter(|one| matches!(one.kind, AttributeKind::Plain(_)));
+            let own = plain.map(|attribute| program.names.text(attribute.name));
+            BASE.iter().copied().chain(own).collect()
+        }
+    }
+}
+
 /// All registrations whose entity is part of the compile. A project's own module replaces the built-in one.
 pub fn registrations(program: &Program, classes: &[ResourceClassInfo]) -> Vec<Registration> {
     let find = |name: &str| {
@@ -191,10 +111,10 @@ pub fn registrations(program: &Program, classes: &[ResourceClassInfo]) -> Vec<Re
             continue;
         };
         let mut fields: Vec<Field> = Vec::new();
-        for name in native.fields.iter().copied().flatten() {
-            if !fields.iter().any(|field| field.name == *name) {
+        for name in field_names(program, entity, &native.fields) {
+            if !fields.iter().any(|field| field.name == name) {
                 fields.push(Field {
-                    name: (*name).to_owned(),
+                    name: name.to_owned(),
                     getter: false,
                 });
             }

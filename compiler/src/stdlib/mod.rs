@@ -2,6 +2,7 @@
 
 mod environment;
 mod files;
+mod json_values;
 mod lists;
 mod network;
 mod pyformat;
@@ -10,6 +11,8 @@ mod strings;
 mod text_types;
 mod validate;
 mod values;
+
+pub use json_values::validate_json;
 
 use crate::hir::plugin::{Bound, Model, NativeDef, PluginError, external};
 use crate::types::{Heap, Value};

@@ -24,7 +24,7 @@ pub(super) fn validate_type(model: &mut dyn Model, args: &Bound) -> Result<Value
     validate(heap, name, args.arg(1), parameters).map(Value::Bool)
 }
 
-fn validate(
+pub(super) fn validate(
     heap: &Heap,
     name: &str,
     value: Value,

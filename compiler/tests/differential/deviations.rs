@@ -16,6 +16,7 @@ type Deviation = (&'static str, fn(&Seen) -> bool);
 /// The first that explains a difference counts.
 pub const DEVIATIONS: &[Deviation] = &[
     ("host-error", host_error),
+    ("resources-of-std", resources_of_std),
     ("runaway", runaway),
     ("missing-values", missing_values),
     ("told-once", told_once),
@@ -252,6 +253,21 @@ fn dict_keys(seen: &Seen) -> bool {
         .errors
         .first()
         .is_some_and(|error| error.causes.iter().any(is_key))
+}
+
+/// The reference does not find a resource that its `std` has no more.
+fn resources_of_std(seen: &Seen) -> bool {
+    const NAMES: &[&str] = &[
+        "std::File",
+        "std::ConfigFile",
+        "std::Directory",
+        "std::Symlink",
+        "std::Package",
+        "std::Service",
+        "std::Reload",
+    ];
+    let is_named = |error: &Found| NAMES.iter().any(|name| error.message.contains(name));
+    seen.reference.errors.iter().any(is_named)
 }
 
 /// `no` in a file in YAML, which is a truth value for the reference and so no text.

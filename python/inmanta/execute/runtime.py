@@ -57,6 +57,10 @@ class World:
         """What a typedef is made of, and its own condition if that has a known form."""
         raise RuntimeError("no model: types exist only while Steward compiles one")
 
+    def services(self, question: dict[str, str]) -> tuple[dict[str, Any], str | None]:
+        """Service instances that the inputs of the compile leave out, by service; or why they cannot be had."""
+        raise RuntimeError("no model: services exist only while Steward compiles one")
+
     def write_service(self, write: dict[str, Any]) -> None:
         """Adds to what the compile leaves for the service inventory."""
         raise RuntimeError("no model: the service inventory is written only while Steward compiles one")

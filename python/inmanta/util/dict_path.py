@@ -246,17 +246,22 @@ class WildKeyedList(WildDictPath):
 
     def resolve_wild_cards(self, container: object) -> list[DictPath]:
         _not_none(container)
+        self._without_wild_keys()
+        return [self._path_of(item) for item in self._matching(self._items(container, make=False))]
+
+    def _resolved(self, container: object) -> list[tuple[DictPath, object]]:
+        # Items that are alike in these keys have the same path, so that each of their paths leads to all of them.
+        self._without_wild_keys()
+        items = self._items(container, make=False)
+        return [(path, item) for path in map(self._path_of, self._matching(items)) for item in path._matching(items)]
+
+    def _without_wild_keys(self) -> None:
+        """No single path says `any key`."""
         if any(isinstance(key, WildCardValue) for key, _ in self.key_value_pairs):
             raise NotImplementedError(
                 "Can not call resolve_wild_cards on this path because it uses wild cards (`*`) for some of its keys:"
                 f" `{self}`."
             )
-        return [self._path_of(item) for item in self._matching(self._items(container, make=False))]
-
-    def _resolved(self, container: object) -> list[tuple[DictPath, object]]:
-        # Items that are alike in these keys have the same path, so that each of their paths leads to all of them.
-        items = self._items(container, make=False)
-        return [(path, item) for path in map(self._path_of, self._matching(items)) for item in path._matching(items)]
 
     def _path_of(self, item: Mapping[Any, Any]) -> KeyedList:
         pairs = [(key.value, str(item[key.value])) for key, _ in self.key_value_pairs]
@@ -637,7 +642,7 @@ def _parse_keyed(text: str) -> tuple[str, list[tuple[str, str]]]:
         if text[position] != "[" or end < 0 or not position < equals < end:
             raise InvalidPathException(f"Could not parse path segment {text}")
         key, value = text[position + 1 : equals], text[equals + 1 : end]
-        if not key or not _is_clean(key, dots=True) or not (value == "\\0" or _is_clean(value, dots=True)):
+        if not key or not _is_clean(key, dots=False) or not (value == "\\0" or _is_clean(value, dots=True)):
             raise InvalidPathException(f"Could not parse path segment {text}")
         pairs.append((key if key == "*" else _unescaped(key), value if value in ("\\0", "*") else _plain(value)))
         position = end + 1

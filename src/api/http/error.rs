@@ -101,6 +101,7 @@ impl From<store::Error> for ApiError {
             store::Error::NotFound(what) => Self::not_found(what),
             store::Error::Exists(what) => Self::bad_request(format!("{what} exists already")),
             store::Error::Conflict(message) => Self::conflict(message),
+            store::Error::Denied(message) => Self::forbidden(message),
             store::Error::Refused(message) => Self::bad_request(message),
             store::Error::Lost(_) => {
                 tracing::error!(error = chain(&error), "a request was refused");

@@ -27,7 +27,7 @@ pub(super) fn limit(args: &Args) -> Result<Option<usize>, ApiError> {
 }
 
 /// A key as it stands in a link.
-pub(super) fn encode(key: &str) -> String {
+pub(in crate::api) fn encode(key: &str) -> String {
     percent_encoding::utf8_percent_encode(key, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
@@ -95,7 +95,7 @@ pub(in crate::api) fn page<T, K: Ord + Display + FromStr>(
 
 /// As many of the rows that are asked for as fit an answer, at least one, from the side where the last page ended: a page
 /// may have less rows than its limit, and its links lead to the others.
-pub(super) fn fitting<T>(
+pub(in crate::api) fn fitting<T>(
     rows: &[T],
     asked: Range<usize>,
     is_backwards: bool,

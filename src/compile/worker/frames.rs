@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use steward_compiler::{Export, ServicesOutput, Variables};
+use steward_compiler::{
+    Export, Partial, ServiceInstances, ServiceQuestion, ServicesOutput, Variables,
+};
 
 use crate::domain::VersionCode;
 use crate::executor::protocol::Python;
@@ -22,6 +24,8 @@ pub(super) enum Request {
         project_dir: PathBuf,
     },
     Compile(Box<Job>),
+    /// The answer to [`Reply::Ask`].
+    Found(Result<ServiceInstances, String>),
 }
 
 /// What a worker answers.
@@ -30,6 +34,8 @@ pub(super) enum Request {
 pub(super) enum Reply {
     Entered(Result<SandboxSupport, String>),
     Inspected(Result<Box<Inspection>, Refusal>),
+    /// Not yet: the compile that runs wants to know of instances that it was not given.
+    Ask(ServiceQuestion),
     Compiled(Box<JobDone>),
 }
 
@@ -55,6 +61,8 @@ pub(in crate::compile) struct Job {
     pub(in crate::compile) environment_id: String,
     /// Parameters and facts that are known.
     pub(in crate::compile) inputs: steward_compiler::Inputs,
+    /// The compile is one of some resource sets only.
+    pub(in crate::compile) partial: Option<Partial>,
     pub(in crate::compile) python: Option<Python>,
     /// The virtual environment with the modules that the project asks for.
     pub(in crate::compile) venv: Option<PathBuf>,
@@ -80,6 +88,17 @@ pub(in crate::compile) struct JobDone {
     pub(in crate::compile) printed: String,
 }
 
+impl JobDone {
+    pub(in crate::compile) fn n_errors(&self) -> usize {
+        let diagnostics = self.diagnostics.iter();
+        diagnostics.filter(|one| one.is_error).count()
+    }
+
+    pub(in crate::compile) fn has_errors(&self) -> bool {
+        self.n_errors() > 0
+    }
+}
+
 /// A diagnostic, as data and as texts for people.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::compile) struct Reported {
@@ -91,20 +110,10 @@ pub(in crate::compile) struct Reported {
 
 impl Reported {
     /// An error that has no place in the model.
-    pub(super) fn error(kind: &str, message: String) -> Self {
-        Self::without_place(true, kind, message)
-    }
-
-    /// A warning that has no place in the model.
-    pub(super) fn warning(kind: &str, message: String) -> Self {
-        Self::without_place(false, kind, message)
-    }
-
-    fn without_place(is_error: bool, kind: &str, message: String) -> Self {
-        let severity = if is_error { "error" } else { "warning" };
-        let json = serde_json::json!({"severity": severity, "kind": kind, "message": message});
+    pub(in crate::compile) fn error(kind: &str, message: String) -> Self {
+        let json = serde_json::json!({"severity": "error", "kind": kind, "message": message});
         Self {
-            is_error,
+            is_error: true,
             json: json.to_string(),
             plain: message.clone(),
             colored: message,

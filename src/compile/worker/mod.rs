@@ -13,7 +13,7 @@ mod process;
 mod scratch;
 
 pub use frames::read_any_frame;
-pub(super) use frames::{Job, JobDone};
-pub(super) use pool::PoolError;
+pub(super) use frames::{Job, JobDone, Reported};
+pub(super) use pool::{Inventory, PoolError};
 pub use pool::{Pool, PoolOptions};
 pub use process::run;

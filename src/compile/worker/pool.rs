@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use steward_compiler::PythonRuntime;
+use futures_util::future::BoxFuture;
+use steward_compiler::{PythonRuntime, ServiceInstances, ServiceQuestion};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use super::breadcrumb::{BREADCRUMB, Place, Trail};
@@ -93,6 +94,15 @@ pub struct Pool {
     git: Workers,
 }
 
+/// Answers a compile that runs what it wants to know of service instances.
+pub(in crate::compile) trait Inventory: Sync {
+    /// The instances that a question is about, or why they can not be had.
+    fn ask(&self, question: ServiceQuestion) -> BoxFuture<'_, Result<ServiceInstances, String>>;
+}
+
+/// What a worker is asked, and who answers what it asks meanwhile.
+type Asked<'a> = (&'a Request, Option<&'a dyn Inventory>);
+
 #[derive(Debug, Default)]
 struct Idle {
     /// In a sandbox; the one that was used last is at the end.
@@ -119,6 +129,10 @@ const JOBS_PER_WORKER: u32 = 100;
 
 /// How often a compile whose worker ended is given another one.
 const RETRIES: u32 = 2;
+
+/// Idle workers for each slot. An environment with services has one that validates and one that exports; both have imported
+/// its modules, which takes longer than to compile one instance.
+const IDLE_PER_SLOT: usize = 2;
 
 /// Reading a few files of a project takes no longer.
 const INSPECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -172,9 +186,11 @@ impl Pool {
         &self,
         policy: &SandboxPolicy,
         job: Job,
+        inventory: &dyn Inventory,
     ) -> Result<JobDone, PoolError> {
         let request = Request::Compile(Box::new(job));
-        match self.ask(policy, &request, self.options.timeout).await? {
+        let asked = (&request, Some(inventory));
+        match self.ask(policy, asked, self.options.timeout).await? {
             Reply::Compiled(done) => Ok(*done),
             _ => Err(PoolError::strange_answer()),
         }
@@ -190,7 +206,7 @@ impl Pool {
             project_dir: project.to_owned(),
         };
         let limit = INSPECT_TIMEOUT.min(self.options.timeout);
-        match self.ask(policy, &request, limit).await? {
+        match self.ask(policy, (&request, None), limit).await? {
             Reply::Inspected(inspected) => Ok(inspected.map(|inspection| *inspection)),
             _ => Err(PoolError::strange_answer()),
         }
@@ -199,7 +215,7 @@ impl Pool {
     async fn ask(
         &self,
         policy: &SandboxPolicy,
-        request: &Request,
+        request: Asked<'_>,
         limit: Duration,
     ) -> Result<Reply, PoolError> {
         // The semaphore is never closed.
@@ -223,7 +239,7 @@ impl Pool {
     async fn ask_once(
         &self,
         policy: &SandboxPolicy,
-        request: &Request,
+        request: Asked<'_>,
         limit: Duration,
     ) -> Result<Reply, PoolError> {
         let mut worker = match self.take(policy) {
@@ -243,7 +259,10 @@ impl Pool {
 
     async fn enter(&self, worker: &mut Worker, policy: &SandboxPolicy) -> Result<(), PoolError> {
         let request = Request::Enter(Box::new(policy.clone()));
-        match self.exchange(worker, &request, INSPECT_TIMEOUT).await? {
+        match self
+            .exchange(worker, (&request, None), INSPECT_TIMEOUT)
+            .await?
+        {
             Reply::Entered(Ok(support)) => {
                 worker.policy = Some(policy.clone());
                 self.check(support)
@@ -267,12 +286,19 @@ impl Pool {
     async fn exchange(
         &self,
         worker: &mut Worker,
-        request: &Request,
+        (request, inventory): Asked<'_>,
         limit: Duration,
     ) -> Result<Reply, PoolError> {
         let exchange = async {
             process::write_frame(&mut worker.stdin, request).await?;
-            process::read_frame::<Reply>(&mut worker.stdout).await
+            loop {
+                let reply = process::read_frame::<Reply>(&mut worker.stdout).await?;
+                let (Some(Reply::Ask(question)), Some(inventory)) = (&reply, inventory) else {
+                    return Ok::<_, std::io::Error>(reply);
+                };
+                let found = Request::Found(inventory.ask(question.clone()).await);
+                process::write_frame(&mut worker.stdin, &found).await?;
+            }
         };
         match tokio::time::timeout(limit, exchange).await {
             Err(_) => Err(PoolError::Timeout(limit, worker.trail.place())),
@@ -314,7 +340,8 @@ impl Pool {
     fn put_back(&self, worker: Worker) {
         let mut idle = self.idle();
         idle.entered.push(worker);
-        let oldest = (idle.entered.len() > self.options.slots).then(|| idle.entered.remove(0));
+        let most = self.options.slots * IDLE_PER_SLOT;
+        let oldest = (idle.entered.len() > most).then(|| idle.entered.remove(0));
         drop(idle);
         drop(oldest);
     }

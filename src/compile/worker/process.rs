@@ -9,7 +9,10 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use steward_compiler::{Breadcrumb, Compiled, PythonLauncher, Severity, WarmHosts, protocol};
+use steward_compiler::{
+    Breadcrumb, Compiled, PythonLauncher, ServiceInstances, ServiceInventory, ServiceQuestion,
+    Severity, WarmHosts, protocol,
+};
 
 use super::frames::{Job, JobDone, Refusal, Reply, Reported, Request};
 use super::scratch::{self, Watch};
@@ -37,14 +40,14 @@ pub fn run(memory_bytes: u64) -> ExitCode {
         breadcrumb: super::breadcrumb::inherited(),
         hosts: Arc::default(),
         answers: Answers::default(),
+        server: Arc::default(),
     };
-    let mut reader = BufReader::new(std::io::stdin());
-    let mut writer = BufWriter::new(std::io::stdout());
     loop {
-        match protocol::read_frame::<Request>(&mut reader) {
+        let request = worker.server.lock().read();
+        match request {
             Ok(Some(request)) => {
                 let reply = worker.handle(request);
-                if protocol::write_frame(&mut writer, &reply).is_err() {
+                if worker.server.lock().write(&reply).is_err() {
                     return ExitCode::SUCCESS;
                 }
                 worker.clean_up();
@@ -67,6 +70,59 @@ struct Worker {
     hosts: Arc<WarmHosts>,
     /// The places at which Python has found modules.
     answers: Answers,
+    server: Arc<Server>,
+}
+
+/// The server at the other end of the pipes.
+#[derive(Debug, Default)]
+struct Server(Mutex<Pipes>);
+
+#[derive(Debug)]
+struct Pipes {
+    reader: BufReader<std::io::Stdin>,
+    writer: BufWriter<std::io::Stdout>,
+}
+
+impl Default for Pipes {
+    fn default() -> Self {
+        Self {
+            reader: BufReader::new(std::io::stdin()),
+            writer: BufWriter::new(std::io::stdout()),
+        }
+    }
+}
+
+impl Pipes {
+    fn read(&mut self) -> std::io::Result<Option<Request>> {
+        protocol::read_frame(&mut self.reader)
+    }
+
+    fn write(&mut self, reply: &Reply) -> std::io::Result<()> {
+        protocol::write_frame(&mut self.writer, reply)
+    }
+}
+
+impl Server {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Pipes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// While a compile runs, the server waits for its end, or for a question of its.
+impl ServiceInventory for Server {
+    fn ask(&self, question: ServiceQuestion) -> Result<ServiceInstances, String> {
+        let mut pipes = self.lock();
+        let asked = pipes.write(&Reply::Ask(question));
+        match asked.and_then(|()| pipes.read()) {
+            Ok(Some(Request::Found(found))) => found,
+            Ok(_) => {
+                Err("the server does not answer the question for service instances".to_owned())
+            }
+            Err(error) => Err(format!(
+                "the server can not be asked for service instances: {error}"
+            )),
+        }
+    }
 }
 
 impl Worker {
@@ -85,6 +141,8 @@ impl Worker {
                 )
             }
             Request::Compile(job) => Reply::Compiled(Box::new(self.compile(*job))),
+            // Of a compile that has ended.
+            Request::Found(_) => Reply::Compiled(Box::default()),
         }
     }
 
@@ -118,7 +176,7 @@ impl Worker {
             policy,
             &self.hosts,
             &self.answers,
-            self.breadcrumb.clone(),
+            (self.breadcrumb.clone(), Arc::clone(&self.server)),
         );
         if let Some(breadcrumb) = &self.breadcrumb {
             breadcrumb.end();
@@ -214,7 +272,7 @@ fn compile(
     policy: &SandboxPolicy,
     hosts: &Arc<WarmHosts>,
     answers: &Answers,
-    breadcrumb: Option<Arc<Breadcrumb>>,
+    (breadcrumb, server): (Option<Arc<Breadcrumb>>, Arc<Server>),
 ) -> JobDone {
     let printed = Arc::new(Mutex::new(String::new()));
     let sink = Arc::clone(&printed);
@@ -249,8 +307,10 @@ fn compile(
         python,
         environment_id: Some(job.environment_id),
         inputs: job.inputs,
+        partial: job.partial,
         hosts: Some(Arc::clone(hosts)),
         time_limit: Some(job.time_limit),
+        inventory: Some(server),
         breadcrumb,
         ..steward_compiler::Options::default()
     };
@@ -262,7 +322,6 @@ fn compile(
         colored: steward_compiler::render(diagnostic, &world, true),
     };
     let mut diagnostics: Vec<Reported> = compiled.diagnostics.iter().map(report).collect();
-    diagnostics.extend(not_yet(&compiled));
     let kept = store.map_or_else(
         || Ok(Kept::default()),
         |store| keep(&compiled, &Files::new(store)),
@@ -285,17 +344,6 @@ fn compile(
         },
         printed,
     }
-}
-
-/// That a server keeps no services yet, for a model that has some.
-fn not_yet(compiled: &Compiled) -> Option<Reported> {
-    let definitions = compiled.services.definitions.as_ref()?;
-    let message = format!(
-        "not part of Steward yet: the catalog and the inventory of services on a server. The model defines {} of them, and \
-         has no instances",
-        definitions.len()
-    );
-    (!definitions.is_empty()).then(|| Reported::warning("NotYet", message))
 }
 
 /// Which HTTP clients look at.

@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::services::LIFECYCLE_TRANSFER;
 use super::{Reconciler, RequestError, blocked_ids};
 use crate::deploy::Intent;
-use crate::deploy::code::code_of;
+use crate::deploy::code::{Code, code_of};
+use crate::deploy::schedule::Priority;
 use crate::domain::{ActionId, AgentName, DryRunId, DryRunStatus, ResourceId, VersionNumber};
 use crate::executor::protocol::{Task, TaskKind};
+use crate::store;
 
 impl Reconciler {
-    /// Sends every defined resource of a version through its handler, which only compares.
+    /// Lets the handler of every defined resource of a version compare it, in the queue of its agent.
     /// Source: docs/reference/deployment.md § 5.10.
     pub(super) async fn dry_run(
         &mut self,
@@ -27,11 +30,7 @@ impl Reconciler {
         {
             return Err(RequestError::NoVersion(version));
         }
-        let resources = self.store.resource_list(self.environment, version).await?;
-        let code = code_of(&self.store, self.environment, version).await?;
-        let intents: Vec<Intent> = resources.into_iter().map(Intent::from).collect();
-        let types = intents.iter();
-        let code = code.for_agents(types.map(|of| (&of.agent, of.resource_type.as_str())));
+        let (intents, code) = self.contents(version).await?;
         let undefined = blocked_ids(&intents);
         let paused: BTreeSet<AgentName> = self
             .schedule
@@ -48,6 +47,9 @@ impl Reconciler {
                     DryRunStatus::SkippedForUndefined
                 } else if paused.contains(&intent.agent) {
                     DryRunStatus::AgentDown
+                } else if intent.resource_type == LIFECYCLE_TRANSFER {
+                    // It changes nothing.
+                    DryRunStatus::Changes
                 } else {
                     return None;
                 };
@@ -58,15 +60,47 @@ impl Reconciler {
             .store
             .dry_run_create(self.environment, version, intents.len() as i64, &known)
             .await?;
-        let known: BTreeSet<ResourceId> = known.into_iter().map(|(id, _)| id).collect();
-        for intent in intents
-            .into_iter()
-            .filter(|intent| !known.contains(&intent.resource_id))
-        {
-            let action = ActionId::generate();
+        let known = known.into_iter().map(|(id, _)| id).collect();
+        self.queue_dry_run(id, version, intents, &code, &known);
+        Ok(id)
+    }
+
+    /// Goes on with dry runs that the server's end has interrupted. Agents that are paused now have their turn later.
+    pub(super) async fn resume_dry_runs(&mut self) -> Result<(), store::Error> {
+        for (id, version) in self.store.dry_run_unfinished(self.environment).await? {
+            let results = self.store.dry_run_results(id).await?;
+            let known = results.into_iter().map(|result| result.resource_id);
+            let known = known.collect();
+            let (intents, code) = self.contents(version).await?;
+            self.queue_dry_run(id, version, intents, &code, &known);
+        }
+        Ok(())
+    }
+
+    /// The resources of a version, and the code that their handlers need.
+    async fn contents(&self, version: VersionNumber) -> Result<(Vec<Intent>, Code), store::Error> {
+        let resources = self.store.resource_list(self.environment, version).await?;
+        let code = code_of(&self.store, self.environment, version).await?;
+        let intents: Vec<Intent> = resources.into_iter().map(Intent::from).collect();
+        let types = intents.iter();
+        let code = code.for_agents(types.map(|of| (&of.agent, of.resource_type.as_str())));
+        Ok((intents, code))
+    }
+
+    /// Queues the comparison of all resources but those whose result is known.
+    fn queue_dry_run(
+        &mut self,
+        id: DryRunId,
+        version: VersionNumber,
+        intents: Vec<Intent>,
+        code: &Code,
+        known: &BTreeSet<ResourceId>,
+    ) {
+        let is_open = |intent: &Intent| !known.contains(&intent.resource_id);
+        for intent in intents.into_iter().filter(is_open) {
             let code = Arc::clone(code.of(&intent.agent));
             let task = Task {
-                action,
+                action: ActionId::generate(),
                 kind: TaskKind::DryRun {
                     run: id,
                     requires: intent.requires,
@@ -80,8 +114,7 @@ impl Reconciler {
                 reason: "a dry run was requested".to_owned(),
                 limit_ms: self.limit_ms(),
             };
-            self.executor.run(task, &code).await;
+            self.queue_task(task, code, Priority::DryRun);
         }
-        Ok(id)
     }
 }

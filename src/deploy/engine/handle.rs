@@ -14,6 +14,7 @@ use crate::domain::{
     AgentName, DryRunId, EnvironmentId, FactTimes, ResourceId, VersionNumber, chain,
 };
 use crate::executor::limits::Limits;
+use crate::lsm::Services;
 use crate::observe::Bus;
 use crate::store::{self, Store};
 
@@ -102,6 +103,10 @@ pub struct Options {
     pub facts: FactTimes,
     /// Of the executor's Python hosts.
     pub executor: Limits,
+    /// Told when the resources of service instances are deployed, or failed.
+    pub services: Services,
+    /// Whether it brings what is released into force; else it does dry runs only.
+    pub deploys: bool,
 }
 
 impl Engine {

@@ -8,14 +8,14 @@ use super::{InFlight, Reconciler};
 use crate::deploy::facts::facts_of;
 use crate::deploy::schedule::Ended;
 use crate::domain::{
-    Blocked, Change, DryRunId, HandlerStatus, LogLevel, ResourceId, ResourceStatus, Timestamp,
-    chain,
+    ActionId, Change, DryRunId, DryRunStatus, HandlerStatus, LogLevel, ResourceId, ResourceStatus,
+    Timestamp, chain,
 };
 use crate::executor::bounds::{bound, messages_json};
 use crate::executor::link::{Message, Purpose, TaskResult};
 use crate::executor::protocol::TaskOutcome;
 use crate::observe::{EventKind, ResourceDone, Summary};
-use crate::store::{self, ActionEnd};
+use crate::store::{self, ActionEnd, ActionStart};
 
 /// The work of an environment from rest to rest; it ends with a summary.
 pub(super) struct Round {
@@ -68,27 +68,28 @@ impl Reconciler {
 
     pub(super) async fn on_task_done(&mut self, result: TaskResult) {
         match result.purpose {
-            Purpose::Deploy => self.on_deployed(result),
+            Purpose::Deploy => {
+                let resource_id = result.resource_id.clone();
+                let found = facts_of(&result.outcome);
+                let is_there = result.outcome.status == HandlerStatus::Deployed;
+                self.on_deployed(result);
+                if is_there {
+                    self.ask_for_awaited(&resource_id, &found).await;
+                }
+            }
             Purpose::DryRun(run) => self.on_compared(run, result).await,
             Purpose::CollectFacts => self.on_facts_collected(result).await,
         }
     }
 
     /// Writes what a dry run would change on one resource.
-    async fn on_compared(&self, run: DryRunId, result: TaskResult) {
-        let outcome = result.outcome;
-        let mut changes = outcome.changes;
-        if outcome.status != HandlerStatus::Dry && changes.is_empty() {
-            let mut newest_first = outcome.logs.iter().rev();
-            let last = newest_first.find(|line| line.level == LogLevel::Error);
-            let why = last.map_or("Handler failed", |line| line.msg.as_str());
-            let failed = serde_json::json!({"current": "FAILED", "desired": why});
-            changes.insert("handler".to_owned(), failed);
-        }
+    async fn on_compared(&mut self, run: DryRunId, result: TaskResult) {
+        self.schedule.task_finished(result.action);
+        let (status, changes) = comparison(result.outcome);
         let changes = serde_json::Value::Object(changes).to_string();
         let written = self
             .store
-            .dry_run_result(run, &result.resource_id, &changes)
+            .dry_run_result(run, &result.resource_id, status, &changes)
             .await;
         if let Err(error) = written {
             tracing::error!(dry_run.id = %run, error = chain(&error), "cannot write the result of a dry run");
@@ -96,7 +97,7 @@ impl Reconciler {
     }
 
     /// Takes the end of a deployment into the schedule, and notes what is to be written.
-    fn on_deployed(&mut self, result: TaskResult) {
+    pub(super) fn on_deployed(&mut self, result: TaskResult) {
         let Some(InFlight { run, started }) = self.in_flight.remove(&result.action) else {
             return;
         };
@@ -154,6 +155,8 @@ impl Reconciler {
 
     /// Writes what happened, in one transaction; a database that is away is waited for.
     pub(super) async fn flush(&mut self) {
+        // Before the ends of their runs: a run whose report was lost in a crash is a run that has not ended.
+        self.hand_on_reports().await;
         // Answers whose words are in `ends` hold their room until these are written.
         let _held = std::mem::take(&mut self.held);
         if self.starts.is_empty() && self.ends.is_empty() {
@@ -193,6 +196,12 @@ impl Reconciler {
             self.bus
                 .emit(self.environment, EventKind::ResourceDone(event));
         }
+    }
+
+    /// The beginning of a run that is to be written with its end.
+    pub(in crate::deploy) fn take_start_of(&mut self, action: ActionId) -> Vec<ActionStart> {
+        let is_meant = |start: &mut ActionStart| start.id == action;
+        self.starts.extract_if(.., is_meant).collect()
     }
 
     /// `false`: it is time to stop instead.
@@ -239,32 +248,48 @@ impl Reconciler {
         let Some(round) = self.round.take() else {
             return;
         };
-        let mut summary = Summary {
+        let counts = *self.schedule.counts();
+        let is_good = |id: &&ResourceId| {
+            let state = self.schedule.state(id);
+            state.is_some_and(|state| state.status() == ResourceStatus::Deployed)
+        };
+        let n_changed = round.changed.iter().filter(is_good).count();
+        let summary = Summary {
             round: self.n_rounds,
             version: self.schedule.version(),
             total: self.schedule.len(),
             n_runs: round.n_runs,
             duration: round.began.elapsed(),
-            ..Summary::default()
+            deployed: n_changed,
+            unchanged: counts.deployed.saturating_sub(n_changed),
+            failed: counts.failed,
+            skipped: counts.skipped,
+            undefined: counts.undefined,
         };
-        for state in self.schedule.states() {
-            let count = match state.status() {
-                _ if state.is_undefined || state.blocked == Blocked::Blocked => {
-                    &mut summary.undefined
-                }
-                ResourceStatus::Deployed if round.changed.contains(&state.resource_id) => {
-                    &mut summary.deployed
-                }
-                ResourceStatus::Deployed => &mut summary.unchanged,
-                ResourceStatus::Failed
-                | ResourceStatus::Unavailable
-                | ResourceStatus::NonCompliant => &mut summary.failed,
-                _ => &mut summary.skipped,
-            };
-            *count += 1;
-        }
         self.bus.emit(self.environment, EventKind::Settled(summary));
     }
+}
+
+/// What a dry run says of a resource whose handler was asked. Source: docs/reference/deployment.md § 5.10.
+fn comparison(outcome: TaskOutcome) -> (DryRunStatus, serde_json::Map<String, serde_json::Value>) {
+    let is_skipped = matches!(
+        outcome.status,
+        HandlerStatus::Skipped | HandlerStatus::SkippedForDependency
+    );
+    if is_skipped && outcome.changes.is_empty() {
+        let reason = message_of(&outcome).unwrap_or_default();
+        let reason = [("reason".to_owned(), reason.into())];
+        return (DryRunStatus::Skipped, reason.into_iter().collect());
+    }
+    let mut changes = outcome.changes;
+    if outcome.status != HandlerStatus::Dry && !is_skipped && changes.is_empty() {
+        let mut newest_first = outcome.logs.iter().rev();
+        let last = newest_first.find(|line| line.level == LogLevel::Error);
+        let why = last.map_or("Handler failed", |line| line.msg.as_str());
+        let failed = serde_json::json!({"current": "FAILED", "desired": why});
+        changes.insert("handler".to_owned(), failed);
+    }
+    (DryRunStatus::Changes, changes)
 }
 
 /// The line of a run's log that best explains its result: its last trouble, else why it waits for something.

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::agents::AgentIndex;
+use super::counts::Class;
 use super::{Ended, Index, Priority, RetryPolicy, Schedule};
 use crate::deploy::Intent;
 use crate::domain::{
@@ -16,9 +18,12 @@ use crate::store::ResourceState;
 pub(super) struct ScheduledResource {
     /// What it shall be.
     pub(super) intent: Arc<Intent>,
-    /// What it requires directly.
+    pub(super) agent: AgentIndex,
+    /// What it requires directly, sorted.
     pub(super) requires: Vec<Index>,
-    /// Those that require it directly.
+    /// Where in `requires` the search for a blocker begins.
+    pub(super) first_to_look_at: usize,
+    /// Those that require it directly, sorted.
     pub(super) provides: Vec<Index>,
     /// What the store knows of it now; see docs/reference/deployment.md § 3.1.
     pub(super) state: ResourceState,
@@ -30,6 +35,8 @@ pub(super) struct ScheduledResource {
     pub(super) timer: Option<(Timestamp, Priority)>,
     /// The start of its last run that changed something.
     pub(super) last_change: Option<Timestamp>,
+    /// As what it is in [`super::Counts`].
+    pub(super) counted: Option<Class>,
 }
 
 /// Where a resource is in the schedule.

@@ -6,7 +6,7 @@
 //! version. *Temporarily blocked* is one that its handler skipped because a dependency is not good;
 //! it goes on when that dependency recovers, or is no longer required.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::entry::{Phase, ScheduledResource, new_state};
@@ -17,7 +17,7 @@ use crate::store::ResourceState;
 
 impl Schedule {
     /// Enters a resource with the state that the store has of it, if any. It is not linked with
-    /// others yet: see [`Schedule::link_all`].
+    /// others yet: see [`Schedule::link`].
     pub(super) fn insert(&mut self, intent: Intent, state: Option<ResourceState>) -> Index {
         let index = Index(u32::try_from(self.entries.len()).expect("fewer than 2^32 resources"));
         let mut state = state.unwrap_or_else(|| new_state(&intent));
@@ -25,105 +25,110 @@ impl Schedule {
         state.is_undefined = intent.is_undefined;
         state.is_deploying = false;
         self.by_id.insert(intent.resource_id.clone(), index);
-        self.queues.entry(intent.agent.clone()).or_default();
+        let agent = self.agent(&intent.agent);
         self.entries.push(Some(ScheduledResource {
             intent: Arc::new(intent),
+            agent,
             requires: Vec::new(),
+            first_to_look_at: 0,
             provides: Vec::new(),
             state,
             phase: Phase::Idle,
             waiters: Vec::new(),
             timer: None,
             last_change: None,
+            counted: None,
         }));
         index
     }
 
-    pub(super) fn remove(&mut self, id: &ResourceId) -> bool {
-        let Some(index) = self.by_id.get(id).copied() else {
-            return false;
-        };
+    /// Takes a resource out; its run, if it has one, goes on as an orphan. Gives those that required
+    /// it, which have to be linked anew (and go on, if they are parked); `None`: there is no such resource.
+    pub(super) fn remove(&mut self, id: &ResourceId) -> Option<Vec<Index>> {
+        let index = self.by_id.get(id).copied()?;
         self.stop_timer(index);
         self.unqueue(index);
-        if let Phase::Running { action, .. } = &self.entry(index).phase {
-            let action = *action;
-            self.orphans
-                .insert(action, self.entry(index).intent.agent.clone());
+        let entry = self.entry(index);
+        if let Phase::Running { action, .. } = &entry.phase {
+            self.orphans.insert(*action, entry.agent);
+            self.running.remove(&index);
         }
-        self.unpark_waiters(index);
-        for require in self.entry(index).requires.clone() {
-            if let Some(entry) = self.entries[require.0 as usize].as_mut() {
-                entry.waiters.retain(|waiter| *waiter != index);
-            }
-        }
+        self.set_requires(index, Vec::new());
+        self.uncount(index);
         self.by_id.remove(id);
-        self.entries[index.0 as usize] = None;
-        true
+        let entry = self.entries[index.0 as usize].take();
+        Some(entry.map(|entry| entry.provides).unwrap_or_default())
     }
 
-    /// Resolves what resources require to indices, both ways. An unknown id cannot come from the
+    /// Resolves what a resource requires to indices, both ways. An unknown id cannot come from the
     /// store; it is left out.
-    pub(super) fn link_all(&mut self) {
-        for entry in self.entries.iter_mut().flatten() {
-            entry.provides.clear();
-        }
-        for slot in 0..self.entries.len() {
-            let Some(entry) = &self.entries[slot] else {
+    pub(super) fn link(&mut self, index: Index) {
+        let ids = self.entry(index).intent.requires.iter();
+        let mut requires: Vec<Index> = ids.filter_map(|id| self.by_id.get(id).copied()).collect();
+        requires.sort_unstable();
+        requires.dedup();
+        self.set_requires(index, requires);
+    }
+
+    fn set_requires(&mut self, index: Index, requires: Vec<Index>) {
+        let entry = self.entry_mut(index);
+        entry.first_to_look_at = 0;
+        for require in std::mem::replace(&mut entry.requires, requires.clone()) {
+            let Some(required) = self.entries[require.0 as usize].as_mut() else {
                 continue;
             };
-            let requires: Vec<Index> = entry
-                .intent
-                .requires
-                .iter()
-                .filter_map(|id| self.by_id.get(id).copied())
-                .collect();
-            for require in &requires {
-                self.entry_mut(*require).provides.push(Index(slot as u32));
+            if let Ok(place) = required.provides.binary_search(&index) {
+                required.provides.remove(place);
             }
-            self.entry_mut(Index(slot as u32)).requires = requires;
+        }
+        for require in requires {
+            let provides = &mut self.entry_mut(require).provides;
+            if let Err(place) = provides.binary_search(&index) {
+                provides.insert(place, index);
+            }
         }
     }
 
     /// Marks as blocked what is undefined or has an undefined ancestor, and frees what has none any
-    /// more. Source: docs/reference/deployment.md § 4.6.
-    pub(super) fn propagate_blocked(&mut self) {
-        let mut blocked: BTreeSet<Index> = BTreeSet::new();
-        let mut queue: Vec<Index> = self
-            .indices()
+    /// more, starting from `links`: those whose own values or requires are new. Gives what changed,
+    /// and how it was before. Source: docs/reference/deployment.md § 4.6.
+    ///
+    /// First all that could be free now is taken for free: those of `links` that are blocked, and
+    /// what is blocked behind them. Then, from what is undefined or requires something blocked among
+    /// these, blocking goes down the graph again. Neither way goes beyond what is blocked before or
+    /// afterwards.
+    pub(super) fn propagate_blocked(&mut self, links: &[Index]) -> BTreeMap<Index, Blocked> {
+        let mut before: BTreeMap<Index, Blocked> = BTreeMap::new();
+        let mut queue: Vec<Index> = links.to_vec();
+        while let Some(index) = queue.pop() {
+            if self.entry(index).state.blocked == Blocked::Blocked {
+                before.insert(index, Blocked::Blocked);
+                self.entry_mut(index).state.blocked = Blocked::NotBlocked;
+                queue.extend(&self.entry(index).provides);
+            }
+        }
+        let candidates: BTreeSet<Index> = links.iter().chain(before.keys()).copied().collect();
+        let mut queue: Vec<Index> = candidates
             .into_iter()
-            .filter(|index| self.entry(*index).state.is_undefined)
+            .filter(|index| self.has_to_be_blocked(*index))
             .collect();
         while let Some(index) = queue.pop() {
-            if blocked.insert(index) {
-                queue.extend(self.entry(index).provides.iter().copied());
+            let entry = self.entry_mut(index);
+            if entry.state.blocked != Blocked::Blocked {
+                before.entry(index).or_insert(entry.state.blocked);
+                entry.state.blocked = Blocked::Blocked;
+                queue.extend(&self.entry(index).provides);
             }
         }
-        for index in self.indices() {
-            let state = &mut self.entry_mut(index).state;
-            if blocked.contains(&index) {
-                state.blocked = Blocked::Blocked;
-            } else if state.blocked == Blocked::Blocked {
-                state.blocked = Blocked::NotBlocked;
-            }
-        }
+        before.retain(|index, before| self.entry(*index).state.blocked != *before);
+        before
     }
 
-    /// Frees those of `touched` that waited for the recovery of something that they no longer
-    /// require; they are added to `fresh`, which is scheduled.
-    pub(super) fn free_temporarily_blocked_without_bad_dependency(
-        &mut self,
-        touched: &BTreeSet<Index>,
-        fresh: &mut Vec<Index>,
-    ) {
-        for &index in touched {
-            if self.entry(index).state.blocked != Blocked::TemporarilyBlocked {
-                continue;
-            }
-            if !self.has_bad_dependency(index) {
-                self.entry_mut(index).state.blocked = Blocked::NotBlocked;
-                fresh.push(index);
-            }
-        }
+    /// Whether a resource is undefined or requires directly what is blocked.
+    fn has_to_be_blocked(&self, index: Index) -> bool {
+        let entry = self.entry(index);
+        let is_blocked = |one: &Index| self.entry(*one).state.blocked == Blocked::Blocked;
+        entry.state.is_undefined || entry.requires.iter().any(is_blocked)
     }
 
     /// Whether the last run of something that it requires directly left that not as it should be.

@@ -1,38 +1,46 @@
-//! The queues of agents and the timers of resources: what waits, what may start, what has to wait
-//! for another.
+//! What waits in the queues, what may start, and what has to wait for another.
 
+use super::agents::{AgentIndex, Work};
 use super::entry::{Phase, ScheduledResource};
-use super::{Index, Priority, Run, Schedule};
-use crate::domain::{ActionId, AgentName, Blocked, Timestamp};
+use super::{Index, Priority, Run, Schedule, Start};
+use crate::domain::ActionId;
 use crate::executor::protocol::Dependency;
 
 impl Schedule {
-    pub(super) fn next_of(&mut self, agent: &AgentName) -> Option<Index> {
+    /// Starts the first of an agent's queue that waits for nothing; what has to wait is parked on the
+    /// way. `None`: all of it has to wait.
+    pub(super) fn start_next_of(&mut self, agent: AgentIndex) -> Option<Start> {
         loop {
-            let queue = self.queues.get_mut(agent)?;
-            if queue.paused || queue.running > 0 {
-                return None;
-            }
-            let (_, _, index) = queue.ready.pop_first()?;
-            let entry = self.entry(index);
-            if entry.state.blocked == Blocked::Blocked {
-                self.entry_mut(index).phase = Phase::Idle;
-                self.unpark_waiters(index);
-                continue;
-            }
-            let blocker = entry
-                .requires
-                .iter()
-                .copied()
-                .find(|require| self.entry(*require).is_scheduled());
-            let Some(blocker) = blocker else {
-                return Some(index);
+            let place = *self.queue(agent).ready.first()?;
+            self.remove_ready(agent, &place);
+            let index = match place.2 {
+                Work::Task(action) => {
+                    self.set_busy(agent, true);
+                    return Some(Start::Task(action));
+                }
+                Work::Deploy(index) => index,
+            };
+            let Some(blocker) = self.blocker_of(index) else {
+                return Some(Start::Deploy(self.start(index)));
             };
             if let Phase::Queued { parked, .. } = &mut self.entry_mut(index).phase {
                 *parked = true;
             }
             self.entry_mut(blocker).waiters.push(index);
         }
+    }
+
+    /// Something that a resource requires and that is scheduled. The search begins where the last
+    /// one ended: what requires a thousand others, which end one after the other, looks at each of
+    /// them about twice, and not at all of them a thousand times.
+    fn blocker_of(&mut self, index: Index) -> Option<Index> {
+        let entry = self.entry(index);
+        let (from, n_requires) = (entry.first_to_look_at, entry.requires.len());
+        let places = (from..n_requires).chain(0..from.min(n_requires));
+        let mut places = places.map(|place| (place, entry.requires[place]));
+        let (place, blocker) = places.find(|(_, one)| self.entry(*one).is_scheduled())?;
+        self.entry_mut(index).first_to_look_at = place;
+        Some(blocker)
     }
 
     /// Marks a resource as running, and says what the run needs to know: the intent as it is now,
@@ -49,7 +57,6 @@ impl Schedule {
             .map(|require| dependency(self.entry(*require)))
             .collect();
         requires.sort_unstable_by(|a, b| a.resource_id.cmp(&b.resource_id));
-        requires.dedup_by(|a, b| a.resource_id == b.resource_id);
         let last_success = self.entry(index).state.last_success;
         let dependency_changed = self.entry(index).requires.iter().any(|require| {
             self.entry(*require)
@@ -73,8 +80,10 @@ impl Schedule {
         };
         entry.state.is_deploying = true;
         let intent = entry.intent.clone();
+        let agent = entry.agent;
         self.n_running += 1;
-        self.queues.entry(intent.agent.clone()).or_default().running += 1;
+        self.running.insert(index);
+        self.set_busy(agent, true);
         Run {
             action,
             intent,
@@ -99,7 +108,7 @@ impl Schedule {
         self.sequence += 1;
         let new_sequence = self.sequence;
         let entry = self.entry_mut(index);
-        let agent = entry.intent.agent.clone();
+        let agent = entry.agent;
         match &mut entry.phase {
             Phase::Queued {
                 priority: old,
@@ -108,14 +117,12 @@ impl Schedule {
                 parked,
             } => {
                 if priority < *old {
-                    let was = (*old, *sequence, index);
+                    let was = (*old, *sequence, Work::Deploy(index));
                     (*old, *sequence) = (priority, new_sequence);
                     *old_reason = reason;
-                    let parked = *parked;
-                    let queue = self.queues.entry(agent).or_default();
-                    if !parked {
-                        queue.ready.remove(&was);
-                        queue.ready.insert((priority, new_sequence, index));
+                    if !*parked {
+                        self.remove_ready(agent, &was);
+                        self.add_ready(agent, (priority, new_sequence, Work::Deploy(index)));
                     }
                 }
             }
@@ -128,10 +135,7 @@ impl Schedule {
                 let is_current = *hash == entry.intent.attribute_hash;
                 *running = (*running).min(priority);
                 if forced || !is_current {
-                    let better = again.as_ref().is_none_or(|(old, _)| priority < *old);
-                    if better {
-                        *again = Some((priority, reason));
-                    }
+                    run_again(again, priority, reason);
                 }
             }
             Phase::Idle => {
@@ -141,11 +145,7 @@ impl Schedule {
                     reason,
                     parked: false,
                 };
-                self.queues
-                    .entry(agent)
-                    .or_default()
-                    .ready
-                    .insert((priority, new_sequence, index));
+                self.add_ready(agent, (priority, new_sequence, Work::Deploy(index)));
                 self.rerun_running_dependents(index, priority);
             }
         }
@@ -153,38 +153,40 @@ impl Schedule {
 
     /// A dependency was scheduled while its dependent is running: that runs once more after it.
     /// Source: docs/reference/deployment.md § 4.3.
-    pub(super) fn rerun_running_dependents(&mut self, index: Index, priority: Priority) {
-        for dependent in self.entry(index).provides.clone() {
+    fn rerun_running_dependents(&mut self, index: Index, priority: Priority) {
+        const REASON: &str =
+            "rescheduling because a dependency was scheduled while it was deploying";
+        // Whichever is shorter is looked through: a directory may have a million files that require it, of which a few
+        // are running.
+        let provides = &self.entry(index).provides;
+        let dependents: Vec<Index> = if provides.len() <= self.running.len() {
+            let is_running = |one: &&Index| self.running.contains(*one);
+            provides.iter().filter(is_running).copied().collect()
+        } else {
+            let depends = |one: &&Index| self.entry(**one).requires.binary_search(&index).is_ok();
+            self.running.iter().filter(depends).copied().collect()
+        };
+        for dependent in dependents {
             let entry = self.entry_mut(dependent);
-            if let Phase::Running {
-                hash,
-                again: again @ None,
-                ..
-            } = &mut entry.phase
+            if let Phase::Running { hash, again, .. } = &mut entry.phase
                 && *hash == entry.intent.attribute_hash
             {
-                let reason =
-                    "rescheduling because a dependency was scheduled while it was deploying";
-                *again = Some((priority, reason.to_owned()));
+                run_again(again, priority, REASON.to_owned());
             }
         }
     }
 
-    /// Takes a resource out of its queue. Those that waited for it may go on.
+    /// Takes a resource out of its queue. Those that are parked for it are the caller's: either they are blocked with it,
+    /// or they are linked anew.
     pub(super) fn unqueue(&mut self, index: Index) {
         let entry = self.entry_mut(index);
         if let Phase::Queued {
             priority, sequence, ..
         } = entry.phase
         {
-            let agent = entry.intent.agent.clone();
+            let agent = entry.agent;
             entry.phase = Phase::Idle;
-            self.queues
-                .entry(agent)
-                .or_default()
-                .ready
-                .remove(&(priority, sequence, index));
-            self.unpark_waiters(index);
+            self.remove_ready(agent, &(priority, sequence, Work::Deploy(index)));
         }
     }
 
@@ -192,53 +194,34 @@ impl Schedule {
     /// finds another dependency scheduled when its turn comes is parked again.
     pub(super) fn unpark_waiters(&mut self, index: Index) {
         for waiter in std::mem::take(&mut self.entry_mut(index).waiters) {
-            let Some(entry) = self.entries[waiter.0 as usize].as_mut() else {
-                continue;
-            };
-            if let Phase::Queued {
-                priority,
-                sequence,
-                parked: parked @ true,
-                ..
-            } = &mut entry.phase
-            {
-                *parked = false;
-                let key = (*priority, *sequence, waiter);
-                let agent = entry.intent.agent.clone();
-                self.queues.entry(agent).or_default().ready.insert(key);
+            // It may have left the model.
+            if self.entries[waiter.0 as usize].is_some() {
+                self.unpark(waiter);
             }
         }
     }
 
-    /// Plans when an idle resource runs by itself: the earlier of its retry, if it is dirty, and
-    /// its repair, counted from its last run. A blocked one is not planned.
-    pub(super) fn set_timer(&mut self, index: Index, now: Timestamp) {
-        self.stop_timer(index);
-        let entry = self.entry(index);
-        if entry.state.blocked == Blocked::Blocked {
-            return;
-        }
-        let last = entry.state.last_run_at.unwrap_or(now);
-        let repair = self
-            .policy
-            .repair
-            .map(|every| (last.plus(every), Priority::IntervalRepair));
-        let retry = entry
-            .is_dirty()
-            .then(|| entry.retry_delay(&self.policy))
-            .flatten();
-        let retry = retry.map(|delay| (last.plus(delay), Priority::IntervalDeploy));
-        let timer = [retry, repair].into_iter().flatten().min();
-        if let Some((due, _)) = timer {
-            self.timers.insert((due, index));
-            self.entry_mut(index).timer = timer;
+    /// Lets a resource that is parked go back to its place.
+    pub(super) fn unpark(&mut self, index: Index) {
+        let entry = self.entry_mut(index);
+        if let Phase::Queued {
+            priority,
+            sequence,
+            parked: parked @ true,
+            ..
+        } = &mut entry.phase
+        {
+            *parked = false;
+            let place = (*priority, *sequence, Work::Deploy(index));
+            let agent = entry.agent;
+            self.add_ready(agent, place);
         }
     }
+}
 
-    /// Takes back what [`Schedule::set_timer`] planned.
-    pub(super) fn stop_timer(&mut self, index: Index) {
-        if let Some((due, _)) = self.entry_mut(index).timer.take() {
-            self.timers.remove(&(due, index));
-        }
+/// Notes that a running resource runs once more; the better of two reasons counts.
+fn run_again(again: &mut Option<(Priority, String)>, priority: Priority, reason: String) {
+    if again.as_ref().is_none_or(|(old, _)| priority < *old) {
+        *again = Some((priority, reason));
     }
 }

@@ -45,12 +45,22 @@ fn intent(text: &str) -> Intent {
     }
 }
 
+/// The deployments that may start.
+fn take(schedule: &mut Schedule) -> Vec<Run> {
+    let runs = schedule.take().into_iter().map(|start| match start {
+        Start::Deploy(run) => run,
+        Start::Task(action) => panic!("nobody asked for {action}"),
+    });
+    runs.collect()
+}
+
 impl World {
     fn new() -> Self {
         let policy = RetryPolicy {
             deploy: Some(Duration::from_secs(600)),
             repair: Some(Duration::from_secs(3600)),
             backoff: Duration::ZERO,
+            spread_percent: 0,
         };
         let schedule = Schedule::restore(
             VersionNumber::NONE,
@@ -126,7 +136,7 @@ impl World {
 
     /// Starts what may start, and holds it.
     fn start(&mut self) -> Vec<String> {
-        let runs = self.schedule.take();
+        let runs = take(&mut self.schedule);
         let names = runs.iter().map(|run| run.intent.id_value.clone()).collect();
         self.held.extend(runs);
         names
@@ -146,7 +156,7 @@ impl World {
     fn run(&mut self) -> String {
         for _ in 0..1000 {
             self.now = Timestamp(self.now.0 + 1);
-            let runs = self.schedule.take();
+            let runs = take(&mut self.schedule);
             if runs.is_empty() {
                 return std::mem::take(&mut self.log).join(" ");
             }
@@ -222,7 +232,7 @@ fn check_36_a_resource_that_comes_back_is_new() {
     assert_eq!(world.run(), "a.y:deployed");
 }
 
-//: deploy 46
+//: deploy 46, 47
 #[test]
 fn check_46_undefined_and_all_behind_it_never_run() {
     let mut world = World::new();
@@ -588,19 +598,19 @@ fn a_reload_is_asked_for_only_after_a_change() {
     world.release("a.x=1\na.y=1 < a.x");
     world.run();
     world.release("a.x=2\na.y=1 < a.x");
-    let run = world.schedule.take().remove(0);
+    let run = take(&mut world.schedule).remove(0);
     world.now = Timestamp(world.now.0 + SECOND);
     world.end(run, true);
-    let run = world.schedule.take().remove(0);
+    let run = take(&mut world.schedule).remove(0);
     assert!(run.dependency_changed);
     world.now = Timestamp(world.now.0 + SECOND);
     world.end(run, false);
     world
         .schedule
         .request(Selection::All, Priority::UserRepair, "r", None);
-    let run = world.schedule.take().remove(0);
+    let run = take(&mut world.schedule).remove(0);
     world.end(run, false);
-    assert!(!world.schedule.take().remove(0).dependency_changed);
+    assert!(!take(&mut world.schedule).remove(0).dependency_changed);
 }
 
 /// Random worlds: agents never overlap, requires are honoured, and it always comes to rest with everything deployed.
@@ -736,7 +746,7 @@ fn a_change_before_a_restart_still_asks_for_a_reload_after_it() {
         "r",
         Some(&BTreeSet::from([AgentName::new("b")])),
     );
-    assert!(world.schedule.take().remove(0).dependency_changed);
+    assert!(take(&mut world.schedule).remove(0).dependency_changed);
 }
 
 #[test]
@@ -767,4 +777,145 @@ fn a_resource_whose_dependency_is_scheduled_while_it_runs_runs_again_after_it() 
     assert_eq!(world.start(), Vec::<String>::new());
     world.end_held("a.x");
     assert_eq!(world.run(), "b.y:deployed a.x:deployed b.y:deployed");
+}
+
+#[test]
+fn a_resource_that_waits_for_what_it_does_not_require_any_more_runs_at_once() {
+    let mut world = World::new();
+    world.release("a.x=1\nb.y=1 < a.x");
+    assert_eq!(world.start(), ["a.x"]);
+    world.release("a.x=1\nb.y=1");
+    assert_eq!(world.start(), ["b.y"]);
+}
+
+#[test]
+fn what_waits_for_the_recovery_of_something_that_left_and_came_back_runs_again() {
+    let mut world = World::new();
+    world.schedule.set_policy(RetryPolicy::default(), world.now);
+    world.outcomes.insert("a.x".into(), HandlerStatus::Failed);
+    world.release("a.x=1!\nb.y=1! < a.x");
+    assert_eq!(world.run(), "a.x:failed b.y:skipped_for_dependency");
+    // A version between the two, which nobody saw, did not have it: it is new, and has never been bad.
+    world.outcomes.clear();
+    let again = vec![intent("a.x=1!")];
+    world
+        .schedule
+        .apply(VersionNumber::new(3), again, &[id("a.x")], world.now);
+    assert_eq!(world.run(), "a.x:deployed b.y:deployed");
+}
+
+#[test]
+fn a_skip_does_not_free_what_got_blocked_while_it_ran() {
+    let mut world = World::new();
+    world.release("a.x=1!\na.z=1!\nb.y=1! < a.x a.z");
+    world.outcomes.insert("a.z".into(), HandlerStatus::Failed);
+    assert_eq!(world.start(), ["a.x"]);
+    world.end_held("a.x");
+    assert_eq!(world.start(), ["a.z"]);
+    world.end_held("a.z");
+    assert_eq!(world.start(), ["b.y"]);
+    world.release("a.x=2?!\na.z=1!\nb.y=1! < a.x a.z");
+    world.end_held("b.y");
+    assert_eq!(world.status("b.y"), "skipped_for_undefined");
+    world
+        .schedule
+        .request(Selection::All, Priority::UserRepair, "r", None);
+    assert_eq!(
+        world.run(),
+        "a.x:deployed a.z:failed b.y:skipped_for_dependency a.z:failed"
+    );
+}
+
+//: deploy 61
+#[test]
+fn dry_runs_and_questions_for_facts_have_their_places_between_deploys() {
+    let mut world = World::new();
+    world.release("a.x=1!");
+    world.run();
+    let (dry_run, facts) = (ActionId::generate(), ActionId::generate());
+    let agent = AgentName::new("a");
+    world
+        .schedule
+        .request(Selection::All, Priority::IntervalRepair, "r", None);
+    world
+        .schedule
+        .add_task(facts, &agent, Priority::CollectFacts);
+    world.schedule.add_task(dry_run, &agent, Priority::DryRun);
+    let mut next = || match world.schedule.take().remove(0) {
+        Start::Deploy(run) => {
+            assert!(world.schedule.take().is_empty());
+            run.action
+        }
+        Start::Task(action) => {
+            assert!(
+                world.schedule.take().is_empty(),
+                "one thing of an agent at a time"
+            );
+            world.schedule.task_finished(action);
+            action
+        }
+    };
+    assert_eq!([next(), next()], [dry_run, facts]);
+    let repair = next();
+    assert!(![dry_run, facts].contains(&repair));
+}
+
+//: deploy 66
+#[test]
+fn check_66_a_changed_resource_does_not_run_the_good_one_that_it_requires() {
+    let mut world = World::new();
+    world.release("a.x=1!\nb.y=1! < a.x");
+    world.run();
+    world.release("a.x=1!\nb.y=2! < a.x");
+    assert_eq!(world.start(), ["b.y"]);
+    world.end_held("b.y");
+    assert_eq!(world.run(), "b.y:deployed");
+}
+
+//: deploy 52, 53
+#[test]
+fn check_52_and_53_who_waits_for_a_bad_dependency_is_not_retried_and_who_waits_for_a_good_one_is() {
+    let mut world = World::new();
+    let repair = None;
+    let policy = RetryPolicy {
+        repair,
+        ..world.schedule.policy.clone()
+    };
+    world.schedule.set_policy(policy, world.now);
+    world.release("a.x=1!\nb.y=1! < a.x\nc.z=1!");
+    let skipped = HandlerStatus::SkippedForDependency;
+    world
+        .outcomes
+        .insert("a.x".into(), HandlerStatus::NonCompliant);
+    world.outcomes.insert("c.z".into(), skipped);
+    assert_eq!(
+        world.run(),
+        "a.x:non_compliant c.z:skipped_for_dependency b.y:skipped_for_dependency"
+    );
+    assert_eq!(world.pass(600), "c.z:skipped_for_dependency");
+    assert_eq!(world.pass(600), "c.z:skipped_for_dependency");
+}
+
+//: deploy 54
+#[test]
+fn check_54_success_counts_from_the_start_of_a_run_and_events_from_its_end() {
+    let mut world = World::new();
+    world.release("a.x=1");
+    let run = take(&mut world.schedule).remove(0);
+    let (started, finished) = (Timestamp(7 * SECOND), Timestamp(9 * SECOND));
+    let status = HandlerStatus::Deployed;
+    let ended = Ended {
+        status,
+        changed: true,
+        started,
+        finished,
+    };
+    let state = world
+        .schedule
+        .finished(&id("a.x"), run.action, ended, finished)
+        .unwrap();
+    assert_eq!(
+        (state.last_success, state.last_events),
+        (Some(started), Some(finished))
+    );
 }

@@ -1,17 +1,21 @@
-//! `fs::File`: content, owner, group and mode, replaced atomically.
+//! `steward::File`, `fs::File`, `std::File`: content, owner, group and mode, replaced atomically.
 
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::json;
 
 use super::replacement::{NO_SURPRISE, Replacement};
-use super::{Attributes, Context, Error, Handler, owner, parent, path, text};
+use super::{Attributes, Context, Error, Handler, fetch, given, owner, parent, path, text};
 
 /// A file on the host may be of any size; more of it than this beyond the desired content is not read.
 const READ_BEYOND_BYTES: u64 = 64 * 1024;
+/// For fetching a content that is named by its digest.
+const FETCH_LIMIT: Duration = Duration::from_secs(3600);
+const NOT_REGULAR: &str = "<not a regular file>";
 
 pub(super) struct File;
 
@@ -22,50 +26,61 @@ impl Handler for File {
         desired: &Attributes,
     ) -> Result<Option<Attributes>, Error> {
         let path = path(desired)?;
-        let metadata = match fs::symlink_metadata(path) {
-            Ok(metadata) => metadata,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::io("look at", path)(error)),
+        let Some(content) = read_bytes(path, text(desired, "content").len())? else {
+            return Ok(None);
         };
+        let metadata = fs::symlink_metadata(path).map_err(Error::io("look at", path))?;
         let mut current = Attributes::new();
-        if metadata.is_file() {
-            let limit = text(desired, "content").len() as u64 + READ_BEYOND_BYTES;
-            let mut bytes = Vec::new();
-            let mut options = fs::OpenOptions::new();
-            // What was a file a moment ago may be anything now.
-            options.read(true).custom_flags(NO_SURPRISE);
-            let file = options.open(path).map_err(Error::io("open", path))?;
-            file.take(limit)
-                .read_to_end(&mut bytes)
-                .map_err(Error::io("read", path))?;
-            current.insert("content".to_owned(), json!(String::from_utf8_lossy(&bytes)));
-        } else if metadata.is_dir() {
-            let message = format!(
-                "{} is a directory; remove it before a file can take its place",
-                path.display()
-            );
-            return Err(Error::Failed(message));
-        } else {
+        let digest = given(desired, "sha256");
+        if digest.is_some() && given(desired, "content").is_some() {
+            let message = "a file has `content` or `sha256`, not both";
+            return Err(Error::Failed(message.to_owned()));
+        }
+        match (&content, digest) {
+            (Some(_), Some(_)) => {
+                let file = open(path)?;
+                let digest = fetch::digest(file).map_err(Error::io("read", path))?;
+                current.insert("sha256".to_owned(), json!(digest));
+            }
+            (None, Some(_)) => {
+                current.insert("sha256".to_owned(), json!(NOT_REGULAR));
+            }
+            (Some(bytes), None) => {
+                let shown = String::from_utf8_lossy(bytes);
+                current.insert("content".to_owned(), json!(shown));
+            }
+            (None, None)
+                if desired
+                    .get("content")
+                    .is_some_and(|content| content.is_null()) =>
+            {
+                return Err(Error::Failed(format!(
+                    "{} is not a regular file; name the file that it leads to, or say the `content`",
+                    path.display()
+                )));
+            }
             // A symlink, socket or device: replaced by the file.
-            current.insert("content".to_owned(), json!("<not a regular file>"));
+            (None, None) => {
+                current.insert("content".to_owned(), json!(NOT_REGULAR));
+            }
         }
         owner::observe(&metadata, desired, &mut current);
         Ok(Some(current))
     }
 
-    fn create(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {
-        replace(path(desired)?, desired)
+    fn create(&self, context: &mut Context, desired: &Attributes) -> Result<(), Error> {
+        replace(context, path(desired)?, desired)
     }
 
     fn update(
         &self,
-        _context: &mut Context,
+        context: &mut Context,
         desired: &Attributes,
         changes: &Attributes,
     ) -> Result<(), Error> {
         let path = path(desired)?;
-        if changes.contains_key("content") {
-            replace(path, desired)
+        if changes.contains_key("content") || changes.contains_key("sha256") {
+            replace(context, path, desired)
         } else {
             owner::apply(path, desired)
         }
@@ -77,9 +92,88 @@ impl Handler for File {
     }
 }
 
+/// The text of a file, as far as it is needed to see that it differs from one of `length` bytes; `None`: there is none.
+pub(super) fn read_text(path: &Path, length: usize) -> Result<Option<String>, Error> {
+    let content = read_bytes(path, length)?;
+    Ok(content.map(|bytes| match bytes {
+        Some(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        None => NOT_REGULAR.to_owned(),
+    }))
+}
+
+/// Owner, group and mode of what belongs to the system.
+pub(super) fn of_root() -> Attributes {
+    let attributes = [
+        ("owner", json!("0")),
+        ("group", json!("0")),
+        ("mode", json!(644)),
+    ];
+    Attributes::from_iter(attributes.map(|(name, value)| (name.to_owned(), value)))
+}
+
+/// `None`: there is no such file; `Some(None)`: it is not a regular one.
+fn read_bytes(path: &Path, length: usize) -> Result<Option<Option<Vec<u8>>>, Error> {
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io("look at", path)(error)),
+    };
+    if metadata.is_dir() {
+        let message = format!(
+            "{} is a directory; remove it before a file can take its place",
+            path.display()
+        );
+        return Err(Error::Failed(message));
+    }
+    if !metadata.is_file() {
+        return Ok(Some(None));
+    }
+    let limit = length as u64 + READ_BEYOND_BYTES;
+    let mut bytes = Vec::new();
+    open(path)?
+        .take(limit)
+        .read_to_end(&mut bytes)
+        .map_err(Error::io("read", path))?;
+    Ok(Some(Some(bytes)))
+}
+
+fn open(path: &Path) -> Result<fs::File, Error> {
+    let mut options = fs::OpenOptions::new();
+    // What was a file a moment ago may be anything now.
+    options.read(true).custom_flags(NO_SURPRISE);
+    options.open(path).map_err(Error::io("open", path))
+}
+
+fn replace(context: &Context, path: &Path, desired: &Attributes) -> Result<(), Error> {
+    let Some(digest) = given(desired, "sha256") else {
+        return put(path, text(desired, "content").as_bytes(), desired);
+    };
+    put_with(path, desired, |file| {
+        let source = text(desired, "source");
+        if source.is_empty() {
+            return Err(Error::Failed(format!(
+                "{} has not the digest {digest}, and no `source` says where such a content is",
+                path.display()
+            )));
+        }
+        fetch::fetch(context, source, Some(digest), FETCH_LIMIT, file).map(|_| ())
+    })
+}
+
+/// Replaces a file by one with this content.
+pub(super) fn put(path: &Path, content: &[u8], desired: &Attributes) -> Result<(), Error> {
+    put_with(path, desired, |file| {
+        file.write_all(content).map_err(Error::io("write", path))
+    })
+}
+
 /// Writes the whole file beside its place and renames it there, so that a reader sees the old or the new one, and a
 /// crash leaves the old one. What the model does not say of owner and mode stays as it was.
-fn replace(path: &Path, desired: &Attributes) -> Result<(), Error> {
+fn put_with(
+    path: &Path,
+    desired: &Attributes,
+    write: impl FnOnce(&mut fs::File) -> Result<(), Error>,
+) -> Result<(), Error> {
     parent(path)?;
     let old = fs::symlink_metadata(path)
         .ok()
@@ -89,8 +183,7 @@ fn replace(path: &Path, desired: &Attributes) -> Result<(), Error> {
         .or(old.as_ref().map(|old| old.mode() & 0o7777))
         .unwrap_or(0o644);
     let (replacement, mut file) = Replacement::file(path)?;
-    file.write_all(text(desired, "content").as_bytes())
-        .map_err(Error::io("write", path))?;
+    write(&mut file)?;
     let (uid, gid) = (
         uid.or(old.as_ref().map(MetadataExt::uid)),
         gid.or(old.as_ref().map(MetadataExt::gid)),

@@ -4,22 +4,41 @@
 //! skipping, dry runs and logging are here, the same for all. Source: docs/reference/deployment.md § 5.5,
 //! docs/reference/python.md § 5.3 and § 5.4.
 
+mod accounts;
+mod archive;
+mod attributes;
+mod checkout;
+mod cron;
 mod directory;
+mod dnf;
+mod dpkg;
+mod fetch;
 mod file;
+mod group;
+mod http;
 mod null;
 mod owner;
+mod package;
+mod program;
 mod replacement;
 mod run;
+mod service;
 mod symlink;
+mod unit;
+mod user;
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
+use self::attributes::{flag, given, parent, path, path_in, seconds, text, texts};
 use crate::domain::{Change, HandlerStatus, LogLevel, ResourceStatus, Timestamp};
 use crate::executor::protocol::{Dependency, LogLine, Task, TaskKind, TaskOutcome};
 
 type Attributes = Map<String, Value>;
+
+/// Stands for a secret value.
+const HIDDEN: &str = "<hidden>";
 
 /// Why a handler could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +98,14 @@ pub trait Handler: Sync {
         context: &mut Context,
         desired: &Attributes,
     ) -> Result<Option<Attributes>, Error>;
+    /// What differs; of use for what is more than a row of values.
+    fn compare(&self, current: &Attributes, desired: &Attributes) -> Attributes {
+        differences(current, desired)
+    }
+    /// The attributes whose values are not to be seen in differences.
+    fn secrets(&self) -> &'static [&'static str] {
+        &[]
+    }
     fn create(&self, context: &mut Context, desired: &Attributes) -> Result<(), Error>;
     fn update(
         &self,
@@ -96,10 +123,22 @@ pub trait Handler: Sync {
 /// The native handler of a resource type.
 pub fn native(resource_type: &str) -> Option<&'static dyn Handler> {
     match resource_type {
-        "fs::File" => Some(&file::File),
-        "fs::Directory" => Some(&directory::Directory),
-        "fs::Symlink" => Some(&symlink::Symlink),
-        "exec::Run" => Some(&run::Run),
+        "fs::File" | "std::File" | "steward::File" => Some(&file::File),
+        "fs::Directory" | "std::Directory" | "steward::Directory" => Some(&directory::Directory),
+        "fs::Symlink" | "steward::Symlink" => Some(&symlink::SYMLINK),
+        "std::Symlink" => Some(&symlink::OF_STD),
+        "exec::Run" | "steward::Command" => Some(&run::Run),
+        "steward::Group" => Some(&group::Group),
+        "steward::User" => Some(&user::User),
+        "steward::Package" => Some(&package::Package),
+        "std::Package" => Some(&package::OfStd),
+        "steward::Unit" => Some(&unit::Unit),
+        "steward::Service" => Some(&service::SERVICE),
+        "std::Service" => Some(&service::OF_STD),
+        "steward::Checkout" => Some(&checkout::Checkout),
+        "steward::Archive" => Some(&archive::Archive),
+        "steward::Cron" => Some(&cron::Cron),
+        "steward::HttpObject" => Some(&http::HttpObject),
         "std::testing::NullResource" => Some(&null::NullResource),
         "std::AgentConfig" => Some(&null::AgentConfig),
         _ => None,
@@ -114,6 +153,10 @@ pub struct Context {
     change: Option<Change>,
     /// When the time of the run is over; `None`: never.
     deadline: Option<Instant>,
+    /// The handler worked, and found that all was well.
+    has_changed_nothing: bool,
+    /// The handler has just started what it would otherwise have to restart.
+    is_started: bool,
 }
 
 impl Context {
@@ -133,13 +176,18 @@ impl Context {
         self.log(LogLevel::Error, message);
     }
 
+    /// What the handler was about to change was so already.
+    fn nothing_changed(&mut self) {
+        self.has_changed_nothing = true;
+    }
+
     /// What is left of the time of the run; `None`: it has no limit.
     fn left(&self) -> Option<Duration> {
         let deadline = self.deadline?;
         Some(deadline.saturating_duration_since(Instant::now()))
     }
 
-    fn log(&mut self, level: LogLevel, message: &str) {
+    pub fn log(&mut self, level: LogLevel, message: &str) {
         let timestamp_us = Timestamp::now().0;
         let line = LogLine {
             level,
@@ -258,7 +306,8 @@ fn execute(
         None if purged => Attributes::new(),
         None => Attributes::from_iter([change("purged", &json!(true), &json!(false))]),
         Some(current) => {
-            let mut changes = differences(current, desired);
+            let mut changes = handler.compare(current, desired);
+            hide(&mut changes, handler.secrets());
             if purged {
                 changes.extend([change("purged", &json!(false), &json!(true))]);
             }
@@ -283,7 +332,11 @@ fn execute(
             (Some(_), false) => (handler.update(context, desired, &changes), Change::Updated),
         };
         done?;
-        context.change = Some(change);
+        if context.has_changed_nothing {
+            context.changes.clear();
+        } else {
+            context.change = Some(change);
+        }
     }
     if dependency_changed && !purged {
         handler.reload(context, desired)?;
@@ -303,63 +356,20 @@ fn differences(current: &Attributes, desired: &Attributes) -> Attributes {
         .collect()
 }
 
+/// Leaves only that a secret differs.
+fn hide(changes: &mut Attributes, secrets: &[&str]) {
+    for secret in secrets {
+        if let Some(change) = changes.get_mut(*secret) {
+            *change = json!({"current": HIDDEN, "desired": HIDDEN});
+        }
+    }
+}
+
 fn change(name: &str, current: &Value, desired: &Value) -> (String, Value) {
     (
         name.to_owned(),
         json!({"current": current, "desired": desired}),
     )
-}
-
-fn flag(attributes: &Attributes, name: &str) -> bool {
-    attributes
-        .get(name)
-        .and_then(Value::as_bool)
-        .unwrap_or(false)
-}
-
-fn text<'a>(attributes: &'a Attributes, name: &str) -> &'a str {
-    attributes
-        .get(name)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
-
-/// The path a resource is about; a relative one counts from the executor's working directory.
-fn path(attributes: &Attributes) -> Result<&std::path::Path, Error> {
-    match text(attributes, "path") {
-        "" => Err(Error::Failed("the attribute `path` is empty".to_owned())),
-        path if path.contains('\0') => Err(Error::Failed(
-            "the attribute `path` holds a NUL character".to_owned(),
-        )),
-        path => Ok(std::path::Path::new(path)),
-    }
-}
-
-/// Makes sure that a thing at `path` has a directory to be in.
-fn parent(path: &std::path::Path) -> Result<(), Error> {
-    let Some(parent) = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-    else {
-        return Ok(());
-    };
-    let is_dir = std::fs::metadata(parent).map(|metadata| metadata.is_dir());
-    let shown = parent.display();
-    let message = match is_dir {
-        Ok(true) => return Ok(()),
-        Ok(false) => format!("{shown} is not a directory; remove it first"),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            if std::fs::symlink_metadata(parent).is_ok() {
-                format!(
-                    "{shown} is a symlink that leads nowhere; remove it or create what it leads to"
-                )
-            } else {
-                format!("the directory {shown} does not exist; declare it as fs::Directory")
-            }
-        }
-        Err(error) => return Err(Error::io("look at", parent)(error)),
-    };
-    Err(Error::Failed(message))
 }
 
 #[cfg(test)]

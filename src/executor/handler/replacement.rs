@@ -54,13 +54,7 @@ impl<'a> Replacement<'a> {
     }
 
     fn new(target: &'a Path, kind: &str) -> Self {
-        let name = target.file_name().unwrap_or_default();
-        let digest = Sha256::new_with_prefix(kind)
-            .chain_update([0])
-            .chain_update(name.as_encoded_bytes())
-            .finalize();
-        let temporary =
-            target.with_file_name(format!(".steward-{}.tmp", hex::encode(&digest[..8])));
+        let temporary = beside(target, kind);
         Self {
             temporary,
             target,
@@ -85,6 +79,16 @@ impl Drop for Replacement<'_> {
             let _ = fs::remove_file(&self.temporary);
         }
     }
+}
+
+/// The place beside `target` where what replaces it is made: always the same for one target and kind.
+pub(super) fn beside(target: &Path, kind: &str) -> PathBuf {
+    let name = target.file_name().unwrap_or_default();
+    let digest = Sha256::new_with_prefix(kind)
+        .chain_update([0])
+        .chain_update(name.as_encoded_bytes())
+        .finalize();
+    target.with_file_name(format!(".steward-{}.tmp", hex::encode(&digest[..8])))
 }
 
 /// Removes what a killed executor left. What is in use, or was never ours, stays.

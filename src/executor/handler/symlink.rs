@@ -1,4 +1,5 @@
-//! `fs::Symlink`: the link at `path` leads to `target`.
+//! `fs::Symlink`, `steward::Symlink`: the link at `path` leads to `target`; `std::Symlink`: the link at `target` leads to
+//! `source`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,9 +7,23 @@ use std::os::unix::fs::symlink;
 use serde_json::json;
 
 use super::replacement::Replacement;
-use super::{Attributes, Context, Error, Handler, parent, path, text};
+use super::{Attributes, Context, Error, Handler, parent, path_in, text};
 
-pub(super) struct Symlink;
+pub(super) struct Symlink {
+    /// The attribute with the place of the link.
+    link: &'static str,
+    /// The attribute with what it points to.
+    target: &'static str,
+}
+
+pub(super) const SYMLINK: Symlink = Symlink {
+    link: "path",
+    target: "target",
+};
+pub(super) const OF_STD: Symlink = Symlink {
+    link: "target",
+    target: "source",
+};
 
 impl Handler for Symlink {
     fn read(
@@ -16,12 +31,12 @@ impl Handler for Symlink {
         _context: &mut Context,
         desired: &Attributes,
     ) -> Result<Option<Attributes>, Error> {
-        let path = path(desired)?;
+        let path = path_in(desired, self.link)?;
         match fs::symlink_metadata(path) {
             Ok(metadata) if metadata.is_symlink() => {
                 let target = fs::read_link(path).map_err(Error::io("read the link", path))?;
                 Ok(Some(Attributes::from_iter([(
-                    "target".to_owned(),
+                    self.target.to_owned(),
                     json!(target.to_string_lossy()),
                 )])))
             }
@@ -35,9 +50,9 @@ impl Handler for Symlink {
     }
 
     fn create(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {
-        let path = path(desired)?;
+        let path = path_in(desired, self.link)?;
         parent(path)?;
-        symlink(text(desired, "target"), path).map_err(Error::io("create the link", path))
+        symlink(text(desired, self.target), path).map_err(Error::io("create the link", path))
     }
 
     fn update(
@@ -46,13 +61,13 @@ impl Handler for Symlink {
         desired: &Attributes,
         _changes: &Attributes,
     ) -> Result<(), Error> {
-        let path = path(desired)?;
+        let path = path_in(desired, self.link)?;
         // Made beside it and renamed over it: the name always leads somewhere.
-        Replacement::symlink(path, text(desired, "target"))?.place()
+        Replacement::symlink(path, text(desired, self.target))?.place()
     }
 
     fn delete(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {
-        let path = path(desired)?;
+        let path = path_in(desired, self.link)?;
         fs::remove_file(path).map_err(Error::io("remove", path))
     }
 }

@@ -10,9 +10,9 @@ use super::partial::{Base, PartialCode, PartialVersion, crossing};
 use super::plan::{Plan, SetChange, crossing_of, sets_of};
 use super::rows::{Header, Writer, on_both};
 use super::{NewVersion, Version};
-use crate::domain::{ResourceId, Timestamp, VersionNumber};
+use crate::domain::{ResourceId, Timestamp, VersionCode, VersionNumber};
 use crate::store::macros::transaction;
-use crate::store::{Error, Result, Store, StoredResource, document, resource};
+use crate::store::{CompileEnd, Error, Result, Store, StoredResource, document, resource};
 
 /// A version that a partial export builds on, with the columns that only this asks for.
 struct BaseVersion {
@@ -166,6 +166,7 @@ fn base_of(resources: &[StoredResource], partial: &PartialVersion) -> Base {
 async fn store_partial(
     connection: &mut (impl Reader + Writer),
     partial: &PartialVersion,
+    end: Option<&CompileEnd>,
 ) -> Result<(VersionNumber, SetChange)> {
     let environment = partial.new.environment_id.to_string();
     // Takes the row of the environment: two partial stores come one after the other, and the second has the first's sets.
@@ -202,22 +203,22 @@ async fn store_partial(
         let sets = sets_of(&merged);
         let open = connection.open_sets(&environment).await?;
         let plan = Plan::of_sets(&open, &sets);
-        return write(connection, &new, plan, number, n_resources).await;
+        return write(connection, &new, plan, (number, n_resources), end).await;
     }
     let sets: BTreeMap<&str, _> = sets_of(&merged);
     let mut names: Vec<&str> = replaced.iter().copied().collect();
     names.push("");
     let open = connection.open_some_sets(&environment, &names).await?;
     let plan = Plan::of_sets(&open, &sets);
-    write(connection, &new, plan, number, n_resources).await
+    write(connection, &new, plan, (number, n_resources), end).await
 }
 
 async fn write(
     connection: &mut (impl Reader + Writer),
     new: &NewVersion,
     plan: Plan<'_>,
-    number: VersionNumber,
-    n_resources: i64,
+    (number, n_resources): (VersionNumber, i64),
+    end: Option<&CompileEnd>,
 ) -> Result<(VersionNumber, SetChange)> {
     let environment = new.environment_id.to_string();
     let old = connection
@@ -231,24 +232,21 @@ async fn write(
         now: Timestamp::now().0,
     };
     connection.write_plan(&environment, &plan, &header).await?;
-    connection.write_header(new, &header, None).await?;
+    connection.write_header(new, &header, end).await?;
     Ok((number, plan.change()))
 }
 
 /// What the new version says beside its resources.
 fn header_of(partial: &PartialVersion, base: &Base, known: &BaseVersion) -> Result<NewVersion> {
     let sent = &partial.new;
-    if partial.code == PartialCode::Same && sent.modules != known.version.modules {
-        return Err(Error::Refused(
-            "the code of handlers differs from that of the version before: a partial export may only bring other code if \
-             allow_handler_code_update is set"
-                .to_owned(),
-        ));
-    }
-    let modules = if partial.code == PartialCode::Keep {
-        &known.version.modules
-    } else {
-        &sent.modules
+    let modules = match partial.code {
+        PartialCode::Keep => known.version.modules.clone(),
+        PartialCode::Same | PartialCode::Replace => {
+            let base = VersionCode::read(known.version.modules.clone());
+            let may_change = partial.code == PartialCode::Replace;
+            let code = VersionCode::read(sent.modules.clone()).over(base, may_change);
+            serde_json::json!(code.map_err(Error::Refused)?)
+        }
     };
     Ok(NewVersion {
         environment_id: sent.environment_id,
@@ -261,7 +259,7 @@ fn header_of(partial: &PartialVersion, base: &Base, known: &BaseVersion) -> Resu
             .clone()
             .or_else(|| known.version.tree_id.clone()),
         metadata: sent.metadata.clone(),
-        modules: modules.clone(),
+        modules,
         unknowns: partial.unknowns(base, &known.unknowns),
         resources: Vec::new(),
         release: sent.release,
@@ -269,6 +267,16 @@ fn header_of(partial: &PartialVersion, base: &Base, known: &BaseVersion) -> Resu
 }
 
 impl Store {
+    /// As [`Store::version_store_partial`], with the end of the compile that made it. The outcome of `end` is the number of
+    /// the version, whatever it says.
+    pub async fn version_store_partial_compiled(
+        &self,
+        partial: &PartialVersion,
+        end: &CompileEnd,
+    ) -> Result<(VersionNumber, SetChange)> {
+        Ok(transaction!(self.db, tx => store_partial(tx, partial, Some(end)).await?))
+    }
+
     /// Stores the version that a partial export makes of the newest one, in one transaction, and gives its number. Reads and
     /// writes what it is about, whatever else the version has.
     ///
@@ -278,6 +286,6 @@ impl Store {
         &self,
         partial: &PartialVersion,
     ) -> Result<(VersionNumber, SetChange)> {
-        Ok(transaction!(self.db, tx => store_partial(tx, partial).await?))
+        Ok(transaction!(self.db, tx => store_partial(tx, partial, None).await?))
     }
 }

@@ -27,9 +27,9 @@ pub struct PartialVersion {
 pub enum PartialCode {
     /// That of the base.
     Keep,
-    /// That which was sent; it must be the base's.
+    /// That of the base with the modules that were sent; one that both have must be the same.
     Same,
-    /// That which was sent.
+    /// That of the base with the modules that were sent in place of its own.
     Replace,
 }
 

@@ -153,7 +153,7 @@ macro_rules! on_both {
         impl $trait for PgConnection { $($item)* }
     };
 }
-pub(super) use on_both;
+pub(in crate::store) use on_both;
 
 on_both! {
     Writer {

@@ -268,6 +268,14 @@ impl HostCallbacks for MachineCallbacks<'_, '_> {
         }
     }
 
+    fn services(&mut self, question: serde_json::Value) -> ToHost {
+        let (services, failure) = match self.service_instances(question) {
+            Ok(services) => (services, None),
+            Err(reason) => (serde_json::Value::Null, Some(reason)),
+        };
+        ToHost::ServiceList { services, failure }
+    }
+
     fn write_service(&mut self, write: serde_json::Value) {
         if !self.machine.python.ahead.is_abandoned {
             self.machine.report.service_writes.push(write);
@@ -308,6 +316,15 @@ fn raised(error: &Fail) -> AttributeValue {
 }
 
 impl MachineCallbacks<'_, '_> {
+    fn service_instances(&self, question: serde_json::Value) -> Result<serde_json::Value, String> {
+        let question = serde_json::from_value(question);
+        let question = question.map_err(|error| format!("the question is not one: {error}"))?;
+        let inventory = self.machine.options.inventory.as_ref();
+        let inventory = inventory.ok_or("this compile has no service inventory to ask")?;
+        let found = inventory.ask(question)?;
+        serde_json::to_value(found).map_err(|error| error.to_string())
+    }
+
     fn find_typedef(&self, name: &str) -> Option<TypedefId> {
         let program = self.machine.program;
         let (namespace, name) = name.rsplit_once("::")?;

@@ -4,15 +4,18 @@
 
 mod allocation;
 mod definitions;
+mod equivalence;
 mod partial;
 mod selection;
+mod warm;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use steward_compiler::{
-    Compiled, DirWorld, Inputs, Options, Resource, ServicesInput, Variables, compile,
+    Compiled, DirWorld, Inputs, Options, Partial, Resource, ServiceInventory, ServicePurpose,
+    ServicesInput, Variables, WarmHosts, compile,
 };
 
 use crate::disk;
@@ -76,8 +79,25 @@ impl Project {
 
     /// Compiles it with these services, as [`ServicesInput`] is written.
     pub fn run(&self, services: &Value) -> Run {
+        self.run_among(services, None)
+    }
+
+    /// The same with the hosts of other compiles.
+    pub fn run_among(&self, services: &Value, hosts: Option<&Arc<WarmHosts>>) -> Run {
         let services: ServicesInput =
             serde_json::from_value(services.clone()).expect("the services are well formed");
+        self.compile(services, hosts, None)
+    }
+
+    /// Compiles it; instances that `services` leave out are asked of `inventory`.
+    pub fn compile(
+        &self,
+        services: ServicesInput,
+        hosts: Option<&Arc<WarmHosts>>,
+        inventory: Option<Arc<dyn ServiceInventory>>,
+    ) -> Run {
+        let is_partial =
+            services.requested.is_some() && services.purpose == ServicePurpose::Production;
         let printed: Arc<Mutex<Vec<String>>> = Arc::default();
         let sink = Arc::clone(&printed);
         let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python");
@@ -95,6 +115,9 @@ impl Project {
                 services: Some(services),
                 ..Inputs::default()
             },
+            hosts: hosts.map(Arc::clone),
+            partial: is_partial.then(Partial::default),
+            inventory,
             ..Options::default()
         };
         let compiled = compile(&world, &options);

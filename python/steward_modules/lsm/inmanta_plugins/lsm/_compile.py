@@ -19,6 +19,12 @@ def inputs() -> dict[str, Any] | None:
     return found
 
 
+def has_more() -> bool:
+    """Whether there are instances besides those that were given, which have to be asked for."""
+    services = inputs()
+    return services is not None and bool(services.get("has_more"))
+
+
 def environment() -> str:
     """The id of the environment."""
     return str(Config.get("config", "environment", None) or Runtime.environment_id)

@@ -33,7 +33,12 @@ class InventoryClient:
     """The methods that the module `lsm` calls, answered from the inputs of the compile."""
 
     def lsm_services_list(self, tid: object, service_entity: str, include_deleted: bool = False) -> Result:
-        found = (self._record(given, service_entity) for given in self._given().get(service_entity, ()))
+        services = self._given()
+        if _compile.has_more():
+            services, failure = runtime.world.services({"service": service_entity})
+            if failure is not None:
+                return Result(500, {"message": failure})
+        found = (self._record(given, service_entity) for given in services.get(service_entity, ()))
         return Result(200, {"data": [record for record in found if include_deleted or not record["deleted"]]})
 
     def lsm_services_get_by_id(self, tid: object, service_id: object) -> Result:
@@ -41,6 +46,12 @@ class InventoryClient:
             for given in instances:
                 if given["id"] == str(service_id):
                     return Result(200, {"data": self._record(given, name)})
+        if _compile.has_more():
+            found, failure = runtime.world.services({"instance": str(service_id)})
+            if failure is not None:
+                return Result(500, {"message": failure})
+            for name, instances in found.items():
+                return Result(200, {"data": self._record(instances[0], name)})
         return Result(404, {"message": f"there is no service instance {service_id}"})
 
     def lsm_services_update_attributes(
@@ -128,8 +139,10 @@ class CacheManager:
             result = self._client.lsm_services_list(
                 tid=_environment(env), service_entity=service_entity_name, include_deleted=True
             )
-            values[key] = [] if result.code == 404 else _data(result, f"the instances of {service_entity_name}")
+            all_of = [] if result.code == 404 else _data(result, f"the instances of {service_entity_name}")
             by_id = values.setdefault("by id", {})
+            # What the compile knows already it may have changed: an instance has one record.
+            values[key] = all_of if force else [by_id.get(record["id"]) or record for record in all_of]
             by_id.update((record["id"], record) for record in values[key])
         found: list[Record] = values[key]
         return [record for record in found if include_terminated or not record["deleted"]]
@@ -146,7 +159,8 @@ class CacheManager:
         """One instance, or None; without the name of a service (under either argument), of whatever service."""
         service_entity = service_entity or service_entity_name
         values = kept.values()
-        if service_entity is not None and (force or ("instances", service_entity) not in values):
+        is_one_by_one = _compile.has_more() and not force
+        if service_entity is not None and not is_one_by_one and (force or ("instances", service_entity) not in values):
             self.get_all_instances(env, service_entity, force=force)
         by_id = values.setdefault("by id", {})
         wanted = str(instance_id)
@@ -171,6 +185,21 @@ class CacheManager:
             values["selected"] = selector.select_all()
         found: dict[str, list[Record]] = values["selected"]
         return found
+
+    def group(self) -> dict[str, list[Record]] | None:
+        """The instances that the requested ones belong with, by service, if the compile was given just those."""
+        services = _compile.inputs()
+        if services is None or not _compile.has_more():
+            return None
+        return {
+            name: [self._known(self._client.lsm_services_get_by_id(_environment(None), given["id"])) for given in instances]
+            for name, instances in services["instances"].items()
+        }
+
+    def _known(self, result: Any) -> Record:
+        by_id: dict[str, Record] = kept.values().setdefault("by id", {})
+        record: Record = _data(result, "an instance")
+        return by_id.setdefault(record["id"], record)
 
     def reset(self) -> None:
         """Forgets what is known of instances."""

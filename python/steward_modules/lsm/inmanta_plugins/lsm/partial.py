@@ -61,6 +61,10 @@ class DefaultSelector(AbstractSelector):
     """The trees of owners that the requested instances belong to, each as a whole."""
 
     def select_all(self) -> dict[str, list[Record]]:
+        group = global_cache.group()
+        if group is not None:
+            # Whoever asked for the compile has found them, without a look at all the others.
+            return group
         selected: dict[str, list[Record]] = {}
         roots: dict[str, Record] = {}
         for requested in self.requested_instances:

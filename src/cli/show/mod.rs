@@ -1,20 +1,25 @@
-//! What `steward up` tells: lines that a person likes to read, or one JSON object a line.
+//! What `steward up` and `steward deploy` report: lines that a person likes to read, or one JSON object a line.
+
+mod json;
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::Format;
+use super::terminal::{Paint, Style, time};
 use crate::domain::{Change, ResourceId, ResourceStatus};
 use crate::observe::{CompileDone, Event, EventKind, ResourceDone, Summary};
 
 pub(super) struct Show {
     format: Format,
-    is_colored: bool,
+    paint: Paint,
+    /// Each run is written when it ends; else a round is shown as a tree, by agent.
+    is_live: bool,
     /// Runs of the present round, by agent, for the tree.
     round: BTreeMap<String, BTreeMap<ResourceId, ResourceDone>>,
     activated: Option<String>,
@@ -27,22 +32,12 @@ pub(super) struct Show {
     gone: std::sync::Arc<tokio::sync::Notify>,
 }
 
-#[derive(Clone, Copy)]
-enum Style {
-    Bold,
-    Dim,
-    Green,
-    Yellow,
-    Red,
-    Cyan,
-}
-
 impl Show {
     pub(super) fn new(format: Format) -> Self {
-        let is_colored = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         Self {
             format,
-            is_colored,
+            paint: Paint::of_stdout(),
+            is_live: false,
             round: BTreeMap::new(),
             activated: None,
             last_fetch_failure: None,
@@ -54,15 +49,23 @@ impl Show {
         }
     }
 
+    /// Of a command that ends when all is done: each run is shown when it ends.
+    pub(super) fn live(format: Format) -> Self {
+        Self {
+            is_live: true,
+            ..Self::new(format)
+        }
+    }
+
     pub(super) fn started(&mut self, source: &str, url: &str, data: &Path) {
         match self.format {
             Format::Json => {
                 self.json(&json!({"event": "started", "source": source, "api": url, "data": data}))
             }
             Format::Human => {
-                let name = self.paint("Steward", Style::Bold);
+                let name = self.paint.paint("Steward", Style::Bold);
                 self.line(&format!("{name} keeps this host as {source} says"));
-                self.line(&self.paint(
+                self.line(&self.paint.paint(
                     &format!("        API {url}   state {}", data.display()),
                     Style::Dim,
                 ));
@@ -97,14 +100,66 @@ impl Show {
     pub(super) fn trouble(&mut self, message: &str) {
         match self.format {
             Format::Json => self.json(&json!({"event": "trouble", "message": message})),
-            Format::Human => self.line(&self.paint(&format!("✗ {message}"), Style::Red)),
+            Format::Human => self.line(&self.paint.paint(&format!("✗ {message}"), Style::Red)),
+        }
+    }
+
+    /// Somebody ended the command before it was done.
+    pub(super) fn interrupted(&mut self, what: &str) {
+        match self.format {
+            Format::Json => self.json(&json!({"event": "interrupted", "message": what})),
+            Format::Human => self.line(
+                &self
+                    .paint
+                    .paint(&format!("\ninterrupted: {what}"), Style::Yellow),
+            ),
+        }
+    }
+
+    /// A compile of this command has ended.
+    pub(super) fn compile_done(&mut self, done: &CompileDone) {
+        if self.format == Format::Json {
+            self.event_as_json(&EventKind::CompileDone(done.clone()));
+            return;
+        }
+        self.compiled(done);
+        if done.failure.is_none() {
+            let n_resources = done.n_resources;
+            let plural = if n_resources == 1 { "" } else { "s" };
+            let of = match done.commit.as_str() {
+                "" => String::new(),
+                commit => format!(" of {}", self.paint.paint(commit, Style::Cyan)),
+            };
+            let duration = self.paint.paint(&time(done.duration), Style::Dim);
+            self.line(&format!(
+                "compiled {n_resources} resource{plural}{of} {duration}"
+            ));
+        }
+    }
+
+    /// What a compile of this command says of the model, and that it has mistakes if it has.
+    pub(super) fn diagnostics(&mut self, done: &CompileDone) {
+        self.compiled(done);
+    }
+
+    /// A handler has found what the model waits for.
+    pub(super) fn fact_known(&mut self) {
+        if self.format == Format::Human {
+            self.line("\na fact that the model waits for is known now");
+        }
+    }
+
+    /// What to ask when something is not deployed.
+    pub(super) fn hint_to_explain(&mut self) {
+        if self.format == Format::Human {
+            self.line("`steward explain RESOURCE` says why a resource is not deployed");
         }
     }
 
     pub(super) fn stopping(&mut self) {
         if self.format == Format::Human {
             self.tree();
-            self.line(&self.paint("stopped", Style::Dim));
+            self.line(&self.paint.paint("stopped", Style::Dim));
         }
     }
 
@@ -115,95 +170,22 @@ impl Show {
         }
     }
 
-    fn event_as_json(&mut self, what: &EventKind) {
-        let value = match what {
-            EventKind::Trouble { message } => json!({"event": "trouble", "message": message}),
-            EventKind::FetchFailed { message } => {
-                json!({"event": "fetch_failed", "message": message})
-            }
-            EventKind::UpToDate { commit, version } => {
-                json!({"event": "up_to_date", "commit": commit, "version": version})
-            }
-            EventKind::CompileStarted {
-                compile,
-                commit,
-                summary,
-            } => {
-                json!({"event": "compile_started", "compile": compile, "commit": commit, "summary": summary})
-            }
-            EventKind::StageBegan {
-                compile,
-                name,
-                detail,
-            } => json!({
-                "event": "stage_started", "compile": compile, "name": name, "detail": detail,
-            }),
-            EventKind::StageDone {
-                compile,
-                name,
-                duration,
-                detail,
-            } => json!({
-                "event": "stage", "compile": compile, "name": name, "seconds": duration.as_secs_f64(), "detail": detail,
-            }),
-            EventKind::CompileDone(done) => json!({
-                "event": "compiled",
-                "compile": done.compile,
-                "commit": done.commit,
-                "success": done.failure.is_none(),
-                "version": done.version,
-                "failure": done.failure,
-                "resources": done.n_resources,
-                "seconds": done.duration.as_secs_f64(),
-                "diagnostics": done.diagnostics.iter().map(|diagnostic| diagnostic.json.clone()).collect::<Vec<_>>(),
-            }),
-            EventKind::Activated {
-                version,
-                n_new,
-                n_updated,
-                n_removed,
-                n_total,
-            } => json!({
-                "event": "released", "version": version, "new": n_new, "changed": n_updated, "removed": n_removed,
-                "total": n_total,
-            }),
-            EventKind::ResourceDone(done) => json!({
-                "event": "resource",
-                "resource": done.resource_id,
-                "version": done.version,
-                "status": done.status,
-                "change": done.change,
-                "changes": done.changes,
-                "reason": done.reason,
-                "message": done.message,
-                "seconds": done.duration.as_secs_f64(),
-            }),
-            EventKind::Settled(summary) => json!({
-                "event": "summary",
-                "version": summary.version,
-                "deployed": summary.deployed,
-                "failed": summary.failed,
-                "skipped": summary.skipped + summary.undefined,
-                "unchanged": summary.unchanged,
-                "total": summary.total,
-                "seconds": summary.duration.as_secs_f64(),
-            }),
-        };
-        self.json(&value);
-    }
-
     fn event_for_people(&mut self, what: &EventKind) {
         match what {
             EventKind::FetchFailed { message } => {
                 if self.last_fetch_failure.as_ref() != Some(message) {
-                    let mark = self.paint("✗ cannot fetch", Style::Red);
+                    let mark = self.paint.paint("✗ cannot fetch", Style::Red);
                     self.line(&format!("\n{mark}  {message}"));
                     self.last_fetch_failure = Some(message.clone());
                 }
             }
             EventKind::Trouble { message } => {
                 if self.last_trouble.as_ref() != Some(message) {
-                    self.line(&self.paint(&format!("✗ {message}; trying again"), Style::Red));
+                    self.line(
+                        &self
+                            .paint
+                            .paint(&format!("✗ {message}; trying again"), Style::Red),
+                    );
                     self.last_trouble = Some(message.clone());
                 }
             }
@@ -213,7 +195,7 @@ impl Show {
                     && !std::mem::replace(&mut self.is_verifying_shown, true)
                 {
                     self.in_force = true;
-                    let commit = self.paint(commit, Style::Cyan);
+                    let commit = self.paint.paint(commit, Style::Cyan);
                     self.line(&format!(
                         "\n{commit} is version {version} already; verifying the host"
                     ));
@@ -224,11 +206,11 @@ impl Show {
                 commit, summary, ..
             } => {
                 self.last_fetch_failure = None;
-                let commit = self.paint(commit, Style::Cyan);
+                let commit = self.paint.paint(commit, Style::Cyan);
                 self.line(&format!("\n{commit} {summary}"));
             }
             EventKind::StageBegan { detail, .. } => {
-                self.line(&self.paint(&format!("  {detail}"), Style::Dim));
+                self.line(&self.paint.paint(&format!("  {detail}"), Style::Dim));
             }
             EventKind::StageDone {
                 name,
@@ -248,7 +230,7 @@ impl Show {
                 } else {
                     ""
                 };
-                let duration = self.paint(&time(*duration), Style::Dim);
+                let duration = self.paint.paint(&time(*duration), Style::Dim);
                 self.line(&format!("  {shown:<12} {duration} {detail}").replace("  \n", "\n"));
             }
             EventKind::CompileDone(done) => self.compiled(done),
@@ -266,6 +248,7 @@ impl Show {
                     "  version {version}: {n_new} new, {n_updated} changed, {n_removed} removed"
                 ));
             }
+            EventKind::ResourceDone(done) if self.is_live => self.resource(None, done),
             EventKind::ResourceDone(done) => {
                 self.round_began.get_or_insert_with(std::time::Instant::now);
                 let agent = done.resource_id.agent().to_owned();
@@ -286,7 +269,7 @@ impl Show {
 
     fn compiled(&mut self, done: &CompileDone) {
         for diagnostic in &done.diagnostics {
-            let text = if self.is_colored {
+            let text = if self.paint.is_colored() {
                 &diagnostic.colored
             } else {
                 &diagnostic.plain
@@ -297,7 +280,7 @@ impl Show {
             }
         }
         if let Some(failure) = &done.failure {
-            let mark = self.paint("✗ not compiled:", Style::Red);
+            let mark = self.paint.paint("✗ not compiled:", Style::Red);
             let stays = if self.in_force {
                 ". The version in force stays as it is."
             } else {
@@ -311,7 +294,7 @@ impl Show {
         self.round_began = None;
         self.last_trouble = None;
         let is_news = self.tree();
-        if self.activated.take().is_some() || is_news {
+        if self.activated.take().is_some() || is_news || self.is_live {
             self.summary(summary);
         }
     }
@@ -334,7 +317,7 @@ impl Show {
                 continue;
             }
             is_news = true;
-            self.line(&format!("\n  {}", self.paint(agent, Style::Bold)));
+            self.line(&format!("\n  {}", self.paint.paint(agent, Style::Bold)));
             let n_resources = resources.len();
             for (index, done) in resources.into_iter().enumerate() {
                 let branch = if index + 1 == n_resources {
@@ -342,13 +325,14 @@ impl Show {
                 } else {
                     "├─"
                 };
-                self.resource(branch, done);
+                self.resource(Some(branch), done);
             }
         }
         is_news
     }
 
-    fn resource(&self, branch: &str, done: &ResourceDone) {
+    /// One run: as a leaf of an agent's tree, or by itself, with its whole id.
+    fn resource(&self, branch: Option<&str>, done: &ResourceDone) {
         use ResourceStatus::{Deployed, Skipped};
         let (mark, word, style) = match (done.status, done.change) {
             (Deployed, Change::Created) => ("+", "created", Style::Green),
@@ -360,16 +344,17 @@ impl Show {
             }
             (Deployed, Change::Updated) => ("~", "updated", Style::Yellow),
             (Deployed, Change::Purged) => ("-", "purged", Style::Red),
+            (Deployed, _) if branch.is_none() => ("✓", "unchanged", Style::Dim),
             (Deployed, _) => ("✓", "deployed", Style::Green),
             (Skipped, _) => ("○", "skipped", Style::Yellow),
             (status, _) => ("✗", status.as_str(), Style::Red),
         };
         let id = &done.resource_id;
-        let (kind, value) = match id.value() {
-            "" => ("", id.as_str()),
-            value => (id.resource_type(), value),
+        let name = match (branch, id.value()) {
+            (None, _) | (_, "") => id.to_string(),
+            (Some(_), value) => format!("{} {value}", id.resource_type()),
         };
-        let state = self.paint(&format!("{mark} {word:<9}"), style);
+        let state = self.paint.paint(&format!("{mark} {word:<9}"), style);
         let attributes: Vec<&str> = done
             .changes
             .keys()
@@ -380,16 +365,15 @@ impl Show {
             (Change::Updated, false) => format!(" ({})", attributes.join(", ")),
             _ => String::new(),
         };
-        let duration = self.paint(&time(done.duration), Style::Dim);
-        self.line(&format!(
-            "  {} {state} {kind} {value}{attributes} {duration}",
-            self.paint(branch, Style::Dim)
-        ));
+        let duration = self.paint.paint(&time(done.duration), Style::Dim);
+        let branch = branch.map(|branch| self.paint.paint(branch, Style::Dim) + " ");
+        let branch = branch.unwrap_or_default();
+        self.line(&format!("  {branch}{state} {name}{attributes} {duration}"));
         if done.status != ResourceStatus::Deployed
             && let Some(message) = &done.message
         {
             for line in message.lines().take(8) {
-                self.line(&format!("       {}", self.paint(line, Style::Red)));
+                self.line(&format!("       {}", self.paint.paint(line, Style::Red)));
             }
         }
     }
@@ -398,7 +382,7 @@ impl Show {
         let mut parts = Vec::new();
         let mut part = |count: usize, word: &str, style: Style| {
             if count > 0 {
-                parts.push(self.paint(&format!("{count} {word}"), style));
+                parts.push(self.paint.paint(&format!("{count} {word}"), style));
             }
         };
         part(summary.deployed, "deployed", Style::Green);
@@ -407,11 +391,11 @@ impl Show {
         part(summary.skipped, "skipped", Style::Yellow);
         part(summary.undefined, "waiting for a value", Style::Yellow);
         let verdict = match (summary.is_good(), summary.deployed) {
-            (true, 0) => self.paint("✓ nothing to change", Style::Green),
-            (true, _) => self.paint("✓ all deployed", Style::Green),
-            (false, _) => self.paint("✗ not all deployed", Style::Red),
+            (true, 0) => self.paint.paint("✓ nothing to change", Style::Green),
+            (true, _) => self.paint.paint("✓ all deployed", Style::Green),
+            (false, _) => self.paint.paint("✗ not all deployed", Style::Red),
         };
-        let duration = self.paint(&time(summary.duration), Style::Dim);
+        let duration = self.paint.paint(&time(summary.duration), Style::Dim);
         let counts = if parts.is_empty() {
             "no resources".to_owned()
         } else {
@@ -421,21 +405,6 @@ impl Show {
             "\n{verdict}  version {}: {counts} {duration}",
             summary.version
         ));
-    }
-
-    fn paint(&self, text: &str, style: Style) -> String {
-        if !self.is_colored {
-            return text.to_owned();
-        }
-        let code = match style {
-            Style::Bold => "1",
-            Style::Dim => "2",
-            Style::Green => "32",
-            Style::Yellow => "33",
-            Style::Red => "31",
-            Style::Cyan => "36",
-        };
-        format!("\x1b[{code}m{text}\x1b[0m")
     }
 
     fn json(&self, value: &Value) {
@@ -451,15 +420,5 @@ impl Show {
         {
             self.gone.notify_one();
         }
-    }
-}
-
-/// `3 ms`, `1.2 s`, `2 min 5 s`.
-fn time(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match duration.as_millis() {
-        0..1000 => format!("{} ms", duration.as_millis()),
-        1000..60_000 => format!("{:.1} s", duration.as_secs_f64()),
-        _ => format!("{} min {} s", seconds / 60, seconds % 60),
     }
 }

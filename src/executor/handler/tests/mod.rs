@@ -1,5 +1,7 @@
 //! Handlers on real files and processes.
 
+mod file;
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;

@@ -1,0 +1,496 @@
+//! What clients and compiles may write: every offending field in one answer, by path.
+
+use serde_json::{Value, json};
+use steward_lsm::lifecycle::{Change, Edit, EditOperation};
+use steward_lsm::{Attributes, Problems, attributes};
+
+use crate::support::{edit, id, object, paths, vpn};
+
+fn router() -> String {
+    id(7).to_string()
+}
+
+fn site(name: &str) -> Value {
+    json!({"name": name, "router": router()})
+}
+
+fn ordered() -> Value {
+    json!({"customer": "ABC12", "sites": [site("ams"), {
+        "name": "bru", "router": router(),
+        "peers": [{"address": "10.0.0.1", "remote_as": 65000}],
+    }]})
+}
+
+/// What is stored after the first validation: with values of allocators.
+fn stored() -> Attributes {
+    let mut stored = attributes::create(&vpn(true), object(ordered())).unwrap();
+    stored.insert("route_target".to_owned(), json!(100));
+    for (at, vlan) in [(0, 10), (1, 20)] {
+        stored["sites"][at]["vlan"] = json!(vlan);
+    }
+    stored
+}
+
+#[track_caller]
+fn refused<T: std::fmt::Debug>(result: Result<T, Problems>, expected: &[&str]) {
+    let problems = result.unwrap_err();
+    assert_eq!(paths(&problems), expected, "{problems}");
+}
+
+fn edits(edits: Vec<Edit>) -> Change {
+    Change::Edits(edits)
+}
+
+fn replace(attributes: Value, ignore_read_only: bool) -> Change {
+    Change::Replace {
+        attributes: object(attributes),
+        ignore_read_only,
+    }
+}
+
+//: lsm 21
+#[test]
+fn what_is_missing_is_filled_in_at_every_level() {
+    let made = attributes::create(&vpn(true), object(ordered())).unwrap();
+    assert_eq!(
+        Value::Object(made),
+        json!({
+            "customer": "ABC12", "route_target": null, "note": null, "tags": [], "backups": [], "contact": null,
+            "sites": [
+                {"name": "ams", "routing": "static", "vlan": null, "router": router(), "peers": []},
+                {"name": "bru", "routing": "static", "vlan": null, "router": router(),
+                 "peers": [{"address": "10.0.0.1", "remote_as": 65000}]},
+            ],
+        })
+    );
+}
+
+//: lsm 20, 21, 24, 27
+/// Given: attributes of a new instance that are unknown, missing, of wrong types, or not for clients. Answer: 400 with the path of each.
+#[test]
+fn everything_that_is_wrong_with_a_new_instance_is_in_one_answer() {
+    let given = json!({
+        "customer": "abc", "route_target": 5, "tags": ["a", 1], "nothing": 1,
+        "sites": [
+            {"name": "a.b", "routing": "rip", "vlan": 9, "router": "r1", "colour": "red",
+             "peers": [{"address": "10.0.0", "remote_as": 0}, {"remote_as": true}]},
+            {"routing": 5, "router": router()},
+            {"name": "x", "router": router()},
+            {"name": "x", "router": router()},
+        ],
+        "contact": [], "backups": [router(), router(), 5],
+    });
+    refused(
+        attributes::create(&vpn(true), object(given)),
+        &[
+            "nothing",
+            r"sites[name=a\.b].colour",
+            "route_target",
+            r"sites[name=a\.b].vlan",
+            "customer",
+            "tags",
+            "backups[1]",
+            "backups[2]",
+            "backups",
+            "sites",
+            r"sites[name=a\.b].routing",
+            r"sites[name=a\.b].router",
+            r"sites[name=a\.b].peers[address=10\.0\.0].address",
+            r"sites[name=a\.b].peers[address=10\.0\.0].remote_as",
+            r"sites[name=a\.b].peers[1].address",
+            r"sites[name=a\.b].peers[1].remote_as",
+            "sites[1].name",
+            "sites[1].routing",
+            "sites[name=x]",
+            "contact",
+        ],
+    );
+}
+
+//: lsm 24
+#[test]
+fn a_value_that_can_not_be_says_why() {
+    let site = |fields: Value| {
+        let mut site = site("a");
+        site.as_object_mut().unwrap().extend(object(fields));
+        json!({"sites": [site]})
+    };
+    let cases = [
+        (
+            json!({"customer": "abc"}),
+            "customer: must match /^[A-Z]{3}[0-9]{2}$/",
+        ),
+        (
+            json!({"customer": 5}),
+            "customer: must be string, not a number",
+        ),
+        (
+            json!({"tags": ["a", null]}),
+            "tags: [1] must be string, not null",
+        ),
+        (
+            site(json!({"routing": "rip"})),
+            r#"sites[name=a].routing: must be one of "static", "bgp""#,
+        ),
+        (
+            site(json!({"peers": [{"address": "1.2.3.4", "remote_as": 0}]})),
+            r"sites[name=a].peers[address=1\.2\.3\.4].remote_as: must be at least 1 and must be at most 4294967295",
+        ),
+        (
+            json!({"sites": []}),
+            "sites: has 0 elements: at least 1 are needed",
+        ),
+    ];
+    for (change, expected) in cases {
+        let mut given = object(ordered());
+        given.extend(object(change));
+        let problems = attributes::create(&vpn(true), given).unwrap_err();
+        assert_eq!(problems.to_string(), expected);
+    }
+}
+
+#[test]
+fn numbers_bools_and_texts_are_not_taken_for_one_another() {
+    let cases = [
+        (
+            "int",
+            json!([1, 1.0, -5, u64::MAX]),
+            json!([true, "1", 1.5, null, [], {}]),
+        ),
+        ("number", json!([1, 1.5]), json!([true, "1", null])),
+        ("bool", json!([true, false]), json!([0, 1, "true", null])),
+        ("string", json!(["", "1"]), json!([1, true, null, []])),
+        ("dict", json!([{}]), json!([[], "a", null])),
+        ("list", json!([[], [1, "a"]]), json!([{}, "a", null])),
+        ("int?", json!([1, null]), json!(["1"])),
+        (
+            "int[]",
+            json!([[], [1, 2]]),
+            json!([1, null, [null], ["1"]]),
+        ),
+        ("int?[]?", json!([null, [null, 1]]), json!([["1"]])),
+    ];
+    for (name, good, wrong) in cases {
+        let record = json!({"name": "s", "attributes": [{"name": "x", "type": name}],
+            "lifecycle": {"name": "l", "initial_state": "a", "states": [{"name": "a"}]}});
+        let entity = crate::support::entity(&record);
+        let create = |value: &Value| attributes::create(&entity, object(json!({"x": value})));
+        for value in good.as_array().unwrap() {
+            assert!(create(value).is_ok(), "{name} {value}");
+        }
+        for value in wrong.as_array().unwrap() {
+            assert!(create(value).is_err(), "{name} {value}");
+        }
+    }
+}
+
+#[test]
+fn one_of_several_validations_is_enough_and_unknown_ones_are_left_to_compiles() {
+    let choices = json!([
+        {"validation_type": "pydantic.conint", "validation_parameters": {"lt": 5}},
+        {"validation_type": "pydantic.conint", "validation_parameters": {"gt": 10}},
+    ]);
+    let record = json!({"name": "s", "attributes": [
+        {"name": "x", "type": "int[]", "validation_type": "steward.any_of[]", "validation_parameters": {"any_of": choices}},
+        {"name": "y", "type": "string?", "validation_type": "mine.Own?"},
+    ], "lifecycle": {"name": "l", "initial_state": "a", "states": [{"name": "a"}]}});
+    let entity = crate::support::entity(&record);
+    let create = |x: Value| attributes::create(&entity, object(json!({"x": x, "y": "?"})));
+    assert!(create(json!([1, 11])).is_ok());
+    let problems = create(json!([1, 7])).unwrap_err();
+    assert_eq!(
+        problems.to_string(),
+        "x: [1] must be less than 5, or must be more than 10"
+    );
+}
+
+//: lsm 22, 23, 25
+#[test]
+fn an_update_changes_what_may_change_and_names_all_that_may_not() {
+    let entity = vpn(true);
+    let good = edits(vec![
+        edit(EditOperation::Replace, "note", json!("new")),
+        edit(
+            EditOperation::Replace,
+            "sites[name=ams].routing",
+            json!("bgp"),
+        ),
+        edit(
+            EditOperation::Replace,
+            r"sites[name=bru].peers[address=10\.0\.0\.1].remote_as",
+            json!(5),
+        ),
+        edit(
+            EditOperation::Replace,
+            "backups",
+            json!([id(8).to_string()]),
+        ),
+        // Unchanged values are no changes.
+        edit(EditOperation::Replace, "route_target", json!(100)),
+    ]);
+    let after = attributes::update(&entity, &stored(), &good).unwrap();
+    assert_eq!(after["sites"][0]["routing"], "bgp");
+    assert_eq!(after["sites"][0]["vlan"], 10);
+    assert_eq!(after["sites"][1]["peers"][0]["remote_as"], 5);
+    let wrong = edits(vec![
+        edit(EditOperation::Replace, "customer", json!("XYZ99")),
+        edit(EditOperation::Replace, "route_target", json!(101)),
+        edit(EditOperation::Replace, "sites[name=ams].vlan", json!(11)),
+        edit(
+            EditOperation::Replace,
+            "sites[name=ams].router",
+            json!(id(8).to_string()),
+        ),
+        edit(EditOperation::Merge, "contact", json!({"mail": "a@b"})),
+        edit(
+            EditOperation::Replace,
+            "sites[name=bru].routing",
+            json!("rip"),
+        ),
+    ]);
+    refused(
+        attributes::update(&entity, &stored(), &wrong),
+        &[
+            "customer",
+            "route_target",
+            "sites[name=ams].vlan",
+            "sites[name=ams].router",
+            "contact",
+            "sites[name=bru].routing",
+        ],
+    );
+}
+
+//: lsm 26, 27, 105
+#[test]
+fn elements_come_and_go_under_rw_plus_with_all_that_they_need() {
+    let entity = vpn(true);
+    let change = edits(vec![
+        edit(
+            EditOperation::Merge,
+            "sites",
+            json!([{"name": "ams", "routing": "bgp"}, site("cdg")]),
+        ),
+        edit(EditOperation::Remove, "sites[name=bru]", Value::Null),
+        edit(EditOperation::Remove, "sites[name=gone]", Value::Null),
+        edit(EditOperation::Remove, "note", Value::Null),
+    ]);
+    let after = attributes::update(&entity, &stored(), &change).unwrap();
+    let sites = json!([
+        {"name": "ams", "routing": "bgp", "vlan": 10, "router": router(), "peers": []},
+        {"name": "cdg", "routing": "static", "vlan": null, "router": router(), "peers": []},
+    ]);
+    assert_eq!((&after["sites"], &after["note"]), (&sites, &Value::Null));
+    // A new element gets no value that only allocators give, and keys stay unique.
+    let mut allocated = site("cdg");
+    allocated["vlan"] = json!(5);
+    let change = edits(vec![edit(EditOperation::Add, "sites", allocated)]);
+    refused(
+        attributes::update(&entity, &stored(), &change),
+        &["sites[name=cdg].vlan"],
+    );
+    let twice = edits(vec![edit(EditOperation::Add, "sites", site("ams"))]);
+    refused(
+        attributes::update(&entity, &stored(), &twice),
+        &["edit[edit_id=sites/Add]"],
+    );
+    let many = edits(vec![edit(
+        EditOperation::Merge,
+        "sites",
+        json!([site("1"), site("2")]),
+    )]);
+    refused(attributes::update(&entity, &stored(), &many), &["sites"]);
+    // Another name is another element: the old one goes, with what it had.
+    let renamed = edits(vec![edit(
+        EditOperation::Replace,
+        "sites[name=ams].name",
+        json!("lhr"),
+    )]);
+    refused(
+        attributes::update(&entity, &stored(), &renamed),
+        &["sites[name=lhr].vlan"],
+    );
+}
+
+//: lsm 26
+#[test]
+fn elements_under_rw_stay() {
+    let mut entity = vpn(true);
+    entity.fields.embedded_entities[0].modifier = steward_lsm::definition::Modifier::AtCreation;
+    let change = edits(vec![
+        edit(EditOperation::Add, "sites", site("cdg")),
+        edit(EditOperation::Remove, "sites[name=bru]", Value::Null),
+        edit(
+            EditOperation::Replace,
+            "sites[name=ams].routing",
+            json!("bgp"),
+        ),
+    ]);
+    refused(
+        attributes::update(&entity, &stored(), &change),
+        &["sites[name=cdg]", "sites[name=bru]"],
+    );
+    let change = edits(vec![edit(
+        EditOperation::Replace,
+        "sites[name=ams].routing",
+        json!("bgp"),
+    )]);
+    assert!(attributes::update(&entity, &stored(), &change).is_ok());
+}
+
+//: lsm 28
+#[test]
+fn without_strict_modifiers_only_the_top_counts() {
+    let mut entity = vpn(false);
+    let merge = |value: Value| Change::Merge(object(value));
+    let mut sites = stored()["sites"].clone();
+    sites[0]["vlan"] = json!(99);
+    sites[1]["router"] = json!(id(9).to_string());
+    let change = merge(json!({"sites": sites}));
+    let after = attributes::update(&entity, &stored(), &change).unwrap();
+    assert_eq!(
+        (&after["sites"][0]["vlan"], &after["customer"]),
+        (&json!(99), &json!("ABC12"))
+    );
+    entity.fields.embedded_entities[0].modifier = steward_lsm::definition::Modifier::AtCreation;
+    refused(attributes::update(&entity, &stored(), &change), &["sites"]);
+    refused(
+        attributes::update(&entity, &stored(), &merge(json!({"route_target": 1}))),
+        &["route_target"],
+    );
+    // Each kind of service has its own kind of update.
+    for (entity, change) in [
+        (vpn(false), edits(Vec::new())),
+        (vpn(false), replace(json!({}), true)),
+        (vpn(true), merge(json!({}))),
+    ] {
+        refused(attributes::update(&entity, &stored(), &change), &[""]);
+    }
+}
+
+//: lsm 102
+#[test]
+fn a_whole_update_keeps_what_is_read_only() {
+    let entity = vpn(true);
+    let mut given = ordered();
+    given["note"] = json!("n");
+    // Nothing read-only is given: it stays.
+    let after = attributes::update(&entity, &stored(), &replace(given.clone(), false)).unwrap();
+    let mut expected = stored();
+    expected.insert("note".to_owned(), json!("n"));
+    assert_eq!(after, expected);
+    // Given and different: refused, or dropped.
+    given["route_target"] = json!(7);
+    given["sites"][0]["vlan"] = json!(7);
+    let change = replace(given.clone(), false);
+    refused(
+        attributes::update(&entity, &stored(), &change),
+        &["route_target", "sites[name=ams].vlan"],
+    );
+    let after = attributes::update(&entity, &stored(), &replace(given.clone(), true)).unwrap();
+    assert_eq!(after, expected);
+    // What is not given gets its default.
+    given.as_object_mut().unwrap().remove("note");
+    let after = attributes::update(&entity, &expected, &replace(given, true)).unwrap();
+    assert_eq!(after["note"], Value::Null);
+}
+
+#[test]
+fn an_edit_that_can_not_be_done_is_named_and_the_others_are_looked_at() {
+    let one = |id: &str, operation, target: &str, value| Edit {
+        edit_id: id.to_owned(),
+        operation,
+        target: target.to_owned(),
+        value,
+    };
+    let change = edits(vec![
+        one("1", EditOperation::Replace, "sites[name=*].vlan", json!(1)),
+        one("2", EditOperation::Remove, ".", Value::Null),
+        one("3", EditOperation::Replace, "note.text", json!(1)),
+        one("4", EditOperation::Merge, "sites", json!({"name": "ams"})),
+        one("4", EditOperation::Add, "customer", json!("x")),
+        one("6", EditOperation::Replace, "note", json!(1)),
+    ]);
+    refused(
+        attributes::update(&vpn(true), &stored(), &change),
+        &[
+            "edit[edit_id=1]",
+            "edit[edit_id=2]",
+            "edit[edit_id=3]",
+            "edit[edit_id=4]",
+            "edit[edit_id=4]",
+            "edit[edit_id=4]",
+            "note",
+        ],
+    );
+}
+
+#[test]
+fn compiles_write_what_is_read_only_and_nothing_else() {
+    let entity = vpn(true);
+    let write = |edits: &[Edit]| attributes::write(&entity, &stored(), edits);
+    let after = write(&[
+        edit(EditOperation::Replace, "route_target", json!(5)),
+        edit(EditOperation::Replace, "sites[name=ams].vlan", json!(6)),
+        edit(
+            EditOperation::Merge,
+            "sites",
+            json!([{"name": "bru", "vlan": 7}]),
+        ),
+    ]);
+    let after = after.unwrap();
+    assert_eq!(
+        (
+            &after["route_target"],
+            &after["sites"][0]["vlan"],
+            &after["sites"][1]["vlan"]
+        ),
+        (&json!(5), &json!(6), &json!(7))
+    );
+    for (operation, target, value) in [
+        (EditOperation::Replace, "customer", json!("XYZ99")),
+        (
+            EditOperation::Replace,
+            "sites[name=ams].routing",
+            json!("bgp"),
+        ),
+        (
+            EditOperation::Replace,
+            "sites[name=ams]",
+            json!({"vlan": 1}),
+        ),
+        (EditOperation::Remove, "sites[name=ams]", Value::Null),
+        (
+            EditOperation::Merge,
+            "sites",
+            json!([{"name": "bru", "routing": "bgp"}]),
+        ),
+        (EditOperation::Merge, ".", json!({"customer": "XYZ99"})),
+    ] {
+        assert!(
+            write(&[edit(operation, target, value)]).is_err(),
+            "{target}"
+        );
+    }
+}
+
+#[test]
+fn references_to_other_instances_are_named_with_their_places() {
+    let mut set = stored();
+    set["backups"] = json!([id(8).to_string()]);
+    let found = attributes::references(&vpn(true), &set);
+    let found: Vec<_> = found
+        .iter()
+        .map(|one| (one.path.as_str(), one.service_entity.as_str(), one.id))
+        .collect();
+    let expected = [
+        ("backups", "vpn", id(8)),
+        ("sites[name=ams].router", "router", id(7)),
+        ("sites[name=bru].router", "router", id(7)),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(
+        attributes::identity(&vpn(true), &set).as_deref(),
+        Some("ABC12")
+    );
+}

@@ -1,0 +1,10 @@
+//! The rules of services, at their boundary: records and triggers to decisions.
+
+mod attributes;
+mod definitions;
+mod dict_paths;
+mod model;
+mod people;
+mod support;
+mod traces;
+mod transfers;

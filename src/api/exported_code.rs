@@ -1,0 +1,157 @@
+//! The Python code of handlers, as an exporter on another machine sends it: its files are in the file store already, and the
+//! version says which of them each module has. Source: docs/reference/deployment.md § 5.2, docs/reference/rest.md § 1.5.
+
+use serde_json::Value;
+
+use crate::api::http::args::Args;
+use crate::api::http::error::ApiError;
+use crate::app::App;
+use crate::domain::{CodeFile, CodeModule, Content, VersionCode};
+use crate::files;
+
+/// Where the code of modules is, below the root of their packages.
+const ROOT: &str = "inmanta_plugins/";
+
+/// Modules that this server brings itself: their code is not sent.
+const OWN: [&str; 2] = ["std", "lsm"];
+
+/// What a request says of the code; `None`: nothing.
+///
+/// # Errors
+/// 400: a module is not as described in docs/reference/rest.md § 1.5, or a file was not uploaded.
+pub(super) fn sent(app: &App, args: &Args) -> Result<Option<VersionCode>, ApiError> {
+    let modules = match args.value("module_version_info") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Object(modules)) => modules,
+        Some(_) => {
+            return Err(ApiError::bad_request(
+                "Field 'module_version_info' has to be an object: module by name",
+            ));
+        }
+    };
+    let mut code = VersionCode::default();
+    for (name, module) in modules {
+        if !OWN.contains(&name.as_str()) {
+            code.modules.push(read_module(app, name, module)?);
+        }
+    }
+    // In one order, so that the same code is the same text.
+    code.modules.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok((!code.modules.is_empty()).then_some(code))
+}
+
+fn read_module(app: &App, name: &str, module: &Value) -> Result<CodeModule, ApiError> {
+    let wrong = |what: &str| ApiError::bad_request(format!("module {name}: {what}"));
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    if !is_name {
+        return Err(ApiError::bad_request(
+            "module_version_info: a module's name is letters, digits and `_`",
+        ));
+    }
+    let Some(listed) = module["files_in_module"].as_array() else {
+        return Err(wrong(
+            "it is a package that is installed where it was exported; this server takes modules with their files only \
+             (`steward export` sends them)",
+        ));
+    };
+    let requirements = module["requirements"].as_array().into_iter().flatten();
+    let requirements: Vec<&str> = requirements.filter_map(Value::as_str).collect();
+    if !requirements.is_empty() {
+        tracing::warn!(
+            "module {name} of an exported version requires {}, which is not installed for it: its handlers have what the \
+             server's Python has",
+            requirements.join(", ")
+        );
+    }
+    let own = format!("{ROOT}{name}/");
+    let mut known = Vec::new();
+    for file in listed {
+        let path = file["path"].as_str().unwrap_or_default();
+        let hash = file["hash_value"].as_str().unwrap_or_default();
+        if !files::is_name(hash) {
+            return Err(wrong(&format!("the hash_value of {path:?} is no SHA-1")));
+        }
+        // What describes the package is sent along; only its Python code is run.
+        let Some(below) = path.strip_prefix(&own) else {
+            continue;
+        };
+        if path.ends_with(".pyc") {
+            return Err(wrong("compiled Python is not taken: send its sources"));
+        }
+        if let Some(file) = file_of(name, below, hash) {
+            known.push(file);
+        }
+    }
+    // Parents come before children.
+    known.sort_by(|a, b| a.module.cmp(&b.module));
+    let root = format!("inmanta_plugins.{name}");
+    if known
+        .first()
+        .is_none_or(|first| !first.package || first.module != root)
+    {
+        return Err(wrong(&format!("it has no {own}__init__.py")));
+    }
+    let store = app.files();
+    for file in &known {
+        if let Content::Sha1(hash) = &file.content
+            && !store.has(hash)
+        {
+            return Err(wrong(&format!(
+                "the content {hash} of {} was not uploaded: PUT /api/v1/file/{hash}",
+                file.module
+            )));
+        }
+    }
+    Ok(CodeModule {
+        name: name.to_owned(),
+        files: known,
+    })
+}
+
+/// A Python file by its path below the module's folder; `None`: it is none.
+fn file_of(module: &str, below: &str, hash: &str) -> Option<CodeFile> {
+    let stem = below.strip_suffix(".py")?;
+    let package = stem == "__init__" || stem.ends_with("/__init__");
+    let stem = stem.strip_suffix("__init__").unwrap_or(stem);
+    let parts: Vec<&str> = stem.split('/').filter(|part| !part.is_empty()).collect();
+    let is_word = |part: &&str| part.chars().all(|c| c.is_alphanumeric() || c == '_');
+    // What cannot be imported is not code: nor can a path lead elsewhere by `..`.
+    if !parts.iter().all(is_word) {
+        return None;
+    }
+    let mut dotted = format!("inmanta_plugins.{module}");
+    for part in parts {
+        dotted.push('.');
+        dotted.push_str(part);
+    }
+    Some(CodeFile {
+        module: dotted,
+        package,
+        content: Content::Sha1(hash.to_owned()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_of;
+
+    #[test]
+    fn paths_become_names_that_can_be_imported_or_nothing() {
+        let of = |below: &str| file_of("net", below, "x").map(|file| (file.module, file.package));
+        assert_eq!(
+            of("__init__.py"),
+            Some(("inmanta_plugins.net".into(), true))
+        );
+        assert_eq!(
+            of("ip/__init__.py"),
+            Some(("inmanta_plugins.net.ip".into(), true))
+        );
+        assert_eq!(
+            of("ip/v4.py"),
+            Some(("inmanta_plugins.net.ip.v4".into(), false))
+        );
+        for nothing in ["../../x.py", "a b.py", "x.txt", "a/../b.py", "a.b.py"] {
+            assert_eq!(of(nothing), None, "{nothing}");
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! The catalog: what can be ordered. Source: docs/reference/lsm.md § 5.2.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use steward_compiler::{ServiceDefinitions, ServicePurpose};
+use steward_lsm::definition::Label;
+use uuid::Uuid;
+
+use super::{schema, switches};
+use crate::api::Answer;
+use crate::api::environments::scope;
+use crate::api::http::args::{Args, Segment};
+use crate::api::http::error::ApiError;
+use crate::api::routes::routes;
+use crate::app::App;
+use crate::domain::{EnvironmentId, Timestamp, VersionNumber};
+use crate::lsm::config_of;
+use crate::store::{Catalog, Definition, ServiceCompile};
+
+routes! {
+    Get "/lsm/v1/service_catalog" Environment "the services, in their default versions" => Query list_services();
+    Post "/lsm/v1/service_catalog" Environment "brings a service into the catalog" => Body create();
+    Get "/lsm/v1/service_catalog/<entity>" Environment "a service, in its default version" => Query details(entity);
+    Put "/lsm/v1/service_catalog/<entity>" Environment "changes a service" => Body update(entity);
+    Delete "/lsm/v1/service_catalog/<entity>" Environment "removes a service that has no instances" => Query delete(entity);
+    Get "/lsm/v1/service_catalog/<entity>/schema" Environment "the attributes of a service as JSON Schema" => Query schema_of(entity);
+    Get "/lsm/v1/service_catalog/<entity>/config" Environment "the switches of a service" => Query config(entity);
+    Post "/lsm/v1/service_catalog/<entity>/config" Environment "sets switches of a service" => Body configure(entity);
+    Post "/lsm/v1/exporter/export_service_definition" Environment "asks for a compile of the definitions" => Body export();
+    Get "/lsm/v2/service_catalog" Environment "all versions of all services" => Query list_versions();
+    Get "/lsm/v2/service_catalog/<entity>" Environment "all versions of a service" => Query versions_of(entity);
+    Put "/lsm/v2/service_catalog/<entity>" Environment "sets the versions of a service" => Body update_versions(entity);
+    Get "/lsm/v2/service_catalog/<entity>/<version>" Environment "a version of a service" => Query version_details(entity, version);
+    Delete "/lsm/v2/service_catalog/<entity>/<version>" Environment "removes a version that has no instances" => Query delete_version(entity, version);
+    Get "/lsm/v2/service_catalog/<entity>/<version>/schema" Environment "the attributes of a version as JSON Schema" => Query version_schema(entity, version);
+    Get "/lsm/v2/service_catalog/<entity>/<version>/config" Environment "the switches of a version" => Query version_config(entity, version);
+    Post "/lsm/v2/service_catalog/<entity>/<version>/config" Environment "sets switches of a version" => Body configure_version(entity, version);
+}
+
+/// The number of a version in a path.
+fn number(version: VersionNumber) -> u64 {
+    u64::try_from(version.get()).unwrap_or_default()
+}
+
+/// The services that have this one as their owner.
+fn owned_by(catalog: &Catalog, name: &str) -> Vec<String> {
+    let services = catalog.services().filter(|(other, _)| {
+        let definition = catalog.definition(other, None);
+        definition.is_some_and(|of| of.entity.owner.as_deref() == Some(name))
+    });
+    services.map(|(other, _)| other.to_owned()).collect()
+}
+
+/// How many instances are in each state and under each label.
+fn summary(definition: &Definition, counts: &[(u64, String, i64)]) -> Value {
+    let labels = ["danger", "warning", "success", "info", "no_label"];
+    let mut by_label: BTreeMap<&str, i64> = labels.into_iter().map(|label| (label, 0)).collect();
+    let states = &definition.entity.lifecycle.states;
+    let live = states.iter().filter(|state| !state.deleted);
+    let mut by_state: BTreeMap<&str, i64> = live.map(|state| (state.name.as_str(), 0)).collect();
+    let mut total = 0;
+    let version = definition.entity.version;
+    for (_, name, n) in counts.iter().filter(|(of, ..)| *of == version) {
+        total += n;
+        *by_state.entry(name).or_default() += n;
+        let state = states.iter().find(|state| state.name == *name);
+        let label = match state.and_then(|state| state.label) {
+            Some(Label::Danger) => "danger",
+            Some(Label::Warning) => "warning",
+            Some(Label::Success) => "success",
+            Some(Label::Info) => "info",
+            None => "no_label",
+        };
+        *by_label.entry(label).or_default() += n;
+    }
+    json!({"by_state": by_state, "by_label": by_label, "total": total})
+}
+
+/// The record of a definition. Source: docs/reference/lsm.md § 1.2.
+async fn record(
+    app: &App,
+    environment: EnvironmentId,
+    (catalog, definition): (&Catalog, &Definition),
+    has_summary: bool,
+) -> Result<Value, ApiError> {
+    let entity = &definition.entity;
+    let mut record = json!(entity);
+    record["environment"] = json!(environment);
+    record["config"] = json!(config_of(catalog, &entity.name, Some(entity.version)));
+    record["owned_entities"] = json!(owned_by(catalog, &entity.name));
+    record["instance_summary"] = if has_summary {
+        let counts = app.store.service_state_counts(environment, &entity.name);
+        summary(definition, &counts.await?)
+    } else {
+        Value::Null
+    };
+    Ok(record)
+}
+
+fn unknown(name: &str, version: Option<u64>) -> ApiError {
+    ApiError::not_found(match version {
+        Some(version) => format!("version {version} of the service entity {name}"),
+        None => format!("service entity {name}"),
+    })
+}
+
+/// The environment, its catalog, and the definition that a path names: the default version for `None`.
+async fn find(
+    app: &App,
+    args: &Args,
+    (name, version): (&str, Option<u64>),
+) -> Result<(EnvironmentId, Arc<Catalog>, Arc<Definition>), ApiError> {
+    let environment = scope(app, args).await?.id;
+    let catalog = app.store.service_catalog(environment).await?;
+    let definition = catalog.definition(name, version).cloned();
+    let definition = definition.ok_or_else(|| unknown(name, version))?;
+    Ok((environment, catalog, definition))
+}
+
+async fn one(app: &App, args: &Args, named: (&str, Option<u64>)) -> Result<Answer, ApiError> {
+    let has_summary = args.flag("instance_summary", false)?;
+    let (environment, catalog, definition) = find(app, args, named).await?;
+    let record = record(app, environment, (&catalog, &definition), has_summary);
+    Ok(Answer::Data(record.await?))
+}
+
+async fn list(app: &App, args: &Args, has_all_versions: bool) -> Result<Answer, ApiError> {
+    let environment = scope(app, args).await?.id;
+    let has_summary = args.flag("instance_summary", false)?;
+    let catalog = app.store.service_catalog(environment).await?;
+    let mut records = Vec::new();
+    for (name, versions) in catalog.services() {
+        let shown: Vec<_> = if has_all_versions {
+            versions.values().collect()
+        } else {
+            catalog.definition(name, None).into_iter().collect()
+        };
+        for definition in shown {
+            let record = record(app, environment, (&catalog, definition), has_summary);
+            records.push(record.await?);
+        }
+    }
+    Ok(Answer::Data(Value::Array(records)))
+}
+
+async fn list_services(app: App, args: Args) -> Result<Answer, ApiError> {
+    list(&app, &args, false).await
+}
+
+async fn list_versions(app: App, args: Args) -> Result<Answer, ApiError> {
+    list(&app, &args, true).await
+}
+
+async fn details(entity: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    one(&app, &args, (&entity.0, None)).await
+}
+
+async fn version_details(
+    entity: Segment,
+    version: VersionNumber,
+    app: App,
+    args: Args,
+) -> Result<Answer, ApiError> {
+    one(&app, &args, (&entity.0, Some(number(version)))).await
+}
+
+async fn all_versions(
+    app: &App,
+    environment: EnvironmentId,
+    name: &str,
+) -> Result<Answer, ApiError> {
+    let catalog = app.store.service_catalog(environment).await?;
+    let versions = catalog.versions(name).ok_or_else(|| unknown(name, None))?;
+    let mut records = Vec::new();
+    for definition in versions.values() {
+        let record = record(app, environment, (&catalog, definition), false);
+        records.push(record.await?);
+    }
+    let default = catalog.definition(name, None);
+    let default = default.map(|definition| definition.entity.version);
+    Ok(Answer::Data(
+        json!({"versions": records, "default_version": default}),
+    ))
+}
+
+async fn versions_of(entity: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    let environment = scope(&app, &args).await?.id;
+    all_versions(&app, environment, &entity.0).await
+}
+
+/// A definition as a client sends it.
+fn given(args: &Args) -> Result<ServiceDefinitions, ApiError> {
+    let record = args.value("service_entity_definition").cloned();
+    let record = record
+        .ok_or_else(|| ApiError::bad_request("Field 'service_entity_definition' is required"))?;
+    Ok(ServiceDefinitions {
+        name: record["name"].as_str().unwrap_or_default().to_owned(),
+        default_version: record["version"].as_u64().unwrap_or_default(),
+        is_versioned: false,
+        versions: vec![record],
+    })
+}
+
+async fn create(app: App, args: Args) -> Result<Answer, ApiError> {
+    let environment = scope(&app, &args).await?.id;
+    let definitions = given(&args)?;
+    let name = definitions.name.clone();
+    let catalog = app.store.service_catalog(environment).await?;
+    if catalog.versions(&name).is_some() {
+        let message = format!("there is a service entity {name} already; change it with PUT");
+        return Err(ApiError::conflict(message));
+    }
+    let services = &app.services;
+    services
+        .definitions_apply(environment, &[definitions], false)
+        .await?;
+    one(&app, &args, (&name, None)).await
+}
+
+async fn update(entity: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    let name = entity.0;
+    let (environment, _, before) = find(&app, &args, (&name, None)).await?;
+    let definitions = given(&args)?;
+    if name != definitions.name {
+        let other = definitions.name;
+        let message = format!("the definition is one of `{other}`, the path says `{name}`");
+        return Err(ApiError::bad_request(message));
+    }
+    if before.is_versioned {
+        let message =
+            format!("{name} has versions: set them with PUT /lsm/v2/service_catalog/{name}");
+        return Err(ApiError::bad_request(message));
+    }
+    let may_rewrite = !args.flag("strict", false)?;
+    let services = &app.services;
+    services
+        .definitions_apply(environment, &[definitions], may_rewrite)
+        .await?;
+    one(&app, &args, (&name, None)).await
+}
+
+async fn update_versions(entity: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    let environment = scope(&app, &args).await?.id;
+    let versions = args.value("service_entity_definitions");
+    let versions = versions.and_then(Value::as_array);
+    let versions = versions.ok_or_else(|| {
+        ApiError::bad_request("Field 'service_entity_definitions' must be a list")
+    })?;
+    let mut others = versions.iter().map(|version| &version["name"]);
+    if let Some(other) = others.find(|name| **name != entity.0.as_str()) {
+        let message = format!(
+            "a definition is one of {other}, the path says `{}`",
+            entity.0
+        );
+        return Err(ApiError::bad_request(message));
+    }
+    let default_version = args.parsed("default_version")?;
+    let definitions = ServiceDefinitions {
+        name: entity.0.clone(),
+        default_version: default_version
+            .ok_or_else(|| ApiError::bad_request("Field 'default_version' is required"))?,
+        is_versioned: true,
+        versions: versions.clone(),
+    };
+    let services = &app.services;
+    services
+        .definitions_apply(environment, &[definitions], true)
+        .await?;
+    all_versions(&app, environment, &entity.0).await
+}
+
+async fn remove(
+    app: &App,
+    args: &Args,
+    name: &str,
+    version: Option<u64>,
+) -> Result<Answer, ApiError> {
+    let environment = scope(app, args).await?.id;
+    app.services
+        .definition_delete(environment, name, version)
+        .await?;
+    Ok(Answer::Empty)
+}
+
+async fn delete(entity: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    remove(&app, &args, &entity.0, None).await
+}
+
+async fn delete_version(
+    entity: Segment,
+    version: VersionNumber,
+    app: App,
+    args: Args,
+) -> Result<Answer, ApiError> {
+    remove(&app, &args, &entity.0, Some(number(version))).await
+}
+
+async fn schema_of(entity: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    let (_, _, definition) = find(&app, &args, (&entity.0, None)).await?;
+    Ok(Answer::Data(schema::of(&definition.entity)))
+}
+
+async fn version_schema(
+    entity: Segment,
+    version: VersionNumber,
+    app: App,
+    args: Args,
+) -> Result<Answer, ApiError> {
+    let named = (entity.0.as_str(), Some(number(version)));
+    let (_, _, definition) = find(&app, &args, named).await?;
+    Ok(Answer::Data(schema::of(&definition.entity)))
+}
+
+async fn show_config(
+    app: &App,
+    args: &Args,
+    (name, version): (&str, Option<u64>),
+) -> Result<Answer, ApiError> {
+    let (_, catalog, _) = find(app, args, (name, version)).await?;
+    Ok(Answer::Data(json!(config_of(&catalog, name, version))))
+}
+
+async fn set_config(
+    app: &App,
+    args: &Args,
+    named: (&str, Option<u64>),
+) -> Result<Answer, ApiError> {
+    let environment = scope(app, args).await?.id;
+    let values = switches(args, "values")?;
+    let config = app
+        .services
+        .definition_configure(environment, named, &values);
+    Ok(Answer::Data(json!(config.await?)))
+}
+
+async fn config(entity: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    show_config(&app, &args, (&entity.0, None)).await
+}
+
+async fn version_config(
+    entity: Segment,
+    version: VersionNumber,
+    app: App,
+    args: Args,
+) -> Result<Answer, ApiError> {
+    show_config(&app, &args, (&entity.0, Some(number(version)))).await
+}
+
+async fn configure(entity: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    set_config(&app, &args, (&entity.0, None)).await
+}
+
+async fn configure_version(
+    entity: Segment,
+    version: VersionNumber,
+    app: App,
+    args: Args,
+) -> Result<Answer, ApiError> {
+    set_config(&app, &args, (&entity.0, Some(number(version)))).await
+}
+
+/// Queues a compile that brings the definitions of the model into the catalog, and exports nothing.
+async fn export(app: App, args: Args) -> Result<Answer, ApiError> {
+    let environment = scope(&app, &args).await?.id;
+    let request = ServiceCompile {
+        purpose: ServicePurpose::Definitions,
+        instances: Vec::new(),
+        removed_sets: Vec::new(),
+        is_partial: false,
+        correlation_id: Uuid::new_v4(),
+        metadata: json!({"type": "lsm", "message": "Export of the service definitions"}),
+        requested_at: Timestamp::now(),
+    };
+    let queued = app.store.compile_request_services(environment, &request);
+    queued.await?;
+    app.wake(environment);
+    Ok(Answer::Empty)
+}

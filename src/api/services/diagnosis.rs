@@ -1,0 +1,144 @@
+//! Why an instance is where it is: validations that failed, and deployments that failed.
+//! Source: docs/reference/lsm.md § 3.13, § 5.7.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::find;
+use super::record::transfer_id;
+use crate::api::environments::scope;
+use crate::api::http::args::{Args, Segment};
+use crate::api::http::error::ApiError;
+use crate::api::routes::routes;
+use crate::api::{Answer, wire};
+use crate::app::App;
+use crate::domain::{CompileId, EnvironmentId, ResourceId, VersionNumber};
+use crate::store::StoredEvent;
+
+routes! {
+    Get "/lsm/v1/service_inventory/<entity>/<id>/diagnose" Environment "why an instance was rejected, or failed" => Query diagnose(entity, id);
+}
+
+/// Runs of a resource that are looked through for failures.
+const MAX_RUNS: i64 = 1000;
+
+/// A validation that led to an error state.
+async fn rejection(app: &App, event: &StoredEvent) -> Result<Option<Value>, ApiError> {
+    let Some(id) = event.event.id_compile_report.map(CompileId::from) else {
+        return Ok(None);
+    };
+    let Some(compile) = app.store.compile_fetch(id).await? else {
+        return Ok(None);
+    };
+    let ran = compile.substitute.unwrap_or(compile.id);
+    let stages = app.store.stage_list(ran).await?;
+    let details = wire::compile_details(&compile, &stages);
+    let errors = details["compile_data"]["errors"].as_array();
+    let error = |error: &Value| {
+        json!({
+            "type": error["type"], "message": error["message"], "category": error["category"],
+            "location": error["location"],
+        })
+    };
+    let errors: Vec<Value> = errors.into_iter().flatten().map(error).collect();
+    let mut stages = stages.iter();
+    let failed = stages.find(|stage| stage.returncode.is_some_and(|code| code != 0));
+    let trace = failed.map(|stage| stage.errstream.as_str());
+    Ok(Some(json!({
+        "instance_version": event.event.service_instance_version + 1,
+        "model_version": compile.version,
+        "compile_id": id,
+        "errors": errors,
+        "trace": trace.or(compile.reason.as_deref()),
+    })))
+}
+
+/// The versions of the model that were exported for versions of an instance, with the latter.
+async fn exported(
+    app: &App,
+    events: &[StoredEvent],
+) -> Result<BTreeMap<VersionNumber, u64>, ApiError> {
+    let mut versions = BTreeMap::new();
+    for event in events {
+        let Some(id) = event.event.id_compile_report.map(CompileId::from) else {
+            continue;
+        };
+        let compile = app.store.compile_fetch(id).await?;
+        if let Some(version) = compile.and_then(|compile| compile.version) {
+            versions.insert(version, event.event.service_instance_version + 1);
+        }
+    }
+    Ok(versions)
+}
+
+/// The messages of failed runs of one resource in these versions of the model, the newest first.
+async fn failures_of(
+    app: &App,
+    environment: EnvironmentId,
+    resource: &ResourceId,
+    versions: &BTreeMap<VersionNumber, u64>,
+) -> Result<Option<Value>, ApiError> {
+    let runs = app.store.action_list(environment, Some(resource), MAX_RUNS);
+    let mut failures = Vec::new();
+    for run in &runs.await? {
+        let Some(instance_version) = versions.get(&run.version) else {
+            continue;
+        };
+        let messages = run.messages.as_array().into_iter().flatten();
+        for message in messages.filter(|message| message["level"] == "ERROR") {
+            failures.push(json!({
+                "instance_version": instance_version,
+                "model_version": run.version,
+                "resource_id": format!("{resource},v={}", run.version),
+                "time": run.started.to_string(),
+                "message": message["msg"],
+            }));
+        }
+    }
+    let found = json!({"resource_id": resource, "failures": failures});
+    Ok((!failures.is_empty()).then_some(found))
+}
+
+async fn diagnose(entity: Segment, id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    let environment = scope(&app, &args).await?.id;
+    let instance = find(&app, environment, &entity.0, &id).await?;
+    let version = args.parsed::<u64>("version")?.unwrap_or(instance.version);
+    if version == 0 || version > instance.version {
+        let what = format!("version {version} of the instance {}", instance.id);
+        return Err(ApiError::not_found(what));
+    }
+    let lookbehind = |name: &str| -> Result<u64, ApiError> { Ok(args.parsed(name)?.unwrap_or(1)) };
+    let from = |lookbehind: u64| version.saturating_sub(lookbehind).max(1);
+    let rejected_from = from(lookbehind("rejection_lookbehind")?);
+    let failed_from = from(lookbehind("failure_lookbehind")?);
+    let store = &app.store;
+    // Events have the version before the transfer.
+    let led = store.service_events_of(environment, instance.id, rejected_from - 1..=version - 1);
+    let led = led.await?;
+    let mut rejections = Vec::new();
+    let newest_first = led
+        .iter()
+        .rev()
+        .filter(|stored| stored.event.is_error_transition && !stored.event.ignored_transition);
+    for event in newest_first {
+        rejections.extend(rejection(&app, event).await?);
+    }
+    // The compile for a version is asked for by the transfer that leads to it.
+    let events = store.service_events_of(environment, instance.id, failed_from - 1..=version - 1);
+    let versions = exported(&app, &events.await?).await?;
+    let transfer = transfer_id(instance.id);
+    let mut resources = BTreeSet::new();
+    for model in versions.keys() {
+        let ids = std::slice::from_ref(&transfer);
+        let requires = store.resource_requires(environment, *model, ids).await?;
+        resources.extend(requires.into_values().flatten());
+    }
+    let mut failures = Vec::new();
+    for resource in &resources {
+        failures.extend(failures_of(&app, environment, resource, &versions).await?);
+    }
+    Ok(Answer::Data(
+        json!({"rejections": rejections, "failures": failures}),
+    ))
+}

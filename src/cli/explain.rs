@@ -1,0 +1,333 @@
+//! `steward explain RESOURCE`: why a resource is not deployed, down to the root cause.
+//!
+//! A server is asked when one is named (by an option, `.inmanta` or a variable); else the state that `steward deploy` keeps
+//! is read. Both give the same explanation, and it is shown the same way.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use super::compile::find_project;
+use super::deploy::state_of;
+use super::remote::{Remote, RemoteError, names_server, segment};
+use super::terminal::{Paint, Style, printable};
+use super::{ExplainArguments, FAILED, TROUBLE, USAGE, log};
+use crate::domain::{ResourceId, chain};
+use crate::server::read_embedded;
+
+/// Resources that are named when an argument fits several.
+const MAX_NAMED: usize = 20;
+
+/// What is wrong, and the exit code.
+type Failure = (String, u8);
+
+#[expect(clippy::print_stderr, reason = "this is the prompt")]
+pub(super) fn run(arguments: &ExplainArguments) -> ExitCode {
+    log::quiet();
+    let explanation = match find(arguments) {
+        Ok(explanation) => explanation,
+        Err((message, code)) => {
+            eprintln!("steward: {message}");
+            return ExitCode::from(code);
+        }
+    };
+    let text = match arguments.json {
+        true => format!("{explanation}\n"),
+        false => text_of(&cleaned(explanation), Paint::of_stdout()),
+    };
+    // A reader that is gone needs no text.
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+fn find(arguments: &ExplainArguments) -> Result<Value, Failure> {
+    let wrong = |message: String| (message, USAGE);
+    let project = find_project(arguments.project.as_deref());
+    let folder = project.clone().unwrap_or_else(|_| ".".into());
+    let is_local = arguments.local || arguments.data.is_some();
+    if !is_local && names_server(&arguments.server, &folder).map_err(wrong)? {
+        let remote = Remote::of(&arguments.server, &folder).map_err(wrong)?;
+        return of_server(&remote, &arguments.resource);
+    }
+    let project = match &arguments.data {
+        Some(_) => folder,
+        None => project.map_err(wrong)?,
+    };
+    let state = state_of(&project, arguments.data.as_deref());
+    let runtime = super::up::runtime();
+    let runtime = runtime.map_err(|error| (format!("cannot start: {error}"), TROUBLE))?;
+    runtime.block_on(of_state(&state, &arguments.resource))
+}
+
+/// Of the state that `steward deploy` keeps.
+async fn of_state(state: &Path, wanted: &str) -> Result<Value, Failure> {
+    let trouble = |error: crate::store::Error| (chain(&error), TROUBLE);
+    let Some((store, id)) = read_embedded(state).await.map_err(trouble)? else {
+        let message = format!(
+            "nothing was deployed from here yet ({} is not there): name a server with -e, or run `steward deploy`",
+            state.display()
+        );
+        return Err((message, FAILED));
+    };
+    let environment = store.environment_fetch(id).await.map_err(trouble)?;
+    let Some(environment) = environment else {
+        return Err(("the state has no environment".to_owned(), TROUBLE));
+    };
+    let resource_id = match ResourceId::parse(wanted) {
+        Some(resource_id) => resource_id,
+        None => {
+            let states = store.state_list(id).await.map_err(trouble)?;
+            let ids = states
+                .into_iter()
+                .map(|state| state.resource_id.to_string());
+            ResourceId::new(one_of(ids, wanted)?)
+        }
+    };
+    let found = crate::deploy::explain(&store, &environment, &resource_id);
+    let found = found.await.map_err(trouble)?;
+    found.ok_or_else(|| (format!("there is no resource {resource_id}"), FAILED))
+}
+
+fn of_server(remote: &Remote, wanted: &str) -> Result<Value, Failure> {
+    let failed = |error: RemoteError| {
+        let code = match &error {
+            RemoteError::Refused { .. } => FAILED,
+            RemoteError::Unreachable { .. } | RemoteError::NoServer { .. } => TROUBLE,
+        };
+        (chain(&error), code)
+    };
+    let id = match ResourceId::parse(wanted) {
+        Some(resource_id) => resource_id.to_string(),
+        None => {
+            let path = format!(
+                "/api/v2/resource?limit={MAX_NAMED}&filter.resource_id_value={}",
+                segment(wanted)
+            );
+            let found = remote.get(&path).map_err(failed)?;
+            let found = found["data"].as_array().cloned().unwrap_or_default();
+            let ids = found
+                .iter()
+                .filter_map(|found| found["resource_id"].as_str());
+            one_of(ids.map(str::to_owned), wanted)?
+        }
+    };
+    let path = format!("/api/v2/resource/{}/explain", segment(&id));
+    let mut answer = remote.get(&path).map_err(failed)?;
+    Ok(answer["data"].take())
+}
+
+/// The only id that has a text in it.
+fn one_of(ids: impl Iterator<Item = String>, wanted: &str) -> Result<String, Failure> {
+    let mut found: Vec<String> = ids.filter(|id| id.contains(wanted)).collect();
+    found.sort_unstable();
+    match found.len() {
+        0 => Err((format!("no resource has `{wanted}` in its id"), FAILED)),
+        1 => Ok(found.remove(0)),
+        n_found => {
+            let shown = found.iter().take(MAX_NAMED).map(|id| format!("\n  {id}"));
+            let shown: String = shown.collect();
+            let message = format!("{n_found} resources have `{wanted}` in their ids:{shown}");
+            Err((message, FAILED))
+        }
+    }
+}
+
+/// All texts without characters that steer a terminal.
+fn cleaned(value: Value) -> Value {
+    match value {
+        Value::String(text) => printable(&text).into(),
+        Value::Array(values) => values.into_iter().map(cleaned).collect(),
+        Value::Object(fields) => {
+            let fields = fields.into_iter();
+            Value::Object(fields.map(|(name, value)| (name, cleaned(value))).collect())
+        }
+        other => other,
+    }
+}
+
+/// The explanation for people.
+fn text_of(explanation: &Value, paint: Paint) -> String {
+    let chain = explanation["chain"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    let mut page = Page {
+        paint,
+        text: String::new(),
+    };
+    for (index, link) in chain.iter().enumerate() {
+        let is_root = index + 1 == chain.len();
+        page.link(link, index, is_root);
+    }
+    page.log(&explanation["log"], chain.last());
+    page.others(explanation);
+    page.text
+}
+
+struct Page {
+    paint: Paint,
+    text: String,
+}
+
+impl Page {
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    fn dim(&mut self, line: &str) {
+        let line = self.paint.paint(line, Style::Dim);
+        self.line(&line);
+    }
+
+    /// One step: the resource, what is with it, since when, and where it came from.
+    fn link(&mut self, link: &Value, index: usize, is_root: bool) {
+        let id = link["resource_id"].as_str().unwrap_or_default();
+        let text = link["text"].as_str().unwrap_or_default();
+        let is_good = link["reason"] == "deployed";
+        let arrow = if index == 0 { "" } else { "└─ " };
+        let indent = " ".repeat(index * 3);
+        let style = match (is_good, is_root) {
+            (true, _) => Style::Green,
+            (false, true) => Style::Red,
+            (false, false) => Style::Yellow,
+        };
+        let outer = " ".repeat(index.saturating_sub(1) * 3);
+        let name = self.paint.paint(id, Style::Bold);
+        self.line(&format!("{outer}{arrow}{name}"));
+        let text = self.paint.paint(text, style);
+        self.line(&format!("{indent}   {text}"));
+        if let Some(message) = link["message"].as_str().filter(|_| is_root && !is_good) {
+            for line in message.lines().take(8) {
+                self.line(&format!("{indent}   {line}"));
+            }
+        }
+        self.awaited(&link["awaited"], &indent);
+        let when = when(link);
+        if !when.is_empty() {
+            self.dim(&format!("{indent}   {when}"));
+        }
+        let brought = brought(&link["brought_by"]);
+        if !brought.is_empty() {
+            self.dim(&format!("{indent}   {brought}"));
+        }
+    }
+
+    fn awaited(&mut self, awaited: &Value, indent: &str) {
+        let names = awaited["attributes"].as_array().into_iter().flatten();
+        let names: Vec<&str> = names.filter_map(Value::as_str).collect();
+        if !names.is_empty() {
+            self.line(&format!("{indent}   not known: {}", names.join(", ")));
+        }
+        for fact in awaited["facts"].as_array().into_iter().flatten() {
+            let (id, name) = (&fact["resource_id"], &fact["fact"]);
+            let asked = match fact["asked"].as_str() {
+                Some(asked) => format!("its handler was asked at {} UTC", moment(asked)),
+                None => "its handler was not asked yet".to_owned(),
+            };
+            let (id, name) = (
+                id.as_str().unwrap_or_default(),
+                name.as_str().unwrap_or_default(),
+            );
+            self.line(&format!(
+                "{indent}   the model waits for fact `{name}` of {id}; {asked}"
+            ));
+        }
+        let has_facts = awaited["facts"]
+            .as_array()
+            .is_some_and(|facts| !facts.is_empty());
+        if !awaited.is_null() && !has_facts {
+            self.line(&format!(
+                "{indent}   no fact is waited for: a variable of the environment, or a parameter, has no value"
+            ));
+        }
+    }
+
+    fn log(&mut self, log: &Value, root: Option<&Value>) {
+        let lines = log.as_array().map_or(&[][..], Vec::as_slice);
+        let is_good = root.is_some_and(|root| root["reason"] == "deployed");
+        if lines.is_empty() || is_good {
+            return;
+        }
+        self.line("");
+        let head = self
+            .paint
+            .paint("last log lines of the root cause", Style::Bold);
+        self.line(&head);
+        for line in lines {
+            let level = line["level"].as_str().unwrap_or_default();
+            let style = match level {
+                "CRITICAL" | "ERROR" => Style::Red,
+                "WARNING" => Style::Yellow,
+                _ => Style::Dim,
+            };
+            let level = self.paint.paint(&format!("{level:<8}"), style);
+            let at = moment(line["timestamp"].as_str().unwrap_or_default());
+            let message = line["msg"].as_str().unwrap_or_default();
+            let mut parts = message.lines();
+            let first = parts.next().unwrap_or_default();
+            self.line(&format!("  {at} {level} {first}"));
+            for part in parts.take(20) {
+                self.line(&format!("                    {part}"));
+            }
+        }
+    }
+
+    fn others(&mut self, explanation: &Value) {
+        let n_others = explanation["n_others"].as_u64().unwrap_or_default();
+        if n_others == 0 {
+            return;
+        }
+        self.line("");
+        let plural = if n_others == 1 { "cause" } else { "causes" };
+        self.line(&format!("and {n_others} other {plural}:"));
+        for other in explanation["others"].as_array().into_iter().flatten() {
+            let id = other["resource_id"].as_str().unwrap_or_default();
+            let text = other["text"].as_str().unwrap_or_default();
+            self.line(&format!("  {id} {text}"));
+        }
+    }
+}
+
+/// `last run 2026-01-02 10:11:12, version 3, failed 2 times in a row`.
+fn when(link: &Value) -> String {
+    let Some(at) = link["at"].as_str() else {
+        return String::new();
+    };
+    let version = link["run_version"].as_i64();
+    let version = version.map_or_else(String::new, |version| format!(", version {version}"));
+    let failures = match link["n_failures"].as_i64() {
+        Some(n_failures) if n_failures > 1 => format!(", not good {n_failures} times in a row"),
+        _ => String::new(),
+    };
+    format!("last run {} UTC{version}{failures}", moment(at))
+}
+
+/// `in this form since version 3, commit 1a2b3c4d "its message" by A`.
+fn brought(brought_by: &Value) -> String {
+    let Some(version) = brought_by["version"].as_i64() else {
+        return String::new();
+    };
+    let mut text = format!("in this form since version {version}");
+    if let Some(commit) = brought_by["commit"].as_str() {
+        let commit: String = commit.chars().take(8).collect();
+        text += &format!(", commit {commit}");
+        if let Some(summary) = brought_by["commit_summary"].as_str() {
+            text += &format!(" {}", json!(summary));
+        }
+        if let Some(author) = brought_by["commit_author"].as_str() {
+            text += &format!(" by {author}");
+        }
+        if brought_by["commit_changed"] == true {
+            text += ", and changes that are not committed";
+        }
+    }
+    text
+}
+
+/// `2026-01-02T10:11:12.131415` to the second.
+fn moment(at: &str) -> String {
+    let second = at.split('.').next().unwrap_or(at);
+    second.replace('T', " ")
+}

@@ -1,0 +1,312 @@
+//! A server elsewhere, as commands reach it: by the files that name it, and its HTTP API.
+//!
+//! The files are those of the reference, from the weakest to the strongest: `/etc/inmanta/inmanta.cfg`, `~/.inmanta.cfg`,
+//! `.inmanta` and `.inmanta.cfg` of the project, the file that `--config` names. Variables of the environment, such as
+//! `INMANTA_CONFIG_ENVIRONMENT`, go before them, and options of the command before all. Source: docs/reference/deployment.md
+//! § 6.9.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+use ureq::http;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+/// The options that name a server, as those of the reference do.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(super) struct ServerArguments {
+    /// The environment on the server: its id, or its name if no other has it [default: `environment` of .inmanta].
+    #[arg(short = 'e', long = "environment", value_name = "ENVIRONMENT")]
+    pub(super) environment: Option<String>,
+    /// The address of the server [default: `host` of .inmanta, else localhost].
+    #[arg(long = "server-address", alias = "server_address", value_name = "HOST")]
+    pub(super) address: Option<String>,
+    /// The port of the server [default: `port` of .inmanta, else 8888].
+    #[arg(long = "server-port", alias = "server_port", value_name = "PORT")]
+    pub(super) port: Option<u16>,
+    /// The token that the server asks for [default: `token` of .inmanta].
+    #[arg(long, value_name = "TOKEN")]
+    pub(super) token: Option<String>,
+    /// Use TLS.
+    #[arg(long, overrides_with = "no_ssl")]
+    pub(super) ssl: bool,
+    /// Use no TLS, whatever .inmanta says.
+    #[arg(long, hide = true)]
+    pub(super) no_ssl: bool,
+    /// The certificate of who signed the server's.
+    #[arg(long, value_name = "FILE")]
+    pub(super) ssl_ca_cert: Option<PathBuf>,
+    /// One more file like .inmanta.
+    #[arg(short = 'c', long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+}
+
+/// Where the API is, in the files.
+const TRANSPORT: &str = "compiler_rest_transport";
+
+/// How long one request may take: a large version is stored in seconds.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A server and one of its environments.
+pub(super) struct Remote {
+    url: String,
+    pub(super) environment: String,
+    token: Option<String>,
+    agent: ureq::Agent,
+}
+
+/// Why a request came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RemoteError {
+    #[error("cannot reach {url}: {source}")]
+    Unreachable {
+        url: String,
+        source: Box<ureq::Error>,
+    },
+    #[error("{method} {path}: the server answers {status}: {message}")]
+    Refused {
+        method: &'static str,
+        path: String,
+        status: u16,
+        message: String,
+    },
+    #[error("{url} is no server of this kind: {reason}")]
+    NoServer { url: String, reason: String },
+}
+
+/// What the files and variables say, by section and name. In names, `_` and `-` are the same.
+#[derive(Debug, Default)]
+struct Settings(BTreeMap<(String, String), String>);
+
+impl Settings {
+    fn read(project: &Path, named: Option<&Path>) -> Result<Self, String> {
+        let mut settings = Self::default();
+        let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".inmanta.cfg"));
+        let files = [Some(PathBuf::from("/etc/inmanta/inmanta.cfg")), home];
+        let own = [".inmanta", ".inmanta.cfg"].map(|name| Some(project.join(name)));
+        for file in files.into_iter().chain(own).flatten() {
+            if let Ok(text) = std::fs::read_to_string(&file) {
+                settings.add(&file, &text)?;
+            }
+        }
+        if let Some(file) = named {
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+            settings.add(file, &text)?;
+        }
+        Ok(settings)
+    }
+
+    fn add(&mut self, file: &Path, text: &str) -> Result<(), String> {
+        let mut section = String::new();
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with(['#', ';']) {
+                continue;
+            }
+            if let Some(name) = line
+                .strip_prefix('[')
+                .and_then(|rest| rest.strip_suffix(']'))
+            {
+                section = name.trim().to_owned();
+                continue;
+            }
+            let Some((name, value)) = line.split_once(['=', ':']) else {
+                return Err(format!(
+                    "{}:{}: `{line}` is neither a [section] nor `name = value`",
+                    file.display(),
+                    index + 1
+                ));
+            };
+            let name = name.trim().to_lowercase().replace('_', "-");
+            self.0
+                .insert((section.clone(), name), value.trim().to_owned());
+        }
+        Ok(())
+    }
+
+    fn get(&self, section: &str, name: &str) -> Option<String> {
+        let variable = format!("INMANTA_{section}_{name}")
+            .to_uppercase()
+            .replace('-', "_");
+        let key = (section.to_owned(), name.to_owned());
+        let value = std::env::var(variable)
+            .ok()
+            .or_else(|| self.0.get(&key).cloned());
+        value.filter(|value| !value.is_empty())
+    }
+}
+
+/// Whether somebody names an environment of a server: an option, a file, or a variable.
+pub(super) fn names_server(arguments: &ServerArguments, project: &Path) -> Result<bool, String> {
+    let is_named = arguments.environment.is_some() || arguments.address.is_some();
+    let settings = Settings::read(project, arguments.config.as_deref())?;
+    Ok(is_named || settings.get("config", "environment").is_some())
+}
+
+impl Remote {
+    /// The server and environment that the arguments name, or the files of the project.
+    pub(super) fn of(arguments: &ServerArguments, project: &Path) -> Result<Self, String> {
+        let settings = Settings::read(project, arguments.config.as_deref())?;
+        let of = |name: &str| settings.get(TRANSPORT, name);
+        let host = arguments.address.clone().or_else(|| of("host"));
+        let host = host.unwrap_or_else(|| "localhost".to_owned());
+        let port = match (arguments.port, of("port")) {
+            (Some(port), _) => port,
+            (None, Some(text)) => text
+                .parse()
+                .map_err(|_| format!("`{text}` is no port (`port` of [{TRANSPORT}])"))?,
+            (None, None) => 8888,
+        };
+        let is_true =
+            |text: String| ["true", "1", "yes", "on"].contains(&text.to_lowercase().as_str());
+        let ssl = !arguments.no_ssl && (arguments.ssl || of("ssl").is_some_and(is_true));
+        let certificate = arguments.ssl_ca_cert.clone();
+        let certificate = certificate.or_else(|| of("ssl-ca-cert-file").map(PathBuf::from));
+        let named = arguments.environment.clone();
+        let named = named.or_else(|| settings.get("config", "environment"));
+        let named = named.ok_or(
+            "no environment is named: use `-e ENVIRONMENT`, or `environment = ID` below `[config]` of .inmanta",
+        )?;
+        let mut remote = Self {
+            url: format!("{}://{host}:{port}", if ssl { "https" } else { "http" }),
+            environment: named,
+            token: arguments.token.clone().or_else(|| of("token")),
+            agent: agent(certificate.as_deref())?,
+        };
+        if uuid::Uuid::parse_str(&remote.environment).is_err() {
+            remote.environment = remote.id_of_name().map_err(|error| error.to_string())?;
+        }
+        Ok(remote)
+    }
+
+    /// The id of the environment of that name.
+    fn id_of_name(&self) -> Result<String, RemoteError> {
+        let list = self.call("GET", "/api/v2/environment", None)?;
+        let of_name = |environment: &&Value| environment["name"] == self.environment.as_str();
+        let mut found = list["data"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(of_name);
+        let reason = match (found.next(), found.next()) {
+            (Some(found), None) => return Ok(found["id"].as_str().unwrap_or_default().to_owned()),
+            (None, _) => format!("it has no environment `{}`", self.environment),
+            (Some(_), Some(_)) => {
+                format!(
+                    "several environments are called `{}`: name the id",
+                    self.environment
+                )
+            }
+        };
+        let url = self.url.clone();
+        Err(RemoteError::NoServer { url, reason })
+    }
+
+    pub(super) fn get(&self, path: &str) -> Result<Value, RemoteError> {
+        self.call("GET", path, None)
+    }
+
+    /// A request in the scope of the environment; the answer's body as JSON.
+    pub(super) fn call(
+        &self,
+        method: &'static str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, RemoteError> {
+        let (status, text) = self.send(method, path, body)?;
+        let value: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
+        if (200..300).contains(&status) {
+            return Ok(value);
+        }
+        let message = value["message"].as_str().unwrap_or(text.as_str());
+        Err(RemoteError::Refused {
+            method,
+            path: path.split('?').next().unwrap_or(path).to_owned(),
+            status,
+            message: message.chars().take(2000).collect(),
+        })
+    }
+
+    fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(u16, String), RemoteError> {
+        let mut request = http::Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.url))
+            .header("X-Inmanta-tid", &self.environment);
+        if let Some(token) = &self.token {
+            request = request.header("Authorization", format!("Bearer {token}"));
+        }
+        if body.is_some() {
+            request = request.header("Content-Type", "application/json");
+        }
+        let failed = |source: ureq::Error| RemoteError::Unreachable {
+            url: self.url.clone(),
+            source: Box::new(source),
+        };
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let request = request.body(body).map_err(|error| failed(error.into()))?;
+        let mut response = self.agent.run(request).map_err(failed)?;
+        let text = response
+            .body_mut()
+            .with_config()
+            .limit(MAX_ANSWER_BYTES)
+            .read_to_string();
+        Ok((response.status().as_u16(), text.map_err(failed)?))
+    }
+}
+
+/// An answer of the API: lists come in pages, and a difference of versions has both contents of what changed.
+const MAX_ANSWER_BYTES: u64 = 256 << 20;
+
+fn agent(certificate: Option<&Path>) -> Result<ureq::Agent, String> {
+    let mut tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier);
+    if let Some(path) = certificate {
+        let text = std::fs::read(path)
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let certificate = Certificate::from_pem(&text)
+            .map_err(|error| format!("{} is no certificate: {error}", path.display()))?;
+        tls = tls.root_certs(RootCerts::new_with_certs(&[certificate]));
+    }
+    Ok(ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_global(Some(REQUEST_TIMEOUT))
+        .tls_config(tls.build())
+        .build()
+        .into())
+}
+
+/// A text as a segment of a path.
+pub(super) fn segment(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_file_goes_before_an_earlier_one_and_what_is_no_setting_is_named() {
+        let mut settings = Settings::default();
+        let file = Path::new(".inmanta");
+        let first = "[config]\nenvironment = a\n# x\n[compiler_rest_transport]\nssl_ca_cert_file: /ca\nport=1\n";
+        settings.add(file, first).unwrap();
+        settings
+            .add(file, "[compiler_rest_transport]\nport = 2\n")
+            .unwrap();
+        assert_eq!(settings.get("config", "environment").as_deref(), Some("a"));
+        assert_eq!(settings.get(TRANSPORT, "port").as_deref(), Some("2"));
+        assert_eq!(
+            settings.get(TRANSPORT, "ssl-ca-cert-file").as_deref(),
+            Some("/ca")
+        );
+        assert_eq!(settings.get(TRANSPORT, "host"), None);
+        let error = settings.add(file, "[config]\nnonsense\n").unwrap_err();
+        assert!(error.contains(".inmanta:2"), "{error}");
+    }
+}

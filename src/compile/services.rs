@@ -1,0 +1,57 @@
+//! What compiles and the lifecycle manager of services have to do with each other.
+//!
+//! A compile is given the instances that it is about, and leaves definitions for the catalog and attributes for the
+//! inventory. When it has ended, the lifecycle manager goes on with the instances that waited for it. Source: docs/reference/lsm.md § 3.7, § 3.8, § 4.6.
+
+use std::collections::BTreeSet;
+
+use steward_compiler::{Export, ServicesInput};
+
+use crate::domain::{CompileState, EnvironmentId};
+use crate::lsm::Services;
+use crate::store::{self, Lane, ServiceRequest, Store};
+
+/// Has the lifecycle manager take note of all compiles of a lane that have ended; the number of those.
+pub(super) async fn report_ends(
+    store: &Store,
+    services: &Services,
+    environment: EnvironmentId,
+    lane: Lane,
+) -> store::Result<usize> {
+    let mut n_ends = 0;
+    for compile in store.compile_unhandled(environment).await? {
+        if !lane.has(&compile) {
+            continue;
+        }
+        let has_succeeded = matches!(
+            compile.state,
+            CompileState::Exported | CompileState::Compiled
+        );
+        services
+            .compile_finished(environment, &compile, has_succeeded)
+            .await?;
+        store.compile_handled(compile.id).await?;
+        n_ends += 1;
+    }
+    Ok(n_ends)
+}
+
+/// The resource sets that a partial export removes: those that it was told to remove, those that the model has without a
+/// resource, and those of the asked instances, unless something of them is exported. So the set of a tree of which nothing is
+/// exported any more goes. Source: docs/reference/lsm.md § 4.1 "soft delete", § 4.5.
+pub(super) fn removed_sets(
+    request: &ServiceRequest,
+    input: &ServicesInput,
+    export: &Export,
+) -> Vec<String> {
+    let exported: BTreeSet<&str> = export
+        .resources
+        .iter()
+        .filter_map(|resource| resource.resource_set.as_deref())
+        .collect();
+    let named = request.removed_sets.iter().chain(&export.removed_sets);
+    let mut removed: BTreeSet<String> = named.cloned().collect();
+    removed.extend(input.roots());
+    removed.retain(|set| !exported.contains(set.as_str()));
+    removed.into_iter().collect()
+}

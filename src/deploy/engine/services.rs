@@ -1,0 +1,85 @@
+//! The resource by which a service instance learns that its resources are deployed: `lsm::LifecycleTransfer`. It comes behind
+//! all of them, changes nothing on any host, and so runs here, without an executor. Source: docs/reference/lsm.md § 3.6.
+
+use std::time::Duration;
+
+use super::{InFlight, Reconciler};
+use crate::deploy::schedule::Run;
+use crate::domain::{HandlerStatus, LogLevel, ResourceStatus, Timestamp};
+use crate::executor::handler::Context;
+use crate::executor::link::{Purpose, TaskResult};
+use crate::executor::protocol::Dependency;
+use crate::lsm::report_of;
+
+/// The type of the resource.
+pub(super) const LIFECYCLE_TRANSFER: &str = "lsm::LifecycleTransfer";
+
+/// What the ends of an instance's resources mean together, and those that say so. A failure counts more than what was only
+/// put off.
+fn verdict(requires: &[Dependency]) -> (HandlerStatus, Vec<&str>) {
+    let of = |is_meant: &dyn Fn(ResourceStatus) -> bool| -> Vec<&str> {
+        let meant = requires.iter().filter(|one| is_meant(one.status));
+        meant.map(|one| one.resource_id.as_str()).collect()
+    };
+    let failed = of(&|status| status == ResourceStatus::Failed);
+    if !failed.is_empty() {
+        return (HandlerStatus::Failed, failed);
+    }
+    let waiting = of(&|status| status != ResourceStatus::Deployed);
+    if waiting.is_empty() {
+        (HandlerStatus::Deployed, waiting)
+    } else {
+        (HandlerStatus::SkippedForDependency, waiting)
+    }
+}
+
+impl Reconciler {
+    /// Runs the resource of an instance, which is over at once.
+    pub(super) fn report(&mut self, run: Run, started: Timestamp) {
+        let (status, others) = verdict(&run.requires);
+        let mut context = Context::default();
+        let others = others.join(", ");
+        match status {
+            HandlerStatus::Deployed => context.debug("all resources of the instance are deployed"),
+            HandlerStatus::Failed => {
+                context.error(&format!("resources of the instance failed: {others}"));
+            }
+            _ => context.log(
+                LogLevel::Info,
+                &format!("skipped: resources of the instance are not deployed yet: {others}"),
+            ),
+        }
+        let succeeded = match status {
+            HandlerStatus::Deployed => Some(true),
+            HandlerStatus::Failed => Some(false),
+            _ => None,
+        };
+        let attributes = serde_json::from_str(&run.intent.attributes).unwrap_or_default();
+        let report = succeeded.and_then(|succeeded| report_of(&attributes, succeeded));
+        self.reports.extend(report);
+        let result = TaskResult {
+            action: run.action,
+            resource_id: run.intent.resource_id.clone(),
+            purpose: Purpose::Deploy,
+            finished: Timestamp::now(),
+            outcome: context.into_outcome(status),
+        };
+        self.in_flight.insert(run.action, InFlight { run, started });
+        self.on_deployed(result);
+    }
+
+    /// Lets instances go on whose resources have come to an end.
+    pub(super) async fn hand_on_reports(&mut self) {
+        for report in std::mem::take(&mut self.reports) {
+            let mut pause = Duration::from_millis(100);
+            while let Err(error) = self.services.reported(self.environment, &report).await {
+                if !self
+                    .complain_and_wait("report to a service instance", &error, &mut pause)
+                    .await
+                {
+                    return;
+                }
+            }
+        }
+    }
+}

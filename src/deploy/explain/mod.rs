@@ -1,0 +1,370 @@
+//! Explains why a resource is not deployed: the chain of reasons from it to the root cause.
+//!
+//! A skipped resource requires one that is skipped, which requires one that failed; one that waits for a value waits for
+//! the fact of a resource, whose agent is paused. The chain is found by going from the resource along what it requires, one
+//! step a level, and only where the reason leads on; what is good is not entered. The first root that is found is the
+//! nearest; others are named, since mending the first may not be enough. Nothing is asked of the engine: the rows say it,
+//! so it holds for the embedded mode as for a server, and while the server is busy.
+
+mod reasons;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde_json::{Value, json};
+
+use crate::domain::{ActionKind, EnvironmentId, ResourceId, VersionNumber};
+use crate::store::{Action, Environment, ResourceState, Result, Store, StoredResource};
+use reasons::{Reason, Surroundings, awaited};
+
+/// Resources that one explanation looks at: beyond them the nearest roots are known anyway.
+const MAX_VISITED: usize = 5_000;
+
+/// Other roots that are named.
+const MAX_OTHERS: usize = 10;
+
+/// Log lines of the root's last run that are shown.
+const LOG_LINES: usize = 12;
+
+/// Actions of a resource among which its last run is looked for; those behind it are of other kinds.
+const ACTIONS: i64 = 20;
+
+/// What is known of one resource on the way.
+struct Visited {
+    state: ResourceState,
+    reason: Reason,
+    /// The resource that led here; `None`: the one that is asked about.
+    from: Option<ResourceId>,
+}
+
+/// The explanation of a resource, as JSON: its `chain`, whose last entry is the root cause, `others`, and `log`. `None`: no
+/// version ever had such a resource.
+///
+/// # Errors
+/// The store does not answer.
+pub async fn explain(
+    store: &Store,
+    environment: &Environment,
+    resource_id: &ResourceId,
+) -> Result<Option<Value>> {
+    let version = environment.active_version.unwrap_or_default();
+    let around = surroundings(store, environment, version).await?;
+    let first = store.state_fetch(environment.id, resource_id).await?;
+    let Some(first) = first else {
+        return not_released(store, environment.id, resource_id).await;
+    };
+    let walk = Walk {
+        store,
+        environment: environment.id,
+        version,
+        around: &around,
+    };
+    let (visited, roots) = walk.from(first).await?;
+    let Some(root) = roots.first() else {
+        return Ok(None);
+    };
+    let mut chain = Vec::new();
+    let mut next: Option<&ResourceId> = None;
+    let mut current = Some(root);
+    while let Some(known) = current.and_then(|id| visited.get(id)) {
+        chain.push(walk.link(known, next).await?);
+        next = Some(&known.state.resource_id);
+        current = known.from.as_ref();
+    }
+    chain.reverse();
+    let run = walk.last_run(root).await?;
+    let others = roots.iter().skip(1).take(MAX_OTHERS);
+    let others = others.filter_map(|id| visited.get(id)).map(|other| {
+        json!({
+            "resource_id": other.state.resource_id,
+            "reason": other.reason.word(),
+            "text": other.reason.sentence(Some(&other.state), None),
+        })
+    });
+    Ok(Some(json!({
+        "resource_id": resource_id,
+        "version": version,
+        "chain": chain,
+        "others": others.collect::<Vec<_>>(),
+        "n_others": roots.len() - 1,
+        "log": run.as_ref().map_or_else(Vec::new, log_of),
+    })))
+}
+
+async fn surroundings(
+    store: &Store,
+    environment: &Environment,
+    version: VersionNumber,
+) -> Result<Surroundings> {
+    let agents = store.agent_list(environment.id).await?;
+    let paused = agents.into_iter().filter(|agent| agent.paused);
+    let unknowns = store.fact_unknowns(environment.id, version).await?;
+    let known = store.fact_list(environment.id).await?;
+    let known: BTreeSet<(&str, &str)> = known
+        .iter()
+        .filter_map(|fact| Some((fact.resource_id.as_ref()?.as_str(), fact.name.as_str())))
+        .collect();
+    let is_open =
+        |(id, name): &(ResourceId, String)| !known.contains(&(id.as_str(), name.as_str()));
+    Ok(Surroundings {
+        is_halted: environment.halted,
+        paused: paused.map(|agent| agent.name).collect(),
+        unknowns: unknowns.into_iter().filter(is_open).collect(),
+    })
+}
+
+/// The explanation of a resource that has no state: a version has it that is not in force yet.
+async fn not_released(
+    store: &Store,
+    environment: EnvironmentId,
+    resource_id: &ResourceId,
+) -> Result<Option<Value>> {
+    let history = store.resource_history(environment, resource_id).await?;
+    let Some(newest) = history.first() else {
+        return Ok(None);
+    };
+    let reason = Reason::NotReleased;
+    let link = json!({
+        "resource_id": resource_id,
+        "status": "available",
+        "reason": reason.word(),
+        "text": reason.sentence(None, None),
+        "at": newest.created.to_string(),
+    });
+    Ok(Some(json!({
+        "resource_id": resource_id, "version": null, "chain": [link], "others": [], "n_others": 0, "log": [],
+    })))
+}
+
+/// The way from a resource to the roots.
+struct Walk<'a> {
+    store: &'a Store,
+    environment: EnvironmentId,
+    version: VersionNumber,
+    around: &'a Surroundings,
+}
+
+impl Walk<'_> {
+    /// Visits what may be the reason, level by level; gives all that was visited, and the roots, nearest first.
+    async fn from(
+        &self,
+        first: ResourceState,
+    ) -> Result<(HashMap<ResourceId, Visited>, Vec<ResourceId>)> {
+        let mut visited = HashMap::new();
+        let mut roots = Vec::new();
+        let reason = Reason::of(&first, self.around);
+        let mut level = vec![first.resource_id.clone()];
+        visited.insert(
+            first.resource_id.clone(),
+            Visited {
+                state: first,
+                reason,
+                from: None,
+            },
+        );
+        while !level.is_empty() && visited.len() < MAX_VISITED {
+            let wanted = self.causes_of(&level, &visited).await?;
+            let ids: Vec<ResourceId> = wanted.values().flatten().cloned().collect();
+            let states = self.store.state_some(self.environment, &ids).await?;
+            let states: HashMap<&ResourceId, &ResourceState> = states
+                .iter()
+                .map(|state| (&state.resource_id, state))
+                .collect();
+            let mut next = Vec::new();
+            for id in level {
+                let mut leads_on = false;
+                for cause in wanted.get(&id).into_iter().flatten() {
+                    let Some(state) = states.get(cause) else {
+                        continue;
+                    };
+                    let reason = Reason::of(state, self.around);
+                    let is_cause = visited
+                        .get(&id)
+                        .is_some_and(|from| is_cause(&from.reason, &reason));
+                    if !is_cause {
+                        continue;
+                    }
+                    leads_on = true;
+                    if visited.contains_key(cause) {
+                        continue;
+                    }
+                    let from = Some(id.clone());
+                    let state = (*state).clone();
+                    visited.insert(
+                        cause.clone(),
+                        Visited {
+                            state,
+                            reason,
+                            from,
+                        },
+                    );
+                    next.push(cause.clone());
+                }
+                if !leads_on {
+                    roots.push(id);
+                }
+            }
+            level = next;
+        }
+        // Where the search was cut off, there are no roots yet.
+        roots.extend(level);
+        Ok((visited, roots))
+    }
+
+    /// What each resource of a level may be not deployed because of: what it requires, or the resources whose facts it
+    /// may wait for.
+    async fn causes_of(
+        &self,
+        level: &[ResourceId],
+        visited: &HashMap<ResourceId, Visited>,
+    ) -> Result<BTreeMap<ResourceId, Vec<ResourceId>>> {
+        let reason_of = |id: &ResourceId| visited.get(id).map(|known| &known.reason);
+        let leading: Vec<ResourceId> = level
+            .iter()
+            .filter(|id| reason_of(id).is_some_and(Reason::leads_on))
+            .cloned()
+            .collect();
+        let requires = self
+            .store
+            .resource_requires(self.environment, self.version, &leading);
+        let mut causes: BTreeMap<ResourceId, Vec<ResourceId>> =
+            requires.await?.into_iter().collect();
+        for id in level {
+            if reason_of(id) == Some(&Reason::Undefined) {
+                let facts = self.around.unknowns.iter();
+                let givers: BTreeSet<ResourceId> = facts.map(|(giver, _)| giver.clone()).collect();
+                causes.insert(
+                    id.clone(),
+                    givers.into_iter().filter(|giver| giver != id).collect(),
+                );
+            }
+        }
+        Ok(causes)
+    }
+
+    /// One step of the chain, with when it was so and which version and commit brought the resource.
+    async fn link(&self, known: &Visited, next: Option<&ResourceId>) -> Result<Value> {
+        let state = &known.state;
+        let version = state.orphaned_after.unwrap_or(self.version);
+        let resource = self
+            .store
+            .resource_fetch(self.environment, version, &state.resource_id)
+            .await?;
+        let since = self
+            .store
+            .resource_since(self.environment, version, &state.resource_id)
+            .await?;
+        let run = self.last_run(&state.resource_id).await?;
+        let mut link = json!({
+            "resource_id": state.resource_id,
+            "status": state.status(),
+            "reason": known.reason.word(),
+            "text": known.reason.sentence(Some(state), next),
+            "at": state.last_run_at.map(|at| at.to_string()),
+            "version": version,
+            "brought_by": self.brought_by(since).await?,
+            "n_failures": state.n_failures,
+        });
+        if let Some(run) = &run {
+            link["run_version"] = json!(run.version);
+            link["message"] = message_of(run);
+        }
+        if known.reason == Reason::Undefined {
+            link["awaited"] = self.awaited(resource).await?;
+        }
+        Ok(link)
+    }
+
+    /// What an undefined resource waits for, and when the handlers were asked for it.
+    async fn awaited(&self, resource: Option<StoredResource>) -> Result<Value> {
+        let attributes = resource
+            .and_then(|resource| serde_json::from_str(&resource.attributes).ok())
+            .unwrap_or(Value::Null);
+        let mut awaited = awaited(&attributes, self.around);
+        for fact in awaited["facts"].as_array_mut().into_iter().flatten() {
+            let giver = ResourceId::new(fact["resource_id"].as_str().unwrap_or_default());
+            let actions = self
+                .store
+                .action_list(self.environment, Some(&giver), ACTIONS);
+            let actions = actions.await?;
+            let mut asked = actions
+                .iter()
+                .filter(|action| action.action == ActionKind::CollectFacts);
+            fact["asked"] = json!(asked.next().map(|asked| asked.started.to_string()));
+        }
+        Ok(awaited)
+    }
+
+    /// The version that first had the content that a resource has now, and its commit.
+    async fn brought_by(&self, since: Option<VersionNumber>) -> Result<Value> {
+        let Some(since) = since else {
+            return Ok(Value::Null);
+        };
+        let version = self.store.version_fetch(self.environment, since).await?;
+        // The first one may be removed by now.
+        let Some(version) = version else {
+            return Ok(json!({"version": since}));
+        };
+        Ok(json!({
+            "version": since,
+            "date": version.created.to_string(),
+            "commit": version.commit_id,
+            "commit_summary": version.metadata["commit_summary"],
+            "commit_author": version.metadata["commit_author"],
+            "commit_changed": version.metadata["commit_changed"],
+        }))
+    }
+
+    /// The last deployment of a resource that has ended.
+    async fn last_run(&self, id: &ResourceId) -> Result<Option<Action>> {
+        let actions = self
+            .store
+            .action_list(self.environment, Some(id), ACTIONS)
+            .await?;
+        let is_run =
+            |action: &Action| action.action == ActionKind::Deploy && action.finished.is_some();
+        Ok(actions.into_iter().find(is_run))
+    }
+}
+
+/// Whether one resource may be why another is not deployed; a resource that waits for a value waits for who gives it.
+fn is_cause(reason: &Reason, of: &Reason) -> bool {
+    match reason {
+        Reason::Undefined => !matches!(of, Reason::Deployed),
+        other => other.may_be_because_of(of),
+    }
+}
+
+/// The line of a run that says most: the last error, else the last warning.
+fn message_of(run: &Action) -> Value {
+    let lines: Vec<&Value> = run.messages.as_array().into_iter().flatten().collect();
+    let last = |levels: &[&str]| {
+        let is_meant = |line: &&&Value| levels.iter().any(|level| line["level"] == *level);
+        lines
+            .iter()
+            .rev()
+            .find(is_meant)
+            .map(|line| line["msg"].clone())
+    };
+    last(&["CRITICAL", "ERROR"])
+        .or_else(|| last(&["WARNING"]))
+        .unwrap_or(Value::Null)
+}
+
+/// The last lines of a run's log, those for developers left out, as the API has log lines.
+fn log_of(run: &Action) -> Vec<Value> {
+    let lines = run.messages.as_array().into_iter().flatten();
+    let lines = lines.filter(|line| line["level"] != "DEBUG" && line["level"] != "TRACE");
+    let lines: Vec<Value> = lines
+        .map(|line| {
+            let at = line["timestamp_us"].as_i64().unwrap_or_default();
+            json!({
+                "level": line["level"],
+                "msg": line["msg"],
+                "traceback": line["kwargs"]["traceback"],
+                "timestamp": crate::domain::Timestamp(at).to_string(),
+            })
+        })
+        .collect();
+    let first = lines.len().saturating_sub(LOG_LINES);
+    lines.into_iter().skip(first).collect()
+}

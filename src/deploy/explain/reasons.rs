@@ -1,0 +1,261 @@
+//! Why a resource is not as it shall be: one step of the chain, decided from what is known of the resource and of what
+//! stands around it. Pure.
+
+use serde_json::{Value, json};
+
+use crate::domain::{AgentName, Blocked, LastRun, ResourceId, ResourceStatus};
+use crate::store::ResourceState;
+
+/// What stands above all resources of an environment, or of an agent.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Surroundings {
+    pub(super) is_halted: bool,
+    pub(super) paused: Vec<AgentName>,
+    /// The facts that the version in force waits for: resource and name.
+    pub(super) unknowns: Vec<(ResourceId, String)>,
+}
+
+/// Why a resource is not as it shall be, as far as can be said of it alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// There is nothing to explain.
+    Deployed,
+    /// The version in force does not have it any more.
+    Orphaned,
+    /// It was not in any version that was brought into force.
+    NotReleased,
+    /// Nothing runs in the environment.
+    Halted,
+    /// Nothing runs on its agent.
+    Paused,
+    /// An attribute has no value yet.
+    Undefined,
+    /// Something that it requires, however far, has no value yet.
+    Blocked,
+    /// Its handler works.
+    Deploying,
+    /// It was not tried yet.
+    Waiting,
+    /// Its handler failed.
+    Failed,
+    /// Its handler, or the code of it, could not run at all.
+    Unavailable,
+    /// Something that it requires is not deployed.
+    SkippedForDependency,
+    /// Its handler skipped it.
+    Skipped,
+    /// It is only reported, and differs.
+    NonCompliant,
+}
+
+impl Reason {
+    /// Of a resource of the version in force.
+    pub(super) fn of(state: &ResourceState, around: &Surroundings) -> Self {
+        if state.orphaned_after.is_some() {
+            return Self::Orphaned;
+        }
+        if state.is_undefined {
+            return Self::Undefined;
+        }
+        if state.blocked == Blocked::Blocked {
+            return Self::Blocked;
+        }
+        if state.is_deploying {
+            return Self::Deploying;
+        }
+        let status = state.status();
+        if status == ResourceStatus::Deployed {
+            return Self::Deployed;
+        }
+        // What was tried, and what came out, is the reason; but nothing is tried while work stands still.
+        let is_tried = state.last_run != LastRun::New && status != ResourceStatus::Available;
+        if around.is_halted && !is_tried {
+            return Self::Halted;
+        }
+        if around.paused.contains(&state.agent) && !is_tried {
+            return Self::Paused;
+        }
+        match status {
+            ResourceStatus::Failed => Self::Failed,
+            ResourceStatus::Unavailable => Self::Unavailable,
+            ResourceStatus::NonCompliant => Self::NonCompliant,
+            ResourceStatus::Skipped if state.blocked == Blocked::TemporarilyBlocked => {
+                Self::SkippedForDependency
+            }
+            ResourceStatus::Skipped => Self::Skipped,
+            _ => Self::Waiting,
+        }
+    }
+
+    /// The word of the API.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Deployed => "deployed",
+            Self::Orphaned => "orphaned",
+            Self::NotReleased => "not_released",
+            Self::Halted => "environment_halted",
+            Self::Paused => "agent_paused",
+            Self::Undefined => "undefined",
+            Self::Blocked => "requires_undefined",
+            Self::Deploying => "deploying",
+            Self::Waiting => "waiting",
+            Self::Failed => "failed",
+            Self::Unavailable => "unavailable",
+            Self::SkippedForDependency => "requires_not_deployed",
+            Self::Skipped => "skipped",
+            Self::NonCompliant => "non_compliant",
+        }
+    }
+
+    /// Whether a required resource with this reason may be why one with `self` is not deployed.
+    pub(super) fn may_be_because_of(&self, required: &Reason) -> bool {
+        match self {
+            Self::Blocked => matches!(required, Self::Undefined | Self::Blocked),
+            // A handler that skips by itself may do so because of what it requires, too.
+            Self::SkippedForDependency | Self::Skipped | Self::Waiting => {
+                !matches!(required, Self::Deployed)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the chain goes on with what the resource requires.
+    pub(super) fn leads_on(&self) -> bool {
+        matches!(
+            self,
+            Self::Blocked | Self::SkippedForDependency | Self::Skipped | Self::Waiting
+        )
+    }
+
+    /// A sentence without its subject, which is the resource. `next`: the resource that the chain goes on with.
+    pub(super) fn sentence(
+        &self,
+        state: Option<&ResourceState>,
+        next: Option<&ResourceId>,
+    ) -> String {
+        let agent = state.map_or("", |state| state.agent.as_str());
+        let required = next.map_or_else(String::new, |next| format!(" {next}"));
+        match (self, next) {
+            (Self::Deployed, _) => "is deployed as it shall be".to_owned(),
+            (Self::Orphaned, _) => {
+                let last = state.and_then(|state| state.orphaned_after);
+                let last = last.map_or_else(String::new, |last| {
+                    format!(": version {last} was the last that had it")
+                });
+                format!("is not in the version in force{last}")
+            }
+            (Self::NotReleased, _) => "is in no version that was brought into force".to_owned(),
+            (Self::Halted, _) => "waits: the environment is halted".to_owned(),
+            (Self::Paused, _) => format!("waits: its agent {agent} is paused"),
+            (Self::Undefined, Some(next)) => format!("waits for a value that {next} is to give"),
+            (Self::Undefined, None) => "waits for a value that is not known".to_owned(),
+            (Self::Blocked, _) => {
+                format!("is blocked: it requires{required}, which waits for a value")
+            }
+            (Self::Deploying, _) => "is being deployed".to_owned(),
+            (Self::Waiting, Some(next)) => {
+                format!("was not tried yet: {next}, which it requires, comes first")
+            }
+            (Self::Waiting, None) => format!("waits for its turn on agent {agent}"),
+            (Self::Failed, _) => "failed".to_owned(),
+            (Self::Unavailable, _) => "could not be deployed".to_owned(),
+            (Self::SkippedForDependency | Self::Skipped, Some(next)) => {
+                format!("was skipped: it requires {next}, which is not deployed")
+            }
+            (Self::SkippedForDependency, None) => {
+                "was skipped because of something that it requires, which is good by now".to_owned()
+            }
+            (Self::Skipped, None) => "was skipped by its handler".to_owned(),
+            (Self::NonCompliant, _) => "is not as it shall be, and is only reported".to_owned(),
+        }
+    }
+}
+
+/// The names of attributes without a value, of the attributes of a resource.
+pub(super) fn undefined_attributes(attributes: &Value) -> Vec<String> {
+    const UNDEFINED: &str = "<<undefined>>";
+    let has_one = |value: &Value| value.to_string().contains(UNDEFINED);
+    let fields = attributes.as_object().into_iter().flatten();
+    let undefined = fields.filter(|(_, value)| has_one(value));
+    undefined.map(|(name, _)| name.clone()).collect()
+}
+
+/// What an undefined resource waits for, as far as it is known.
+pub(super) fn awaited(attributes: &Value, around: &Surroundings) -> Value {
+    let facts = around.unknowns.iter();
+    let facts = facts.map(|(resource, name)| json!({"resource_id": resource, "fact": name}));
+    json!({
+        "attributes": undefined_attributes(attributes),
+        "facts": facts.collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Timestamp;
+
+    fn state() -> ResourceState {
+        ResourceState {
+            resource_id: ResourceId::new("m::A[one,name=a]"),
+            resource_type: "m::A".into(),
+            agent: AgentName::new("one"),
+            id_value: "a".into(),
+            created: Timestamp(0),
+            orphaned_after: None,
+            is_undefined: false,
+            is_deploying: false,
+            blocked: Blocked::NotBlocked,
+            intent_hash: "1".into(),
+            deployed_hash: Some("1".into()),
+            deployed_version: None,
+            last_run: LastRun::Successful,
+            last_run_compliant: Some(true),
+            last_run_at: None,
+            last_success: None,
+            last_events: None,
+            last_status: ResourceStatus::Deployed,
+            n_failures: 0,
+        }
+    }
+
+    #[test]
+    fn what_was_tried_is_the_reason_and_what_stands_still_that_nothing_is_tried() {
+        let halted = Surroundings {
+            is_halted: true,
+            ..Surroundings::default()
+        };
+        let paused = Surroundings {
+            paused: vec![AgentName::new("one")],
+            ..Surroundings::default()
+        };
+        let free = Surroundings::default();
+        let failed = ResourceState {
+            last_status: ResourceStatus::Failed,
+            last_run: LastRun::Failed,
+            ..state()
+        };
+        assert_eq!(Reason::of(&state(), &halted), Reason::Deployed);
+        assert_eq!(Reason::of(&failed, &halted), Reason::Failed);
+        let changed = ResourceState {
+            intent_hash: "2".into(),
+            ..failed
+        };
+        assert_eq!(Reason::of(&changed, &halted), Reason::Halted);
+        assert_eq!(Reason::of(&changed, &paused), Reason::Paused);
+        assert_eq!(Reason::of(&changed, &free), Reason::Waiting);
+        let skipped = ResourceState {
+            last_status: ResourceStatus::Skipped,
+            last_run: LastRun::Skipped,
+            blocked: Blocked::TemporarilyBlocked,
+            ..state()
+        };
+        assert_eq!(Reason::of(&skipped, &free), Reason::SkippedForDependency);
+    }
+
+    #[test]
+    fn attributes_without_a_value_are_named_however_deep_it_is() {
+        let attributes = json!({"a": 1, "b": "<<undefined>>", "c": {"d": ["<<undefined>>"]}});
+        assert_eq!(undefined_attributes(&attributes), ["b", "c"]);
+    }
+}

@@ -1,0 +1,99 @@
+//! When resources run by themselves. Source: docs/reference/deployment.md § 4.8.
+
+use std::time::Duration;
+
+use super::entry::Phase;
+use super::{Index, Priority, RetryPolicy, Schedule};
+use crate::domain::{Blocked, ResourceId, Timestamp};
+
+impl Schedule {
+    /// When [`Schedule::tick`] has something to do next; `None`: no timer is set.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.timers.first().map(|(due, _)| *due)
+    }
+
+    /// Takes over new interval settings: the timers of all idle resources are planned anew.
+    pub fn set_policy(&mut self, policy: RetryPolicy, now: Timestamp) {
+        if policy == self.policy {
+            return;
+        }
+        self.policy = policy;
+        for index in self.indices() {
+            if matches!(self.entry(index).phase, Phase::Idle) {
+                self.set_timer(index, now);
+            }
+        }
+    }
+
+    /// Puts resources whose timers are due into their queues.
+    pub fn tick(&mut self, now: Timestamp) {
+        while let Some(&(due, index)) = self.timers.first() {
+            if due > now {
+                break;
+            }
+            self.timers.remove(&(due, index));
+            let Some((_, priority)) = self.entry_mut(index).timer.take() else {
+                continue;
+            };
+            let last = self.entry(index).state.last_run_at;
+            let seconds = last.map_or(0, |last| now.since(last).as_secs());
+            let kind = if priority == Priority::IntervalDeploy {
+                "deploy"
+            } else {
+                "repair"
+            };
+            let reason = format!("previous {kind} happened more than {seconds}s ago");
+            self.enqueue(index, priority, reason, false);
+        }
+    }
+
+    /// Plans when an idle resource runs by itself: the earlier of its retry, if it is dirty, and
+    /// its repair, counted from its last run. A blocked one is not planned.
+    pub(super) fn set_timer(&mut self, index: Index, now: Timestamp) {
+        self.stop_timer(index);
+        let entry = self.entry(index);
+        if entry.state.blocked == Blocked::Blocked {
+            return;
+        }
+        let last = entry.state.last_run_at.unwrap_or(now);
+        let early = |every: Duration| shortened(every, &entry.intent.resource_id, &self.policy);
+        let repair = self.policy.repair.map(early);
+        let retry = entry
+            .is_dirty()
+            .then(|| entry.retry_delay(&self.policy).map(early))
+            .flatten();
+        let repair = repair.map(|every| (last.plus(every), Priority::IntervalRepair));
+        let retry = retry.map(|delay| (last.plus(delay), Priority::IntervalDeploy));
+        let timer = [retry, repair].into_iter().flatten().min();
+        if let Some((due, _)) = timer {
+            self.timers.insert((due, index));
+            self.entry_mut(index).timer = timer;
+        }
+    }
+
+    /// Takes back what [`Schedule::set_timer`] planned.
+    pub(super) fn stop_timer(&mut self, index: Index) {
+        if let Some((due, _)) = self.entry_mut(index).timer.take() {
+            self.timers.remove(&(due, index));
+        }
+    }
+}
+
+/// A time without the part of it by which this resource comes early. Resources that run together keep running together
+/// if each waits equally long; an interval is what a user was promised at most, so none waits longer.
+fn shortened(every: Duration, resource_id: &ResourceId, policy: &RetryPolicy) -> Duration {
+    let most = every * policy.spread_percent.min(100) / 100;
+    let share = f64::from(share_of(resource_id.as_str())) / f64::from(u32::MAX);
+    every - most.mul_f64(share)
+}
+
+/// A number that is the same for a text at each start and on each machine, and spread evenly: FNV-1a, whose bits are
+/// mixed once more, since ids that differ only at the end would otherwise get numbers that are near one another.
+fn share_of(text: &str) -> u32 {
+    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(PRIME);
+    let hash = text.bytes().fold(OFFSET, mix);
+    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    (hash >> 32) as u32
+}

@@ -1,0 +1,347 @@
+//! `steward::Archive`: a directory with the files of an archive, and nothing else.
+//!
+//! The files are unpacked into a directory beside it, which then takes its place in one step, so there is never a mixture of
+//! two versions. A record inside says which archive it was and what every file looked like; so a look at each file's size
+//! and time shows whether somebody has changed one, and the archive itself is only fetched when another one is wanted.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::program::Program;
+use super::replacement::{Replacement, beside};
+use super::{
+    Attributes, Context, Error, Handler, change, differences, fetch, given, owner, parent,
+};
+use super::{path, seconds, text};
+
+/// The record in the directory.
+const RECORD: &str = ".steward-archive.json";
+/// A record has about 100 bytes a file.
+const RECORD_BYTES: u64 = 256 * 1024 * 1024;
+const DEFAULT_TIMEOUT_SECONDS: u64 = 300;
+/// Names of files that a difference shows.
+const SHOWN_FILES: usize = 20;
+/// Directories within each other.
+const DEPTH: usize = 100;
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    sha256: String,
+    strip: u64,
+    owner: Value,
+    group: Value,
+    entries: Vec<Entry>,
+}
+
+/// What a file, directory or symlink looked like after it was unpacked.
+#[derive(Serialize, Deserialize, PartialEq, Eq)]
+struct Entry {
+    name: String,
+    mode: u32,
+    user: u32,
+    group: u32,
+    /// Size and time of the last change, in seconds and nanoseconds; 0 for directories, which change with what is in them.
+    size: u64,
+    time: (i64, i64),
+}
+
+pub(super) struct Archive;
+
+impl Handler for Archive {
+    fn read(
+        &self,
+        _context: &mut Context,
+        desired: &Attributes,
+    ) -> Result<Option<Attributes>, Error> {
+        let path = path(desired)?;
+        let Some(record) = read_record(path)? else {
+            return Ok(None);
+        };
+        let mut current = Attributes::from_iter([
+            ("sha256".to_owned(), json!(record.sha256)),
+            ("strip".to_owned(), json!(record.strip)),
+            ("owner".to_owned(), record.owner),
+            ("group".to_owned(), record.group),
+        ]);
+        let is_purged = desired.get("purged") == Some(&Value::Bool(true));
+        if given(desired, "sha256").is_none() && !is_purged {
+            current.insert("wanted".to_owned(), json!(digest_of_source(desired)?));
+        }
+        let changed: Vec<&str> = changed(path, &record.entries).take(SHOWN_FILES).collect();
+        if !changed.is_empty() {
+            current.insert("changed_files".to_owned(), json!(changed));
+        }
+        Ok(Some(current))
+    }
+
+    fn compare(&self, current: &Attributes, desired: &Attributes) -> Attributes {
+        let mut changes = differences(current, desired);
+        if let Some(wanted) = current
+            .get("wanted")
+            .filter(|one| **one != current["sha256"])
+        {
+            changes.extend([change("sha256", &current["sha256"], wanted)]);
+        }
+        if let Some(changed) = current.get("changed_files") {
+            changes.extend([change("changed_files", changed, &json!([]))]);
+        }
+        changes
+    }
+
+    fn create(&self, context: &mut Context, desired: &Attributes) -> Result<(), Error> {
+        replace(context, desired)
+    }
+
+    fn update(
+        &self,
+        context: &mut Context,
+        desired: &Attributes,
+        _changes: &Attributes,
+    ) -> Result<(), Error> {
+        replace(context, desired)
+    }
+
+    fn delete(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {
+        let path = path(desired)?;
+        fs::remove_dir_all(path).map_err(Error::io("remove", path))
+    }
+}
+
+/// The record of a directory; `None`: there is no directory, or an empty one. What we did not make is not ours to replace.
+fn read_record(path: &Path) -> Result<Option<Record>, Error> {
+    let mut entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        entries => entries.map_err(Error::io("look into", path))?,
+    };
+    let record = path.join(RECORD);
+    let is_small = fs::symlink_metadata(&record)
+        .is_ok_and(|found| found.is_file() && found.len() <= RECORD_BYTES);
+    let known = is_small.then(|| fs::read(&record).ok()).flatten();
+    match known.and_then(|text| serde_json::from_slice(&text).ok()) {
+        Some(record) => Ok(Some(record)),
+        None if entries.next().is_none() => Ok(None),
+        None => Err(Error::Failed(format!(
+            "{} has things that are not of an archive of Steward; remove it, or name another path",
+            path.display()
+        ))),
+    }
+}
+
+fn changed<'a>(path: &'a Path, entries: &'a [Entry]) -> impl Iterator<Item = &'a str> {
+    let is_changed = move |entry: &&Entry| {
+        let found = fs::symlink_metadata(path.join(&entry.name));
+        found.map_or(true, |found| {
+            Entry::of(entry.name.clone(), &found) != **entry
+        })
+    };
+    entries
+        .iter()
+        .filter(is_changed)
+        .map(|entry| entry.name.as_str())
+}
+
+impl Entry {
+    fn of(name: String, metadata: &fs::Metadata) -> Self {
+        let is_dir = metadata.is_dir();
+        Self {
+            name,
+            mode: metadata.mode(),
+            user: metadata.uid(),
+            group: metadata.gid(),
+            size: if is_dir { 0 } else { metadata.size() },
+            time: if is_dir {
+                (0, 0)
+            } else {
+                (metadata.mtime(), metadata.mtime_nsec())
+            },
+        }
+    }
+}
+
+fn digest_of_source(desired: &Attributes) -> Result<String, Error> {
+    let source = text(desired, "source");
+    if fetch::is_address(source) {
+        let message = "an archive at an address needs `sha256`: without it there is no telling whether it is the right one";
+        return Err(Error::Failed(message.to_owned()));
+    }
+    fetch::digest(fetch::open(source)?).map_err(Error::io("read", Path::new(source)))
+}
+
+/// Fetches and unpacks the archive, and puts it into its place.
+fn replace(context: &mut Context, desired: &Attributes) -> Result<(), Error> {
+    let path = path(desired)?;
+    parent(path)?;
+    let (uid, gid) = owner::ids(desired)?;
+    let format = format(desired)?;
+    let source = text(desired, "source");
+    let limit = seconds(desired, "timeout", DEFAULT_TIMEOUT_SECONDS);
+    let wanted = given(desired, "sha256");
+    if wanted.is_none() {
+        digest_of_source(desired)?;
+    }
+    // A copy of its own: what is unpacked is what was checked.
+    let (copy, mut file) = Replacement::file(path)?;
+    let digest = fetch::fetch(context, source, wanted, limit, &mut file)?;
+    let folder = Folder::new(path)?;
+    unpack(context, desired, format, copy.path(), &folder.0)?;
+    drop(copy);
+    let mut entries = Vec::new();
+    own_and_list(&folder.0, Path::new(""), (uid, gid), &mut entries, DEPTH)?;
+    let record = Record {
+        sha256: digest,
+        strip: strip(desired),
+        owner: desired.get("owner").cloned().unwrap_or_default(),
+        group: desired.get("group").cloned().unwrap_or_default(),
+        entries,
+    };
+    let text = serde_json::to_vec(&record).map_err(|error| Error::Failed(error.to_string()))?;
+    fs::write(folder.0.join(RECORD), text).map_err(Error::io("write into", path))?;
+    context.info(&format!(
+        "{} files of {} are unpacked",
+        record.entries.len(),
+        fetch::without_password(source)
+    ));
+    folder.place(path)
+}
+
+fn strip(desired: &Attributes) -> u64 {
+    desired.get("strip").and_then(Value::as_u64).unwrap_or(0)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Tar,
+    Zip,
+}
+
+fn format(desired: &Attributes) -> Result<Format, Error> {
+    let source = text(desired, "source").to_ascii_lowercase();
+    let format = match text(desired, "format") {
+        "zip" => Format::Zip,
+        "tar" => Format::Tar,
+        "" if source.ends_with(".zip") => Format::Zip,
+        "" => Format::Tar,
+        other => {
+            return Err(Error::Failed(format!(
+                "`format` {other} is not known: write tar or zip"
+            )));
+        }
+    };
+    if format == Format::Zip && strip(desired) > 0 {
+        let message = "`strip` is for tar archives; unzip can not leave out directories";
+        return Err(Error::Failed(message.to_owned()));
+    }
+    Ok(format)
+}
+
+/// Both programs keep names within the directory: they leave out a leading slash and refuse `..`.
+fn unpack(
+    context: &mut Context,
+    desired: &Attributes,
+    format: Format,
+    archive: &Path,
+    into: &Path,
+) -> Result<(), Error> {
+    let limit = seconds(desired, "timeout", DEFAULT_TIMEOUT_SECONDS);
+    let (archive, into) = (archive.display().to_string(), into.display().to_string());
+    let strip = format!("--strip-components={}", strip(desired));
+    let program = match format {
+        Format::Tar => Program::changing("tar", limit)?.arguments([
+            "--extract",
+            // A colon in its name does not mean another machine.
+            "--force-local",
+            "--file",
+            &archive,
+            "--directory",
+            &into,
+            "--no-same-owner",
+            &strip,
+        ]),
+        Format::Zip => {
+            Program::changing("unzip", limit)?.arguments(["-q", "-o", &archive, "-d", &into])
+        }
+    };
+    let source = fetch::without_password(text(desired, "source"));
+    let shown = match format {
+        Format::Tar => format!("tar --extract {source}"),
+        Format::Zip => format!("unzip {source}"),
+    };
+    program.shown_as(shown).must_succeed(context).map(|_| ())
+}
+
+/// Gives all that was unpacked its owner, and writes down what it looks like.
+fn own_and_list(
+    root: &Path,
+    below: &Path,
+    (uid, gid): (Option<u32>, Option<u32>),
+    entries: &mut Vec<Entry>,
+    depth: usize,
+) -> Result<(), Error> {
+    if depth == 0 {
+        let message = format!("the archive has more than {DEPTH} directories within each other");
+        return Err(Error::Failed(message));
+    }
+    let folder = root.join(below);
+    let fail = || Error::io("look into", &folder);
+    for entry in fs::read_dir(&folder).map_err(fail())? {
+        let entry = entry.map_err(fail())?;
+        let name = below.join(entry.file_name());
+        let place = root.join(&name);
+        if uid.is_some() || gid.is_some() {
+            std::os::unix::fs::lchown(&place, uid, gid)
+                .map_err(Error::io("change the owner of", &place))?;
+        }
+        let metadata = entry.metadata().map_err(Error::io("look at", &place))?;
+        if metadata.is_dir() {
+            own_and_list(root, &name, (uid, gid), entries, depth - 1)?;
+        }
+        // A name that is no text can not be looked up later; it is unpacked all the same.
+        if let Some(name) = name.to_str() {
+            entries.push(Entry::of(name.to_owned(), &metadata));
+        }
+    }
+    if below.as_os_str().is_empty() && (uid.is_some() || gid.is_some()) {
+        std::os::unix::fs::chown(root, uid, gid).map_err(Error::io("change the owner of", root))?;
+    }
+    Ok(())
+}
+
+/// A directory beside its place; removed with all that is in it if it never gets there.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(path: &Path) -> Result<Self, Error> {
+        let place = beside(path, "folder");
+        if fs::symlink_metadata(&place).is_ok() {
+            // A killed executor left it.
+            fs::remove_dir_all(&place).map_err(Error::io("remove", &place))?;
+        }
+        let mut builder = DirBuilder::new();
+        builder.mode(0o755);
+        builder
+            .create(&place)
+            .map_err(Error::io("create", &place))?;
+        Ok(Self(place))
+    }
+
+    /// Takes the place of what is at `path`, which is removed.
+    fn place(self, path: &Path) -> Result<(), Error> {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        if fs::symlink_metadata(path).is_err() {
+            return fs::rename(&self.0, path).map_err(Error::io("create", path));
+        }
+        let exchanged = renameat_with(CWD, &self.0, CWD, path, RenameFlags::EXCHANGE);
+        // What was there is in our place now, and goes with us.
+        exchanged.map_err(|error| Error::io("replace", path)(error.into()))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,304 @@
+//! `steward::Checkout`: a working copy of a git repository at one commit, made and changed by the git of the host.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::program::{Done, Program};
+use super::{Attributes, Context, Error, Handler, change, differences, fetch, flag, parent, path};
+use super::{seconds, text};
+
+/// For each command of git.
+const DEFAULT_TIMEOUT_SECONDS: u64 = 300;
+/// Names of changed files that a difference shows.
+const SHOWN_CHANGES: usize = 20;
+/// Hexadecimal digits of a commit id: SHA-1, or SHA-256.
+const ID_LENGTHS: [usize; 2] = [40, 64];
+
+pub(super) struct Checkout;
+
+impl Handler for Checkout {
+    fn read(
+        &self,
+        context: &mut Context,
+        desired: &Attributes,
+    ) -> Result<Option<Attributes>, Error> {
+        check_arguments(desired)?;
+        let path = path(desired)?;
+        if !is_copy(path)? {
+            return Ok(None);
+        }
+        if flag(desired, "purged") {
+            return Ok(Some(Attributes::new()));
+        }
+        let address = ask(context, desired, &["config", "--get", "remote.origin.url"])?;
+        let mut current = Attributes::from_iter([
+            ("repository".to_owned(), json!(address.stdout.trim())),
+            ("commit".to_owned(), json!(head(context, path, desired)?)),
+            ("wanted".to_owned(), json!(wanted(context, desired)?)),
+        ]);
+        let status = ["status", "--porcelain", "--untracked-files=no"];
+        let status = ask(context, desired, &status)?;
+        let changed: Vec<&str> = status.stdout.lines().take(SHOWN_CHANGES).collect();
+        if !changed.is_empty() {
+            current.insert("local_changes".to_owned(), json!(changed));
+        }
+        Ok(Some(current))
+    }
+
+    fn compare(&self, current: &Attributes, desired: &Attributes) -> Attributes {
+        let mut changes = differences(current, desired);
+        if let (Some(is), Some(shall)) = (current.get("commit"), current.get("wanted"))
+            && is != shall
+        {
+            changes.extend([change("commit", is, shall)]);
+        }
+        if let Some(changed) = current.get("local_changes") {
+            changes.extend([change("local_changes", changed, &json!([]))]);
+        }
+        if let Some(change) = changes.get_mut("repository") {
+            let shown = |name: &str| json!(fetch::without_password(text_of(&change[name])));
+            *change = json!({"current": shown("current"), "desired": shown("desired")});
+        }
+        changes
+    }
+
+    fn create(&self, context: &mut Context, desired: &Attributes) -> Result<(), Error> {
+        let path = path(desired)?;
+        parent(path)?;
+        let shown = path.display().to_string();
+        let program = set(Program::changing("git", limit(desired))?, desired);
+        let program = program.arguments(["init", "--quiet", "--", &shown]);
+        program.must_succeed(context)?;
+        let repository = text(desired, "repository");
+        run(context, desired, &["remote", "add", "origin", repository])?;
+        check_out(context, desired)
+    }
+
+    fn update(
+        &self,
+        context: &mut Context,
+        desired: &Attributes,
+        changes: &Attributes,
+    ) -> Result<(), Error> {
+        if let Some(changed) = changes
+            .get("local_changes")
+            .filter(|_| !flag(desired, "force"))
+        {
+            let files = changed["current"].as_array().into_iter().flatten();
+            let files: Vec<&str> = files.map(text_of).collect();
+            return Err(Error::Failed(format!(
+                "files of the working copy were changed by somebody ({}): commit or undo that, or set `force`",
+                files.join(", ")
+            )));
+        }
+        if changes.contains_key("repository") {
+            // A copy that was interrupted in its making may have none.
+            let repository = text(desired, "repository");
+            let config = ["config", "remote.origin.url", repository];
+            run(context, desired, &config)?;
+            let refs = [
+                "config",
+                "remote.origin.fetch",
+                "+refs/heads/*:refs/remotes/origin/*",
+            ];
+            run(context, desired, &refs)?;
+        }
+        check_out(context, desired)
+    }
+
+    fn delete(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {
+        let path = path(desired)?;
+        fs::remove_dir_all(path).map_err(Error::io("remove", path))
+    }
+}
+
+fn text_of(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// What begins with a minus would be an option of git.
+fn check_arguments(desired: &Attributes) -> Result<(), Error> {
+    for name in ["repository", "revision", "path"] {
+        let value = text(desired, name);
+        if value.is_empty() || value.starts_with('-') || value.contains(['\n', '\0']) {
+            return Err(Error::Failed(format!("`{name}` {value:?} can not be one")));
+        }
+    }
+    if !text(desired, "path").starts_with('/') {
+        let message = "`path` is not absolute: begin it with a slash";
+        return Err(Error::Failed(message.to_owned()));
+    }
+    Ok(())
+}
+
+/// Whether there is a working copy; an empty directory is none, and other things are in its way.
+fn is_copy(path: &Path) -> Result<bool, Error> {
+    if path.join(".git").exists() {
+        return Ok(true);
+    }
+    match fs::read_dir(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Error::io("look into", path)(error)),
+        Ok(mut entries) => match entries.next() {
+            None => Ok(false),
+            Some(_) => Err(Error::Failed(format!(
+                "{} is a directory with other things than a working copy; remove it first",
+                path.display()
+            ))),
+        },
+    }
+}
+
+/// The commit that is checked out; `None`: none yet.
+fn head(context: &Context, path: &Path, desired: &Attributes) -> Result<Option<String>, Error> {
+    // What we check out is named by its id; a person may have put a branch there.
+    if let Ok(head) = fs::read_to_string(path.join(".git/HEAD"))
+        && is_id(head.trim())
+    {
+        return Ok(Some(head.trim().to_owned()));
+    }
+    let done = ask(
+        context,
+        desired,
+        &["rev-parse", "--verify", "--quiet", "HEAD"],
+    )?;
+    let id = done.stdout.trim();
+    Ok(is_id(id).then(|| id.to_owned()))
+}
+
+fn is_id(text: &str) -> bool {
+    ID_LENGTHS.contains(&text.len()) && text.bytes().all(|digit| digit.is_ascii_hexdigit())
+}
+
+/// The commit that the revision means now: asked of the repository, unless it is an id.
+fn wanted(context: &Context, desired: &Attributes) -> Result<String, Error> {
+    let revision = text(desired, "revision");
+    if is_id(revision) {
+        return Ok(revision.to_ascii_lowercase());
+    }
+    let repository = text(desired, "repository");
+    // What a tag with a message stands for.
+    let peeled = format!("{revision}^{{}}");
+    let program = set(Program::asking("git")?.limit(limit(desired)), desired)
+        .arguments(["ls-remote", "--", repository, revision, &peeled])
+        .shown_as("git ls-remote".to_owned());
+    let done = program.run(context)?;
+    if !done.status.success() {
+        return Err(refused(desired, "ls-remote", &done));
+    }
+    let found = |name: String| {
+        let mut lines = done.stdout.lines().filter_map(|line| line.split_once('\t'));
+        lines.find_map(|(id, found)| (found == name).then(|| id.to_owned()))
+    };
+    // A tag with a message is an object of its own; what it stands for has a mark behind the name.
+    let names = [
+        format!("refs/tags/{revision}^{{}}"),
+        format!("refs/tags/{revision}"),
+        format!("refs/heads/{revision}"),
+        revision.to_owned(),
+    ];
+    names.into_iter().find_map(found).ok_or_else(|| {
+        Error::Failed(format!(
+            "{} has no branch or tag `{revision}`; a commit is named by its full id",
+            fetch::without_password(repository)
+        ))
+    })
+}
+
+fn check_out(context: &mut Context, desired: &Attributes) -> Result<(), Error> {
+    let commit = wanted(context, desired)?;
+    if !has(context, desired, &commit)? {
+        let revision = text(desired, "revision");
+        let depth = desired.get("depth").and_then(Value::as_u64);
+        let all = ["fetch", "--quiet", "--tags", "--force", "origin"];
+        match depth {
+            None => run(context, desired, &all)?,
+            Some(depth) => {
+                let depth = format!("--depth={depth}");
+                let part = ["fetch", "--quiet", &depth, "origin", revision];
+                if let Err(error) = run(context, desired, &part) {
+                    // Not every server gives a commit that is named by its id alone.
+                    context.debug(&format!("{error}; fetching all"));
+                    run(context, desired, &all)?;
+                }
+            }
+        }
+        if !has(context, desired, &commit)? {
+            return Err(Error::Failed(format!(
+                "{} has no commit {commit}",
+                fetch::without_password(text(desired, "repository"))
+            )));
+        }
+    }
+    let mut arguments = vec!["checkout", "--quiet", "--detach"];
+    if flag(desired, "force") {
+        arguments.push("--force");
+    }
+    arguments.push(&commit);
+    run(context, desired, &arguments)?;
+    if flag(desired, "submodules") {
+        let update = ["submodule", "--quiet", "update", "--init", "--recursive"];
+        run(context, desired, &update)?;
+    }
+    Ok(())
+}
+
+/// Whether the copy has a commit already.
+fn has(context: &Context, desired: &Attributes, commit: &str) -> Result<bool, Error> {
+    let object = format!("{commit}^{{commit}}");
+    let done = ask(context, desired, &["cat-file", "-e", &object])?;
+    Ok(done.status.success())
+}
+
+fn run(context: &mut Context, desired: &Attributes, arguments: &[&str]) -> Result<(), Error> {
+    let verb = arguments[0];
+    context.debug(&format!("running `git {verb}`"));
+    let program = Program::changing("git", limit(desired))?;
+    let done = in_copy(program, desired, arguments).run(context)?;
+    if done.status.success() {
+        return Ok(());
+    }
+    Err(refused(desired, verb, &done))
+}
+
+/// What git said, without a password that the address may have.
+fn refused(desired: &Attributes, verb: &str, done: &Done) -> Error {
+    let repository = text(desired, "repository");
+    let shown = done.shown();
+    let shown = shown.replace(repository, &fetch::without_password(repository));
+    Error::Failed(format!("`git {verb}` ended with {}{shown}", done.status))
+}
+
+/// A question to git about the working copy.
+fn ask(context: &Context, desired: &Attributes, arguments: &[&str]) -> Result<Done, Error> {
+    let program = Program::asking("git")?.limit(limit(desired));
+    in_copy(program, desired, arguments).run(context)
+}
+
+fn limit(desired: &Attributes) -> Duration {
+    seconds(desired, "timeout", DEFAULT_TIMEOUT_SECONDS)
+}
+
+/// A command of git in the working copy. Messages have its first word only: an address may have a password.
+fn in_copy(git: Program, desired: &Attributes, arguments: &[&str]) -> Program {
+    set(git, desired)
+        .arguments(["-C", text(desired, "path")])
+        .arguments(arguments.iter().copied())
+        .shown_as(format!("git {}", arguments[0]))
+}
+
+/// git that asks nobody, with the keys and settings of our user.
+fn set(git: Program, desired: &Attributes) -> Program {
+    // The copy may belong to another user, which the model wants so.
+    let safe = format!("safe.directory={}", text(desired, "path"));
+    let user = nix::unistd::User::from_uid(nix::unistd::Uid::effective());
+    let home = user.ok().flatten().map(|user| user.dir);
+    let home = home.unwrap_or_else(|| Path::new("/").to_owned());
+    git.variable("HOME", &home.to_string_lossy())
+        .variable("GIT_TERMINAL_PROMPT", "0")
+        .variable("GIT_SSH_COMMAND", "ssh -o BatchMode=yes")
+        .arguments(["-c", &safe])
+}

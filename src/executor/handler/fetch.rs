@@ -1,0 +1,147 @@
+//! Contents from elsewhere, an address or a path, checked by their digest; and the client for HTTP.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use ureq::Agent;
+use ureq::tls::{RootCerts, TlsConfig};
+
+use super::replacement::NO_SURPRISE;
+use super::{Context, Error};
+
+/// A client that takes its certificates from the host, and a proxy from the variables of the server.
+pub(super) fn client(context: &Context, limit: Duration, max_redirects: u32) -> Agent {
+    let left = context.left().map_or(limit, |left| left.min(limit));
+    let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier);
+    Agent::config_builder()
+        .timeout_global(Some(left))
+        .http_status_as_error(false)
+        .max_redirects(max_redirects)
+        .max_redirects_will_error(false)
+        .tls_config(tls.build())
+        .user_agent("steward")
+        .build()
+        .into()
+}
+
+/// Whether a source is an address and no path.
+pub(super) fn is_address(source: &str) -> bool {
+    source.starts_with("https://") || source.starts_with("http://")
+}
+
+/// Writes what is at `source` into a file, and gives its SHA-256 digest in hexadecimal digits; another one than `expected`
+/// is an error.
+pub(super) fn fetch(
+    context: &Context,
+    source: &str,
+    expected: Option<&str>,
+    limit: Duration,
+    into: &mut File,
+) -> Result<String, Error> {
+    let shown = without_password(source);
+    let fail = |error: io::Error| Error::Failed(format!("cannot fetch {shown}: {error}"));
+    let digest = if is_address(source) {
+        let answer = client(context, limit, REDIRECTS).get(source).call();
+        let fail_http =
+            |error: ureq::Error| Error::Failed(format!("cannot fetch {shown}: {error}"));
+        let answer = answer.map_err(fail_http)?;
+        let status = answer.status();
+        if !status.is_success() {
+            return Err(Error::Failed(format!(
+                "cannot fetch {shown}: it answers {status}"
+            )));
+        }
+        let body = answer.into_body().into_with_config().limit(u64::MAX);
+        copy(body.reader(), into).map_err(fail)?
+    } else {
+        copy(open(source)?, into).map_err(fail)?
+    };
+    check(&shown, expected, &digest)?;
+    Ok(digest)
+}
+
+/// Addresses of downloads move.
+const REDIRECTS: u32 = 10;
+
+/// Fails unless the digest is the expected one.
+pub(super) fn check(source: &str, expected: Option<&str>, digest: &str) -> Result<(), Error> {
+    match expected {
+        Some(expected) if !expected.eq_ignore_ascii_case(digest) => Err(Error::Failed(format!(
+            "the content of {source} has the SHA-256 digest {digest}, not {expected}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// A regular file of this host, for reading.
+pub(super) fn open(source: &str) -> Result<File, Error> {
+    let path = Path::new(source);
+    if !path.is_absolute() {
+        return Err(Error::Failed(format!(
+            "the source `{source}` is neither an address (https://…) nor an absolute path"
+        )));
+    }
+    let mut options = std::fs::OpenOptions::new();
+    // It may well be a symlink; but nothing that we would wait for.
+    options
+        .read(true)
+        .custom_flags(NO_SURPRISE & !(rustix::fs::OFlags::NOFOLLOW.bits() as i32));
+    let file = options.open(path).map_err(Error::io("open", path))?;
+    let is_file = file.metadata().is_ok_and(|found| found.is_file());
+    if is_file {
+        return Ok(file);
+    }
+    Err(Error::Failed(format!("the source {source} is not a file")))
+}
+
+/// The SHA-256 digest of a file, in hexadecimal digits.
+pub(super) fn digest(file: File) -> io::Result<String> {
+    copy(file, &mut io::sink())
+}
+
+fn copy(mut from: impl Read, into: &mut impl Write) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match from.read(&mut buffer)? {
+            0 => return Ok(hex::encode(hash.finalize())),
+            n_bytes => {
+                hash.update(&buffer[..n_bytes]);
+                into.write_all(&buffer[..n_bytes])?;
+            }
+        }
+    }
+}
+
+/// An address as messages show it: without user and password.
+pub(super) fn without_password(address: &str) -> String {
+    let Some((scheme, rest)) = address.split_once("://") else {
+        return address.to_owned();
+    };
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    match host.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}://{host}{path}"),
+        None => address.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_password;
+
+    #[test]
+    fn an_address_is_shown_without_user_and_password() {
+        for (address, shown) in [
+            ("https://a:b@host/x@y", "https://host/x@y"),
+            ("https://host/x@y", "https://host/x@y"),
+            ("/a@b", "/a@b"),
+            ("git@host:x", "git@host:x"),
+        ] {
+            assert_eq!(without_password(address), shown);
+        }
+    }
+}

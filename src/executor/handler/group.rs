@@ -1,0 +1,97 @@
+//! `steward::Group`: a group of `/etc/group`. Read from the file, changed by the programs that lock it.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::accounts::{self, GROUP, database, entry, same_order};
+use super::program::Program;
+use super::{Attributes, Context, Error, Handler, flag, texts};
+
+/// The programs wait a moment for their lock.
+const LIMIT: Duration = Duration::from_secs(60);
+
+pub(super) struct Group;
+
+impl Handler for Group {
+    fn read(
+        &self,
+        _context: &mut Context,
+        desired: &Attributes,
+    ) -> Result<Option<Attributes>, Error> {
+        let name = accounts::name(desired)?;
+        let groups = database(GROUP)?;
+        let Some(fields) = entry(&groups, name, 4) else {
+            return match nix::unistd::Group::from_name(name) {
+                Ok(Some(_)) => Err(Error::Failed(format!(
+                    "the group {name} is not in {GROUP}, but known from elsewhere (such as LDAP): manage it there"
+                ))),
+                _ => Ok(None),
+            };
+        };
+        let gid = fields[2].parse::<u32>().ok();
+        let members = fields[3].split(',').filter(|member| !member.is_empty());
+        let wanted = texts(desired, "members").unwrap_or_default();
+        let members = same_order(members.collect(), &wanted);
+        Ok(Some(Attributes::from_iter([
+            ("gid".to_owned(), json!(gid)),
+            ("members".to_owned(), json!(members)),
+        ])))
+    }
+
+    fn create(&self, context: &mut Context, desired: &Attributes) -> Result<(), Error> {
+        let gid = gid(desired);
+        let mut arguments = Vec::new();
+        if flag(desired, "system") {
+            arguments.push("--system");
+        }
+        if let Some(gid) = &gid {
+            arguments.extend(["--gid", gid]);
+        }
+        arguments.push(accounts::name(desired)?);
+        run(context, "groupadd", &arguments)?;
+        set_members(context, desired)
+    }
+
+    fn update(
+        &self,
+        context: &mut Context,
+        desired: &Attributes,
+        changes: &Attributes,
+    ) -> Result<(), Error> {
+        if let (true, Some(gid)) = (changes.contains_key("gid"), gid(desired)) {
+            let name = accounts::name(desired)?;
+            run(context, "groupmod", &["--gid", &gid, name])?;
+        }
+        if changes.contains_key("members") {
+            set_members(context, desired)?;
+        }
+        Ok(())
+    }
+
+    fn delete(&self, context: &mut Context, desired: &Attributes) -> Result<(), Error> {
+        run(context, "groupdel", &[accounts::name(desired)?])
+    }
+}
+
+fn gid(desired: &Attributes) -> Option<String> {
+    desired
+        .get("gid")
+        .and_then(Value::as_u64)
+        .map(|gid| gid.to_string())
+}
+
+fn set_members(context: &mut Context, desired: &Attributes) -> Result<(), Error> {
+    let Some(members) = texts(desired, "members") else {
+        return Ok(());
+    };
+    let members = members.join(",");
+    let name = accounts::name(desired)?;
+    run(context, "gpasswd", &["--members", &members, name])
+}
+
+fn run(context: &mut Context, program: &str, arguments: &[&str]) -> Result<(), Error> {
+    let program = Program::changing(program, LIMIT)?;
+    let program = program.arguments(arguments.iter().copied());
+    program.must_succeed(context).map(|_| ())
+}

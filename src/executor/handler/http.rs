@@ -1,0 +1,272 @@
+//! `steward::HttpObject`: an object of an HTTP service that talks JSON.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use ureq::http::{Request, StatusCode};
+
+use super::{Attributes, Context, Error, HIDDEN, Handler, change, fetch, seconds, text, texts};
+
+const DEFAULT_TIMEOUT_SECONDS: u64 = 30;
+/// Of one answer.
+const ANSWER_BYTES: u64 = 16 * 1024 * 1024;
+/// Of an answer that says what is wrong.
+const SHOWN_BYTES: usize = 1000;
+
+pub(super) struct HttpObject;
+
+impl Handler for HttpObject {
+    fn read(
+        &self,
+        context: &mut Context,
+        desired: &Attributes,
+    ) -> Result<Option<Attributes>, Error> {
+        let object = get(context, desired)?;
+        Ok(object.map(|object| Attributes::from_iter([("object".to_owned(), object)])))
+    }
+
+    fn compare(&self, current: &Attributes, desired: &Attributes) -> Attributes {
+        let mut changes = Attributes::new();
+        if let Some(object) = current.get("object") {
+            compare(
+                object,
+                body(desired),
+                "body",
+                &secret(desired),
+                &mut changes,
+            );
+        }
+        changes
+    }
+
+    fn create(&self, context: &mut Context, desired: &Attributes) -> Result<(), Error> {
+        let url = match text(desired, "create_url") {
+            "" => text(desired, "url"),
+            url => url,
+        };
+        let method = text(desired, "create_method");
+        send(context, desired, method, url, Some(body(desired)))
+    }
+
+    fn update(
+        &self,
+        context: &mut Context,
+        desired: &Attributes,
+        _changes: &Attributes,
+    ) -> Result<(), Error> {
+        let (method, url) = (text(desired, "update_method"), text(desired, "url"));
+        if method != "PATCH" {
+            return send(context, desired, method, url, Some(body(desired)));
+        }
+        let current = get(context, desired)?.unwrap_or_default();
+        let part = different_part(&current, body(desired), &secret(desired));
+        send(
+            context,
+            desired,
+            method,
+            url,
+            Some(&part.unwrap_or_default()),
+        )
+    }
+
+    fn delete(&self, context: &mut Context, desired: &Attributes) -> Result<(), Error> {
+        send(context, desired, "DELETE", text(desired, "url"), None)
+    }
+}
+
+fn body(desired: &Attributes) -> &Value {
+    desired.get("body").unwrap_or(&Value::Null)
+}
+
+/// The members whose values are not shown.
+fn secret(desired: &Attributes) -> Vec<&str> {
+    texts(desired, "secret_members").unwrap_or_default()
+}
+
+/// Adds a change for every member that `shall` has and `is` has otherwise. A member that is missing is as good as null, and
+/// a secret one that is missing is one that the service does not tell.
+fn compare(is: &Value, shall: &Value, at: &str, secrets: &[&str], changes: &mut Attributes) {
+    let (Value::Object(all), Value::Object(wanted)) = (is, shall) else {
+        if !is_same(is, shall) {
+            changes.extend([change(at, is, shall)]);
+        }
+        return;
+    };
+    for (name, shall) in wanted {
+        let is = all.get(name);
+        let at = format!("{at}.{name}");
+        if !secrets.contains(&name.as_str()) {
+            compare(is.unwrap_or(&Value::Null), shall, &at, secrets, changes);
+        } else if is.is_some_and(|is| !is_same(is, shall)) {
+            changes.extend([change(&at, &json!(HIDDEN), &json!(HIDDEN))]);
+        }
+    }
+}
+
+/// What of `shall` is otherwise in `is`, with the objects around it.
+fn different_part(is: &Value, shall: &Value, secrets: &[&str]) -> Option<Value> {
+    let (Value::Object(all), Value::Object(wanted)) = (is, shall) else {
+        return (!is_same(is, shall)).then(|| shall.clone());
+    };
+    let mut part = Map::new();
+    for (name, shall) in wanted {
+        let is = all.get(name);
+        if is.is_none() && secrets.contains(&name.as_str()) {
+            continue;
+        }
+        if let Some(different) = different_part(is.unwrap_or(&Value::Null), shall, secrets) {
+            part.insert(name.clone(), different);
+        }
+    }
+    (!part.is_empty()).then_some(Value::Object(part))
+}
+
+/// Equal values; of numbers, 1 and 1.0 are.
+fn is_same(is: &Value, shall: &Value) -> bool {
+    match (is, shall) {
+        (Value::Number(is), Value::Number(shall)) => is == shall || is.as_f64() == shall.as_f64(),
+        (Value::Array(is), Value::Array(shall)) => {
+            is.len() == shall.len() && is.iter().zip(shall).all(|(is, shall)| is_same(is, shall))
+        }
+        (Value::Object(is), Value::Object(shall)) => {
+            is.len() == shall.len()
+                && shall
+                    .iter()
+                    .all(|(name, shall)| is.get(name).is_some_and(|is| is_same(is, shall)))
+        }
+        _ => is == shall,
+    }
+}
+
+/// The object as it is; `None`: there is none.
+fn get(context: &Context, desired: &Attributes) -> Result<Option<Value>, Error> {
+    let url = text(desired, "url");
+    let (status, answer) = request(context, desired, "GET", url, None)?;
+    if matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE) {
+        return Ok(None);
+    }
+    if !status.is_success() {
+        return Err(refused(desired, "GET", url, status, &answer));
+    }
+    let shown = fetch::without_password(url);
+    let object: Value = serde_json::from_str(&answer)
+        .map_err(|error| Error::Failed(format!("GET {shown} answers with no JSON: {error}")))?;
+    let pointer = text(desired, "read_at");
+    let found = object.pointer(pointer).cloned();
+    found.map(Some).ok_or_else(|| {
+        Error::Failed(format!(
+            "the answer of {shown} has nothing at `{pointer}`; `read_at` is a JSON pointer such as /data"
+        ))
+    })
+}
+
+fn send(
+    context: &mut Context,
+    desired: &Attributes,
+    method: &str,
+    url: &str,
+    body: Option<&Value>,
+) -> Result<(), Error> {
+    let (status, answer) = request(context, desired, method, url, body)?;
+    let is_gone = method == "DELETE" && matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
+    if !status.is_success() && !is_gone {
+        return Err(refused(desired, method, url, status, &answer));
+    }
+    let shown = fetch::without_password(url);
+    context.info(&format!("{method} {shown} answers {status}"));
+    Ok(())
+}
+
+fn request(
+    context: &Context,
+    desired: &Attributes,
+    method: &str,
+    url: &str,
+    body: Option<&Value>,
+) -> Result<(StatusCode, String), Error> {
+    let shown = fetch::without_password(url);
+    let limit: Duration = seconds(desired, "timeout", DEFAULT_TIMEOUT_SECONDS);
+    let mut request = Request::builder().method(method).uri(url);
+    let headers = desired.get("headers").and_then(Value::as_object);
+    let has = |name: &str| {
+        headers.is_some_and(|all| all.keys().any(|header| header.eq_ignore_ascii_case(name)))
+    };
+    if !has("accept") {
+        request = request.header("Accept", "application/json");
+    }
+    if body.is_some() && !has("content-type") {
+        request = request.header("Content-Type", "application/json");
+    }
+    for (name, value) in headers.into_iter().flatten() {
+        let other = value.to_string();
+        request = request.header(name, value.as_str().unwrap_or(&other));
+    }
+    // No message has the request itself: its headers are secret.
+    let wrong = |_| {
+        Error::Failed(format!(
+            "`url` {shown} or a header of it is not well formed"
+        ))
+    };
+    let text = body.map(Value::to_string).unwrap_or_default();
+    let request = request.body(text).map_err(wrong)?;
+    // A redirect would take the headers to somebody else.
+    let client = fetch::client(context, limit, 0);
+    let fail = |error: ureq::Error| Error::Failed(format!("{method} {shown} failed: {error}"));
+    let mut answer = client.run(request).map_err(fail)?;
+    let status = answer.status();
+    let body = answer.body_mut().with_config().limit(ANSWER_BYTES);
+    Ok((status, body.read_to_string().map_err(fail)?))
+}
+
+/// What the service said, without secrets that it repeats.
+fn refused(
+    desired: &Attributes,
+    method: &str,
+    url: &str,
+    status: StatusCode,
+    answer: &str,
+) -> Error {
+    let mut secrets = Vec::new();
+    let headers = desired.get("headers").and_then(Value::as_object);
+    for value in headers.into_iter().flat_map(Map::values) {
+        secrets.extend(value.as_str());
+    }
+    add_secrets(body(desired), &secret(desired), &mut secrets);
+    let end = answer.floor_char_boundary(SHOWN_BYTES);
+    let mut shown = answer.to_owned();
+    for secret in secrets.into_iter().filter(|secret| !secret.is_empty()) {
+        shown = shown.replace(secret, HIDDEN);
+    }
+    shown.truncate(shown.floor_char_boundary(end));
+    let shown = match shown.trim() {
+        "" => String::new(),
+        shown => format!(": {shown}"),
+    };
+    let url = fetch::without_password(url);
+    let message = format!("{method} {url} answers {status}{shown}");
+    if status.is_redirection() {
+        return Error::Failed(format!("{message}; name the address that it leads to"));
+    }
+    match status {
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Error::Skip(message),
+        _ => Error::Failed(message),
+    }
+}
+
+/// The texts of all secret members.
+fn add_secrets<'a>(value: &'a Value, names: &[&str], secrets: &mut Vec<&'a str>) {
+    match value {
+        Value::Object(members) => {
+            for (name, value) in members {
+                if names.contains(&name.as_str()) {
+                    secrets.extend(value.as_str());
+                }
+                add_secrets(value, names, secrets);
+            }
+        }
+        Value::Array(items) => items
+            .iter()
+            .for_each(|item| add_secrets(item, names, secrets)),
+        _ => (),
+    }
+}

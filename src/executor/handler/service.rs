@@ -1,0 +1,183 @@
+//! `steward::Service` and `std::Service`: whether a unit of systemd runs, and whether it is started with the host.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::program::Program;
+use super::unit::{is_systemd_running, reload_units};
+use super::{Attributes, Context, Error, Handler, given, text};
+
+/// A service may take its time to start; systemd ends it before, with its own limits (90 s by default).
+const LIMIT: Duration = Duration::from_secs(600);
+const PROPERTIES: &str = "--property=LoadState,ActiveState,SubState,UnitFileState,NeedDaemonReload";
+
+pub(super) struct Service {
+    /// The attribute that says whether it is started with the host.
+    enabled: &'static str,
+}
+
+pub(super) const SERVICE: Service = Service { enabled: "enabled" };
+pub(super) const OF_STD: Service = Service { enabled: "onboot" };
+
+impl Handler for Service {
+    fn read(
+        &self,
+        context: &mut Context,
+        desired: &Attributes,
+    ) -> Result<Option<Attributes>, Error> {
+        let unit = unit(desired)?;
+        let wanted = desired.get(self.enabled).cloned().unwrap_or_default();
+        let mut current = Attributes::new();
+        let file_state = if is_systemd_running() {
+            let found = Found::of(context, &unit)?;
+            current.insert(
+                "state".to_owned(),
+                json!(found.state(text(desired, "state"))),
+            );
+            found.file_state
+        } else if given(desired, "state").is_some() {
+            return Err(Error::Failed(format!(
+                "systemd does not run on this host, so {unit} can not; set `state` to null to manage `{}` alone",
+                self.enabled
+            )));
+        } else {
+            let program = Program::asking("systemctl")?.arguments(["is-enabled", "--", &unit]);
+            program.run(context)?.stdout.trim().to_owned()
+        };
+        let enabled = match file_state.as_str() {
+            "enabled" | "alias" => json!(true),
+            // What something else starts has no place in the order of the start of a host.
+            "static" | "indirect" | "generated" | "transient" if !wanted.is_null() => {
+                context.debug(&format!("{unit} is {file_state}: it can not be enabled"));
+                wanted
+            }
+            _ => json!(false),
+        };
+        current.insert(self.enabled.to_owned(), enabled);
+        Ok(Some(current))
+    }
+
+    fn create(&self, _context: &mut Context, _desired: &Attributes) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn update(
+        &self,
+        context: &mut Context,
+        desired: &Attributes,
+        changes: &Attributes,
+    ) -> Result<(), Error> {
+        let unit = unit(desired)?;
+        if changes.contains_key(self.enabled) {
+            let is_wanted = desired.get(self.enabled) == Some(&Value::Bool(true));
+            let verb = if is_wanted { "enable" } else { "disable" };
+            systemctl(context, verb, &unit)?;
+        }
+        if changes.contains_key("state") {
+            read_again_if_needed(context, &unit)?;
+            let is_wanted = text(desired, "state") == "running";
+            let verb = if is_wanted { "start" } else { "stop" };
+            systemctl(context, verb, &unit)?;
+            context.is_started = is_wanted;
+        }
+        Ok(())
+    }
+
+    fn delete(&self, _context: &mut Context, _desired: &Attributes) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn reload(&self, context: &mut Context, desired: &Attributes) -> Result<(), Error> {
+        let verb = match text(desired, "on_change") {
+            "none" => return Ok(()),
+            "reload" => "try-reload-or-restart",
+            _ => "try-restart",
+        };
+        if context.is_started || !is_systemd_running() || text(desired, "state") == "stopped" {
+            return Ok(());
+        }
+        let unit = unit(desired)?;
+        read_again_if_needed(context, &unit)?;
+        context.info(&format!("what {unit} requires has changed: {verb}"));
+        systemctl(context, verb, &unit)
+    }
+}
+
+/// What systemd says of a unit.
+struct Found {
+    load_state: String,
+    active_state: String,
+    sub_state: String,
+    file_state: String,
+    must_read_again: bool,
+}
+
+impl Found {
+    fn of(context: &Context, unit: &str) -> Result<Self, Error> {
+        let program = Program::asking("systemctl")?;
+        let program = program.arguments(["show", PROPERTIES, "--", unit]);
+        let done = program.run(context)?;
+        if !done.status.success() {
+            return Err(done.failure(&format!("systemctl show {unit}")));
+        }
+        let value = |name: &str| {
+            let mut pairs = done.stdout.lines().filter_map(|line| line.split_once('='));
+            let value = pairs.find_map(|(key, value)| (key == name).then(|| value.to_owned()));
+            value.unwrap_or_default()
+        };
+        Ok(Self {
+            load_state: value("LoadState"),
+            active_state: value("ActiveState"),
+            sub_state: value("SubState"),
+            file_state: value("UnitFileState"),
+            must_read_again: value("NeedDaemonReload") == "yes",
+        })
+    }
+
+    /// In the words of the model where these fit, otherwise in those of systemd.
+    fn state(&self, wanted: &str) -> &str {
+        let is_up = matches!(self.active_state.as_str(), "active" | "reloading")
+            // It starts; one that fails again and again does not.
+            || (self.active_state == "activating" && self.sub_state != "auto-restart");
+        if is_up {
+            return "running";
+        }
+        match self.active_state.as_str() {
+            "inactive" if self.load_state == "not-found" && wanted == "running" => "not-found",
+            "inactive" => "stopped",
+            "failed" if wanted == "stopped" => "stopped",
+            other => other,
+        }
+    }
+}
+
+/// Files of a unit that have changed on disk count from now on.
+fn read_again_if_needed(context: &mut Context, unit: &str) -> Result<(), Error> {
+    if is_systemd_running() && Found::of(context, unit)?.must_read_again {
+        reload_units(context)?;
+    }
+    Ok(())
+}
+
+fn systemctl(context: &mut Context, verb: &str, unit: &str) -> Result<(), Error> {
+    let program = Program::changing("systemctl", LIMIT)?;
+    let program = program.arguments([verb, "--", unit]);
+    program.must_succeed(context).map(|_| ())
+}
+
+/// The name of the unit with its suffix.
+fn unit(desired: &Attributes) -> Result<String, Error> {
+    let name = text(desired, "name");
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || ":_.@-\\".contains(letter);
+    if name.is_empty() || !name.chars().all(is_plain) {
+        return Err(Error::Failed(format!(
+            "`{name}` can not be the name of a unit: use letters, digits, `:`, `_`, `.`, `@` and `-`"
+        )));
+    }
+    Ok(if name.contains('.') {
+        name.to_owned()
+    } else {
+        format!("{name}.service")
+    })
+}

@@ -1,0 +1,240 @@
+//! The catalog follows the model. Source: docs/reference/lsm.md § 1.8, § 1.9, § 2.12.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use steward_compiler::ServiceDefinitions;
+use steward_lsm::{Problems, ServiceEntity};
+
+use super::Services;
+use crate::domain::{EnvironmentId, Timestamp};
+use crate::store::{self, Catalog, CatalogChange, Definition};
+
+/// What is wrong with a definition, for people.
+fn refused(name: &str, problems: &Problems) -> store::Error {
+    store::Error::Refused(format!(
+        "the definition of the service {name} is not good: {problems}"
+    ))
+}
+
+/// The definition of a record that is good by itself.
+fn checked(
+    service: &ServiceDefinitions,
+    record: &Value,
+    config: BTreeMap<String, bool>,
+) -> store::Result<Definition> {
+    let wrong = |problems| refused(&service.name, &problems);
+    let version = record["version"].as_u64().unwrap_or_default();
+    let is_default = version == service.default_version;
+    let record = record.clone();
+    let definition = Definition::of_record(record, config, is_default, service.is_versioned);
+    let definition = definition.map_err(wrong)?;
+    definition.entity.check().map_err(wrong)?;
+    Ok(definition)
+}
+
+/// Whether two definitions say the same. Which services a definition owns is said by those services.
+fn is_same(one: &ServiceEntity, other: &ServiceEntity) -> bool {
+    let bare = |entity: &ServiceEntity| ServiceEntity {
+        owned_entities: Vec::new(),
+        config: BTreeMap::new(),
+        ..entity.clone()
+    };
+    bare(one) == bare(other)
+}
+
+/// What to write so that a service has exactly the versions that the model has.
+fn plan_service(
+    catalog: &Catalog,
+    service: &ServiceDefinitions,
+    change: &mut CatalogChange,
+) -> store::Result<()> {
+    let name = &service.name;
+    let nothing = BTreeMap::new();
+    let before = catalog.versions(name).unwrap_or(&nothing);
+    let mut there = Vec::new();
+    for record in &service.versions {
+        let version = record["version"].as_u64().unwrap_or_default();
+        there.push(version);
+        let old = before.get(&version);
+        let config = old.map(|old| old.config.clone()).unwrap_or_default();
+        let new = checked(service, record, config)?;
+        let Some(old) = old else {
+            change.put.push(new);
+            continue;
+        };
+        if **old == new {
+            continue;
+        }
+        if !is_same(&old.entity, &new.entity) {
+            if service.is_versioned && (before.len() > 1 || version != 0) {
+                return Err(store::Error::Refused(format!(
+                    "version {version} of the service {name} is published, and cannot change any more: give the changed \
+                     definition a new version"
+                )));
+            }
+            change.examine.push((name.clone(), version));
+        }
+        change.put.push(new);
+    }
+    if !there.contains(&service.default_version) {
+        return Err(store::Error::Refused(format!(
+            "the default version {} of the service {name} is none of its versions",
+            service.default_version
+        )));
+    }
+    let gone = before.keys().filter(|version| !there.contains(version));
+    change
+        .remove
+        .extend(gone.map(|version| (name.clone(), *version)));
+    Ok(())
+}
+
+impl Services {
+    /// Brings definitions into the catalog, with all that follows for instances. Services that are not named stay as they are.
+    /// `may_rewrite`: instances may be rewritten where a definition has other attributes than before.
+    ///
+    /// # Errors
+    /// A definition is not good, or does not fit the instances that there are; which and why.
+    pub async fn definitions_apply(
+        &self,
+        environment: EnvironmentId,
+        definitions: &[ServiceDefinitions],
+        may_rewrite: bool,
+    ) -> store::Result<()> {
+        let plan = |catalog: &Catalog| {
+            let mut change = CatalogChange::default();
+            for service in definitions {
+                plan_service(catalog, service, &mut change)?;
+            }
+            Ok(change)
+        };
+        let changed = self.catalog_change(environment, plan, may_rewrite).await?;
+        for definition in &changed.put {
+            let entity = &definition.entity;
+            tracing::info!(
+                environment.id = %environment, "version {} of the service {} is in the catalog", entity.version, entity.name
+            );
+        }
+        Ok(())
+    }
+
+    /// Removes a service, or one version of it, that has no instances any more but for those that have ended.
+    ///
+    /// # Errors
+    /// There is no such definition, it has instances, or it is the default version of several.
+    pub async fn definition_delete(
+        &self,
+        environment: EnvironmentId,
+        name: &str,
+        version: Option<u64>,
+    ) -> store::Result<()> {
+        let plan = |catalog: &Catalog| {
+            let versions = catalog.versions(name);
+            let versions =
+                versions.ok_or_else(|| store::Error::NotFound(format!("service entity {name}")))?;
+            let meant: Vec<u64> = match version {
+                None => versions.keys().copied().collect(),
+                Some(version) => {
+                    let definition = versions.get(&version).ok_or_else(|| {
+                        let what = format!("version {version} of the service entity {name}");
+                        store::Error::NotFound(what)
+                    })?;
+                    if definition.is_default && versions.len() > 1 {
+                        return Err(store::Error::Conflict(format!(
+                            "version {version} is the default one of the service {name}; export another default version first"
+                        )));
+                    }
+                    vec![version]
+                }
+            };
+            Ok(CatalogChange {
+                remove: meant
+                    .into_iter()
+                    .map(|version| (name.to_owned(), version))
+                    .collect(),
+                ..CatalogChange::default()
+            })
+        };
+        self.catalog_change(environment, plan, false)
+            .await
+            .map(|_| ())
+    }
+
+    /// Sets switches of a service, for instances that have no value of their own; gives the values that all switches have then.
+    ///
+    /// # Errors
+    /// There is no such definition, or no such switch.
+    pub async fn definition_configure(
+        &self,
+        environment: EnvironmentId,
+        (name, version): (&str, Option<u64>),
+        values: &BTreeMap<String, bool>,
+    ) -> store::Result<BTreeMap<String, bool>> {
+        let plan = |catalog: &Catalog| {
+            let definition = catalog.definition(name, version);
+            let definition = definition
+                .ok_or_else(|| store::Error::NotFound(format!("service entity {name}")))?;
+            let known: Vec<&str> =
+                steward_lsm::lifecycle::switches(&definition.entity.lifecycle).collect();
+            if let Some(unknown) = values.keys().find(|value| !known.contains(&value.as_str())) {
+                return Err(store::Error::Refused(format!(
+                    "the lifecycle of {name} has no switch `{unknown}`; it has {known:?}"
+                )));
+            }
+            let mut changed = (**definition).clone();
+            changed.config.extend(values.clone());
+            changed.entity.config.extend(values.clone());
+            Ok(CatalogChange {
+                put: vec![changed],
+                ..CatalogChange::default()
+            })
+        };
+        self.catalog_change(environment, plan, false).await?;
+        let catalog = self.store.service_catalog(environment).await?;
+        // A switch that is on now lets instances go on that waited for it.
+        if let Some(definition) = catalog.definition(name, version) {
+            self.start_definition(environment, definition).await?;
+        }
+        Ok(config_of(&catalog, name, version))
+    }
+
+    async fn catalog_change(
+        &self,
+        environment: EnvironmentId,
+        plan: impl Fn(&Catalog) -> store::Result<CatalogChange>,
+        may_rewrite: bool,
+    ) -> store::Result<CatalogChange> {
+        let rewrite = |old: &Definition, new: &Definition, instance: &steward_lsm::Instance| {
+            let rewritten = steward_lsm::change::plan(&old.entity, &new.entity)?.apply(instance)?;
+            match rewritten {
+                Some(_) if !may_rewrite => Err(steward_lsm::Problem::new(
+                    "",
+                    "it would have to be rewritten, which a strict export does not",
+                )
+                .into()),
+                rewritten => Ok(rewritten),
+            }
+        };
+        self.store
+            .service_catalog_change(environment, Timestamp::now(), plan, rewrite)
+            .await
+    }
+}
+
+/// The value of every switch of a service.
+pub fn config_of(catalog: &Catalog, name: &str, version: Option<u64>) -> BTreeMap<String, bool> {
+    let Some(definition) = catalog.definition(name, version) else {
+        return BTreeMap::new();
+    };
+    let entity = &definition.entity;
+    let names = steward_lsm::lifecycle::switches(&entity.lifecycle);
+    names
+        .map(|name| {
+            (
+                name.to_owned(),
+                entity.config.get(name).copied().unwrap_or(true),
+            )
+        })
+        .collect()
+}

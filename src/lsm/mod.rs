@@ -1,0 +1,174 @@
+//! The services of environments: what happens to instances, and what follows from it.
+//!
+//! Something happens to an instance: a client asks for it, a compile ends, resources are deployed. `steward_lsm` decides what
+//! that means, the store keeps it in one transaction ([`Store::service_change`]), and here is what comes after the commit: the
+//! compile loop is woken, callbacks are sent, orders go on, and automatic transfers are looked for, each a change of its own. A
+//! crash in between loses nothing: at the start of a server the instances whose states have automatic transfers are looked at
+//! again ([`Services::start`]), and ends of compiles that nobody took note of are reported again.
+//!
+//! It owns no loop: whoever brings the news carries it through. Source: docs/reference/lsm.md § 3.
+
+mod callbacks;
+mod catalog;
+mod change;
+mod compiles;
+mod report;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::domain::{EnvironmentId, Timestamp, WakeHandle, chain};
+use crate::store::{self, Changed, Definition, Rules, Store};
+
+pub(crate) use callbacks::event_json;
+pub use catalog::config_of;
+pub use change::{Creation, Migrating};
+pub use report::{Report, report_of};
+
+/// The handle of all services of a server.
+#[derive(Debug, Clone)]
+pub struct Services {
+    store: Store,
+    callbacks: callbacks::Sender,
+    /// The compile loops of the environments that run.
+    wakes: Arc<Mutex<HashMap<EnvironmentId, WakeHandle>>>,
+}
+
+/// Automatic transfers that may follow one event. A lifecycle whose automatic transfers lead in a circle would go on for ever.
+const MAX_AUTO: usize = 100;
+/// Instances that are looked up at once at the start.
+const AT_ONCE: i64 = 1000;
+
+impl Services {
+    /// Services that are kept in this store. Callbacks are sent until `shutdown`.
+    pub fn new(store: Store, shutdown: CancellationToken) -> Self {
+        Self {
+            callbacks: callbacks::start(store.clone(), shutdown),
+            store,
+            wakes: Arc::default(),
+        }
+    }
+
+    /// From now on this wakes the compile loop of an environment; `None`: it has ended.
+    pub fn attach(&self, environment: EnvironmentId, wake: Option<WakeHandle>) {
+        let mut wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner);
+        match wake {
+            Some(wake) => wakes.insert(environment, wake),
+            None => wakes.remove(&environment),
+        };
+    }
+
+    fn wake(&self, environment: EnvironmentId) {
+        let wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(wake) = wakes.get(&environment) {
+            wake.wake();
+        }
+    }
+
+    /// What of the environment counts for its services.
+    async fn rules(&self, environment: EnvironmentId) -> store::Result<Rules> {
+        let settings = self.store.settings_fetch(environment).await?;
+        let record = self.store.environment_fetch(environment).await?;
+        let record =
+            record.ok_or_else(|| store::Error::NotFound(format!("environment {environment}")))?;
+        Ok(Rules {
+            settings: steward_lsm::lifecycle::Settings {
+                transfer_optimization: settings.lsm_transfer_optimization(),
+                expert_mode: settings.lsm_expert_mode(),
+                environment_name: record.name,
+            },
+            is_partial: settings.lsm_partial_compile(),
+            server_compile: settings.server_compile(),
+        })
+    }
+
+    /// Takes up what the last run of the server left: automatic transfers and orders.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn start(&self, environment: EnvironmentId) -> store::Result<()> {
+        let catalog = self.store.service_catalog(environment).await?;
+        let definitions = catalog
+            .services()
+            .flat_map(|(_, versions)| versions.values());
+        for definition in definitions {
+            self.start_definition(environment, definition).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks for automatic transfers of all instances of a definition that may have one.
+    async fn start_definition(
+        &self,
+        environment: EnvironmentId,
+        definition: &Definition,
+    ) -> store::Result<()> {
+        let entity = &definition.entity;
+        let states = steward_lsm::lifecycle::auto_states(&entity.lifecycle);
+        let of = (entity.name.as_str(), entity.version);
+        let mut after = String::new();
+        loop {
+            let ids = self
+                .store
+                .service_ids_in(environment, of, &states, &after, AT_ONCE);
+            let ids = ids.await?;
+            let Some(last) = ids.last() else {
+                return Ok(());
+            };
+            after.clone_from(last);
+            for id in ids.iter().filter_map(|id| id.parse::<Uuid>().ok()) {
+                self.auto(environment, id, false).await;
+            }
+        }
+    }
+
+    /// Does what comes after a change.
+    async fn follow(&self, environment: EnvironmentId, changed: &Changed) {
+        self.after(environment, changed);
+        if let Some(known_result) = changed.fire_auto {
+            Box::pin(self.auto(environment, changed.instance.id, known_result)).await;
+        }
+    }
+
+    fn after(&self, environment: EnvironmentId, changed: &Changed) {
+        if changed.is_queued {
+            self.wake(environment);
+        }
+        let entity = &changed.instance.service_entity;
+        self.callbacks.send(environment, entity, &changed.events);
+    }
+
+    /// Looks for automatic transfers of an instance until there is none.
+    async fn auto(&self, environment: EnvironmentId, instance: Uuid, known_result: bool) {
+        let mut next = Some(known_result);
+        for _ in 0..MAX_AUTO {
+            let Some(known_result) = next else { return };
+            match self.fire(environment, instance, known_result).await {
+                Ok(changed) => {
+                    self.after(environment, &changed);
+                    next = changed.fire_auto;
+                }
+                // It is looked for again at the next start.
+                Err(error) => {
+                    tracing::error!(
+                        environment.id = %environment, instance.id = %instance, error = chain(&error),
+                        "cannot look for automatic transfers of the instance {instance}"
+                    );
+                    return;
+                }
+            }
+        }
+        tracing::warn!(
+            environment.id = %environment, instance.id = %instance,
+            "the instance {instance} went through {MAX_AUTO} automatic transfers without a pause: does its lifecycle lead in a circle?"
+        );
+    }
+}
+
+/// The moment, as services have it.
+fn now() -> steward_lsm::Moment {
+    steward_lsm::Moment(Timestamp::now().0)
+}

@@ -1,0 +1,175 @@
+//! The queue of compiles that services ask for.
+
+use serde_json::json;
+use steward_compiler::ServicePurpose;
+use uuid::Uuid;
+
+use super::{Lane, ServiceCompile};
+use crate::domain::{CompileId, EnvironmentId, Timestamp};
+use crate::store::tests::{check, environment, store_version};
+use crate::store::{Compile, CompileEnd, Outcome, Store};
+
+fn production(instances: &[&str], removed: &[&str], at: i64) -> ServiceCompile {
+    ServiceCompile {
+        purpose: ServicePurpose::Production,
+        instances: texts(instances),
+        removed_sets: texts(removed),
+        is_partial: true,
+        correlation_id: Uuid::new_v4(),
+        metadata: json!({"type": "lsm_export", "message": "a transfer"}),
+        requested_at: Timestamp(at),
+    }
+}
+
+fn validation(instance: &str, version: u64, at: i64) -> ServiceCompile {
+    ServiceCompile {
+        purpose: ServicePurpose::Validation {
+            instance: instance.to_owned(),
+            version,
+        },
+        instances: texts(&[instance]),
+        ..production(&[], &[], at)
+    }
+}
+
+fn texts(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+async fn request(store: &Store, id: EnvironmentId, asked: &ServiceCompile) -> CompileId {
+    store.compile_request_services(id, asked).await.unwrap()
+}
+
+fn asked_for(claimed: &[Compile]) -> (Vec<String>, Vec<String>) {
+    let services = claimed[0].services.clone().unwrap();
+    (services.instances, services.removed_sets)
+}
+
+#[tokio::test]
+//: lsm 93
+async fn queued_partial_compiles_become_one_with_all_ids_where_batching_is_on() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        for (at, instance) in ["a", "b", "a"].into_iter().enumerate() {
+            let asked = production(&[instance], &[&format!("gone-{at}")], at as i64);
+            request(&store, id, &asked).await;
+        }
+        let one = store.compile_claim(id, Lane::Exports, false).await.unwrap();
+        assert_eq!(one.len(), 2, "the same instance was asked for twice");
+        assert_eq!(
+            asked_for(&one),
+            (texts(&["a"]), texts(&["gone-0", "gone-2"]))
+        );
+        store
+            .compile_requeue_interrupted(id, Lane::Exports)
+            .await
+            .unwrap();
+        let batch = store.compile_claim(id, Lane::Exports, true).await.unwrap();
+        assert_eq!(batch.len(), 3);
+        let (instances, _) = asked_for(&batch);
+        assert_eq!(instances, texts(&["a", "b"]));
+        let reported = store.compile_fetch(batch[0].id).await.unwrap().unwrap();
+        assert_eq!(reported.services.unwrap().instances, instances);
+    })
+    .await;
+}
+
+#[tokio::test]
+//: lsm 59
+async fn full_compiles_that_wait_become_one_whatever_instance_asked() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        for at in 0..5 {
+            let mut asked = production(&[&format!("i{at}")], &[], at);
+            asked.is_partial = false;
+            request(&store, id, &asked).await;
+        }
+        let claimed = store.compile_claim(id, Lane::Exports, false).await.unwrap();
+        assert_eq!(claimed.len(), 5);
+    })
+    .await;
+}
+
+#[tokio::test]
+//: lsm 49, 60
+async fn validations_are_their_own_and_one_that_is_known_is_not_queued_again() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let first = validation("a", 1, 1);
+        let known = request(&store, id, &first).await;
+        assert_eq!(request(&store, id, &first).await, known);
+        let other = request(&store, id, &validation("b", 1, 2)).await;
+        request(&store, id, &production(&["a"], &[], 0)).await;
+        let claim = |lane| store.compile_claim(id, lane, true);
+        let ids = |claimed: Vec<Compile>| -> Vec<CompileId> {
+            claimed.iter().map(|compile| compile.id).collect()
+        };
+        assert_eq!(ids(claim(Lane::Validations).await.unwrap()), [known]);
+        assert_eq!(ids(claim(Lane::Validations).await.unwrap()), [other]);
+        assert_eq!(ids(claim(Lane::Validations).await.unwrap()), []);
+        // What runs in the one lane is not taken for interrupted by the other.
+        store
+            .compile_requeue_interrupted(id, Lane::Exports)
+            .await
+            .unwrap();
+        assert_eq!(ids(claim(Lane::Validations).await.unwrap()), []);
+        assert_eq!(claim(Lane::Exports).await.unwrap().len(), 1);
+        store
+            .compile_requeue_interrupted(id, Lane::Validations)
+            .await
+            .unwrap();
+        assert_eq!(ids(claim(Lane::Validations).await.unwrap()), [known]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_services_export_says_nothing_of_the_newest_commit() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        store_version(&store, id, vec![]).await;
+        let compile = request(&store, id, &production(&["a"], &[], 1)).await;
+        store.compile_claim(id, Lane::Exports, false).await.unwrap();
+        let end = end_of(compile, Outcome::Rejected("no".to_owned()));
+        store.compile_finish(&end).await.unwrap();
+        let last = store.compile_last_judged(id).await.unwrap().unwrap();
+        assert_ne!(last.id, compile);
+    })
+    .await;
+}
+
+fn end_of(id: CompileId, outcome: Outcome) -> CompileEnd {
+    CompileEnd {
+        id,
+        served: vec![],
+        outcome,
+        diagnostics: json!([]),
+        commit_id: None,
+        tree_id: None,
+        inputs_digest: None,
+        result_digest: None,
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_compile_of_services_is_reported_until_somebody_has_taken_note_of_it() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let compile = request(&store, id, &validation("a", 3, 1)).await;
+        assert!(store.compile_unhandled(id).await.unwrap().is_empty());
+        store.compile_claim(id, Lane::Exports, false).await.unwrap();
+        let end = end_of(compile, Outcome::Rejected("no".to_owned()));
+        store.compile_finish(&end).await.unwrap();
+        let open = store.compile_unhandled(id).await.unwrap();
+        let services = open[0].services.clone().unwrap();
+        assert_eq!((open.len(), open[0].id), (1, compile));
+        let purpose = ServicePurpose::Validation {
+            instance: "a".to_owned(),
+            version: 3,
+        };
+        assert_eq!(services.purpose, purpose);
+        store.compile_handled(compile).await.unwrap();
+        assert!(store.compile_unhandled(id).await.unwrap().is_empty());
+    })
+    .await;
+}

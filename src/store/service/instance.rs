@@ -1,0 +1,348 @@
+//! An instance as a row, and the statements that read and write one within a transaction.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sqlx::{PgConnection, SqliteConnection};
+use steward_lsm::{Attributes, Instance, Moment, ServiceEntity};
+use uuid::Uuid;
+
+use super::reference;
+use crate::domain::EnvironmentId;
+use crate::store::macros::{read, row};
+use crate::store::version::on_both;
+use crate::store::{Error, Result, Store, document, is_duplicate, parsed, storable};
+
+const TABLE: &str = "service_instance";
+
+row! {
+    pub(super) struct Row {
+        environment_id: String,
+        id: String,
+        entity: String,
+        entity_version: i64,
+        version: i64,
+        desired_state_version: i64,
+        state: String,
+        identity: Option<String>,
+        candidate: Option<String>,
+        active: Option<String>,
+        rollback: Option<String>,
+        config: String,
+        metadata: String,
+        known_result: Option<bool>,
+        is_deleted: bool,
+        created_us: i64,
+        updated_us: i64,
+    }
+}
+
+/// Selects whole rows of instances.
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT environment_id, id, entity, entity_version, version, desired_state_version, state, identity, candidate, \
+             active, rollback, config, metadata, known_result, is_deleted, created_us, updated_us FROM service_instance ",
+            $rest
+        )
+    };
+}
+pub(super) use select;
+
+/// A counter as its column has it.
+pub(super) fn counter(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A counter back from its column.
+pub(super) fn counted(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}
+
+impl Row {
+    /// What lists of all instances are ordered by.
+    pub(super) fn order(&self) -> (String, i64, String) {
+        (self.entity.clone(), self.created_us, self.id.clone())
+    }
+
+    pub(super) fn into_instance(self) -> Result<Instance> {
+        let id = self.id.as_str();
+        let set = |column: &'static str, text: &Option<String>| -> Result<Option<Attributes>> {
+            let text = text.as_deref();
+            text.map(|text| document(TABLE, column, id, text))
+                .transpose()
+        };
+        Ok(Instance {
+            id: parsed(TABLE, "id", id)?,
+            environment: parsed(TABLE, "environment_id", &self.environment_id)?,
+            service_entity_version: counted(self.entity_version),
+            version: counted(self.version),
+            desired_state_version: counted(self.desired_state_version),
+            candidate_attributes: set("candidate", &self.candidate)?,
+            active_attributes: set("active", &self.active)?,
+            rollback_attributes: set("rollback", &self.rollback)?,
+            config: document(TABLE, "config", id, &self.config)?,
+            metadata: document(TABLE, "metadata", id, &self.metadata)?,
+            service_entity: self.entity,
+            state: self.state,
+            deleted: self.is_deleted,
+            created_at: Moment(self.created_us),
+            last_updated: Moment(self.updated_us),
+            service_identity_attribute_value: self.identity,
+            known_result: self.known_result,
+            callback: Vec::new(),
+        })
+    }
+}
+
+fn text(set: Option<&Attributes>) -> Option<String> {
+    set.map(|set| serde_json::Value::Object(set.clone()).to_string())
+}
+
+fn map<V: serde::Serialize>(values: &BTreeMap<String, V>) -> String {
+    serde_json::json!(values).to_string()
+}
+
+/// What is said of an identity that somebody has, or of an id.
+fn taken(instance: &Instance) -> Error {
+    let entity = &instance.service_entity;
+    Error::Conflict(match &instance.service_identity_attribute_value {
+        Some(value) => format!(
+            "there is an instance of {entity} with the id {} or the service identity {value} already",
+            instance.id
+        ),
+        None => format!("there is an instance with the id {} already", instance.id),
+    })
+}
+
+/// Reads and writes instances on a connection.
+pub(super) trait Instances {
+    /// The instance, which nobody else changes before the end of the transaction. `lock`: how the database is asked for that.
+    async fn instance_locked(
+        &mut self,
+        environment: EnvironmentId,
+        id: Uuid,
+        lock: &str,
+    ) -> Result<Option<Instance>>;
+
+    /// `entity`: its definition.
+    async fn instance_insert(&mut self, entity: &ServiceEntity, instance: &Instance) -> Result<()>;
+
+    /// `entity`: its definition.
+    async fn instance_update(&mut self, entity: &ServiceEntity, instance: &Instance) -> Result<()>;
+
+    async fn instance_remove(&mut self, environment: EnvironmentId, id: Uuid) -> Result<()>;
+
+    /// Notes which instances this one names, as far as that has changed.
+    async fn references_write(
+        &mut self,
+        instance: &Instance,
+        before: &BTreeSet<Uuid>,
+        now: &BTreeSet<Uuid>,
+    ) -> Result<()>;
+
+    /// Those of the ids that are instances of that service which have not ended.
+    async fn instances_there(
+        &mut self,
+        environment: EnvironmentId,
+        ids: &[Uuid],
+    ) -> Result<BTreeMap<Uuid, String>>;
+}
+
+on_both! {
+    Instances {
+        async fn instance_locked(
+            &mut self,
+            environment: EnvironmentId,
+            id: Uuid,
+            lock: &str,
+        ) -> Result<Option<Instance>> {
+            let sql = format!("{}{lock}", select!("WHERE environment_id = $1 AND id = $2"));
+            let row: Option<Row> = sqlx::query_as(&sql)
+                .bind(environment.to_string())
+                .bind(id.to_string())
+                .fetch_optional(&mut *self)
+                .await?;
+            row.map(Row::into_instance).transpose()
+        }
+
+        async fn instance_insert(&mut self, entity: &ServiceEntity, instance: &Instance) -> Result<()> {
+            const SQL: &str = "INSERT INTO service_instance (environment_id, id, entity, entity_version, version, \
+                               desired_state_version, state, identity, candidate, active, rollback, config, metadata, \
+                               known_result, is_deleted, created_us, updated_us, owner_id) \
+                               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
+            let written = sqlx::query(SQL)
+                .bind(instance.environment.to_string())
+                .bind(instance.id.to_string())
+                .bind(&instance.service_entity)
+                .bind(counter(instance.service_entity_version))
+                .bind(counter(instance.version))
+                .bind(counter(instance.desired_state_version))
+                .bind(&instance.state)
+                .bind(instance.service_identity_attribute_value.as_deref().map(storable))
+                .bind(text(instance.candidate_attributes.as_ref()))
+                .bind(text(instance.active_attributes.as_ref()))
+                .bind(text(instance.rollback_attributes.as_ref()))
+                .bind(map(&instance.config))
+                .bind(map(&instance.metadata))
+                .bind(instance.known_result)
+                .bind(instance.deleted)
+                .bind(instance.created_at.0)
+                .bind(instance.last_updated.0)
+                .bind(reference::owner(entity, instance).map(|id| id.to_string()))
+                .execute(&mut *self)
+                .await;
+            match written {
+                Ok(_) => Ok(()),
+                Err(error) if is_duplicate(&error) => Err(taken(instance)),
+                Err(error) => Err(error.into()),
+            }
+        }
+
+        async fn instance_update(&mut self, entity: &ServiceEntity, instance: &Instance) -> Result<()> {
+            const SQL: &str = "UPDATE service_instance SET entity_version = $3, version = $4, desired_state_version = $5, \
+                               state = $6, identity = $7, candidate = $8, active = $9, rollback = $10, config = $11, \
+                               metadata = $12, known_result = $13, is_deleted = $14, updated_us = $15, owner_id = $16 \
+                               WHERE environment_id = $1 AND id = $2";
+            let written = sqlx::query(SQL)
+                .bind(instance.environment.to_string())
+                .bind(instance.id.to_string())
+                .bind(counter(instance.service_entity_version))
+                .bind(counter(instance.version))
+                .bind(counter(instance.desired_state_version))
+                .bind(&instance.state)
+                .bind(instance.service_identity_attribute_value.as_deref().map(storable))
+                .bind(text(instance.candidate_attributes.as_ref()))
+                .bind(text(instance.active_attributes.as_ref()))
+                .bind(text(instance.rollback_attributes.as_ref()))
+                .bind(map(&instance.config))
+                .bind(map(&instance.metadata))
+                .bind(instance.known_result)
+                .bind(instance.deleted)
+                .bind(instance.last_updated.0)
+                .bind(reference::owner(entity, instance).map(|id| id.to_string()))
+                .execute(&mut *self)
+                .await;
+            match written {
+                Ok(_) => Ok(()),
+                Err(error) if is_duplicate(&error) => Err(taken(instance)),
+                Err(error) => Err(error.into()),
+            }
+        }
+
+        async fn instance_remove(&mut self, environment: EnvironmentId, id: Uuid) -> Result<()> {
+            const SQL: &str = "DELETE FROM service_instance WHERE environment_id = $1 AND id = $2";
+            sqlx::query(SQL)
+                .bind(environment.to_string())
+                .bind(id.to_string())
+                .execute(&mut *self)
+                .await?;
+            Ok(())
+        }
+
+        async fn references_write(
+            &mut self,
+            instance: &Instance,
+            before: &BTreeSet<Uuid>,
+            now: &BTreeSet<Uuid>,
+        ) -> Result<()> {
+            const ADD: &str = "INSERT INTO service_reference (environment_id, target_id, source_id) VALUES ($1, $2, $3) \
+                               ON CONFLICT DO NOTHING";
+            const DROP: &str = "DELETE FROM service_reference WHERE environment_id = $1 AND target_id = $2 \
+                                AND source_id = $3";
+            let added = now.difference(before).map(|id| (ADD, id));
+            let dropped = before.difference(now).map(|id| (DROP, id));
+            for (sql, id) in added.chain(dropped) {
+                sqlx::query(sql)
+                    .bind(instance.environment.to_string())
+                    .bind(id.to_string())
+                    .bind(instance.id.to_string())
+                    .execute(&mut *self)
+                    .await?;
+            }
+            Ok(())
+        }
+
+        async fn instances_there(
+            &mut self,
+            environment: EnvironmentId,
+            ids: &[Uuid],
+        ) -> Result<BTreeMap<Uuid, String>> {
+            let mut there = BTreeMap::new();
+            for chunk in ids.chunks(1000) {
+                let mut query = sqlx::QueryBuilder::new(
+                    "SELECT id, entity FROM service_instance WHERE is_deleted = FALSE AND environment_id = ",
+                );
+                query.push_bind(environment.to_string()).push(" AND id IN (");
+                let mut list = query.separated(", ");
+                for id in chunk {
+                    list.push_bind(id.to_string());
+                }
+                query.push(")");
+                let rows: Vec<(String, String)> = query.build_query_as().fetch_all(&mut *self).await?;
+                for (id, entity) in rows {
+                    there.insert(parsed(TABLE, "id", &id)?, entity);
+                }
+            }
+            Ok(there)
+        }
+    }
+}
+
+impl Store {
+    /// The instance with this id.
+    pub async fn service_fetch(
+        &self,
+        environment: EnvironmentId,
+        id: Uuid,
+    ) -> Result<Option<Instance>> {
+        let row: Option<Row> = read!(self.db, pool => {
+            sqlx::query_as(select!("WHERE environment_id = $1 AND id = $2"))
+                .bind(environment.to_string())
+                .bind(id.to_string())
+                .fetch_optional(pool)
+                .await?
+        });
+        row.map(Row::into_instance).transpose()
+    }
+
+    /// The instance of a service with this identity that has not ended.
+    pub async fn service_fetch_by_identity(
+        &self,
+        environment: EnvironmentId,
+        entity: &str,
+        identity: &str,
+    ) -> Result<Option<Instance>> {
+        let row: Option<Row> = read!(self.db, pool => {
+            sqlx::query_as(select!(
+                "WHERE environment_id = $1 AND entity = $2 AND identity = $3 AND is_deleted = FALSE"
+            ))
+            .bind(environment.to_string())
+            .bind(storable(entity))
+            .bind(storable(identity))
+            .fetch_optional(pool)
+            .await?
+        });
+        row.map(Row::into_instance).transpose()
+    }
+
+    /// The instances that have not ended and name this one, by id.
+    pub async fn service_referenced_by(
+        &self,
+        environment: EnvironmentId,
+        id: Uuid,
+    ) -> Result<Vec<Uuid>> {
+        const SQL: &str = "SELECT r.source_id FROM service_reference r JOIN service_instance i \
+                           ON i.environment_id = r.environment_id AND i.id = r.source_id \
+                           WHERE r.environment_id = $1 AND r.target_id = $2 AND i.is_deleted = FALSE ORDER BY r.source_id";
+        let rows: Vec<(String,)> = read!(self.db, pool => {
+            sqlx::query_as(SQL)
+                .bind(environment.to_string())
+                .bind(id.to_string())
+                .fetch_all(pool)
+                .await?
+        });
+        let ids = rows.iter();
+        ids.map(|(id,)| parsed("service_reference", "source_id", id))
+            .collect()
+    }
+}

@@ -1,0 +1,22 @@
+//! The catalog and the inventory of services. Source: docs/reference/lsm.md § 1, § 3.10 to § 3.12.
+//!
+//! What may happen to an instance is decided by `steward_lsm`, a function of the definition, the instance and what happened.
+//! Here that function is called inside the transaction that stores what it decides ([`Store::service_change`]): instance, log,
+//! events and requests for compiles are written together, or not at all. Each is found by its key or by an index, so the time
+//! of a transfer does not depend on how many instances there are.
+
+mod callback;
+mod catalog;
+mod change;
+mod event;
+mod instance;
+mod list;
+mod reference;
+mod snapshot;
+
+pub use callback::Callback;
+pub(super) use catalog::Catalogs;
+pub use catalog::{Catalog, CatalogChange, Definition};
+pub use change::{Cause, Changed, Rules};
+pub use event::{EventSearch, EventSpan, StoredEvent};
+pub use list::{Column, InstanceSearch, InstanceSpan, Place};

@@ -1,0 +1,169 @@
+//! The inventory as a compile gets it: one snapshot. Source: docs/reference/lsm.md § 2.11, § 3.3, § 4.6.
+
+use std::collections::BTreeMap;
+
+use steward_compiler::{
+    ServiceInstance, ServiceInstances, ServiceOwner, ServicePurpose, ServiceQuestion, ServicesInput,
+};
+use steward_lsm::Instance;
+
+use super::catalog::Catalog;
+use super::instance::{Row, select};
+use crate::domain::EnvironmentId;
+use crate::store::macros::read;
+use crate::store::{Result, Store};
+
+fn given(instance: Instance) -> ServiceInstance {
+    ServiceInstance {
+        id: instance.id.to_string(),
+        service_entity_version: instance.service_entity_version,
+        version: instance.version,
+        desired_state_version: instance.desired_state_version,
+        state: instance.state,
+        candidate_attributes: instance.candidate_attributes,
+        active_attributes: instance.active_attributes,
+        rollback_attributes: instance.rollback_attributes,
+        config: instance.config,
+        deleted: instance.deleted,
+    }
+}
+
+/// Which services are owned by another one; of several versions, as the default one says.
+fn owners(catalog: &Catalog) -> BTreeMap<String, ServiceOwner> {
+    let services = catalog.services().filter_map(|(name, _)| {
+        let entity = &catalog.definition(name, None)?.entity;
+        let owner = ServiceOwner {
+            owner: entity.owner.clone()?,
+            relation: entity.relation_to_owner.clone()?,
+        };
+        Some((name.to_owned(), owner))
+    });
+    services.collect()
+}
+
+/// The instances of one compile that a statement gives, by service.
+fn by_service(rows: Vec<Row>) -> Result<ServiceInstances> {
+    let mut instances = ServiceInstances::new();
+    for row in rows {
+        let instance = row.into_instance()?;
+        let of_service = instances.entry(instance.service_entity.clone());
+        of_service.or_default().push(given(instance));
+    }
+    Ok(instances)
+}
+
+/// Instances whose trees are looked for in one statement; SQLite takes 32766 parameters.
+const AT_ONCE: usize = 10_000;
+
+/// The trees of owners that some instances belong to: up from each to the one without an owner, and down to all that these own.
+/// A circle of owners has no such instance, and an owner that is missing is none: then the instances themselves are there, and
+/// the compile says what is wrong with them. `$ids` are written between the first two parts, and the environment is `$1`.
+const TREES: [&str; 2] = [
+    "WITH RECURSIVE up (id, owner_id) AS ( \
+     SELECT id, owner_id FROM service_instance WHERE environment_id = ",
+    " UNION SELECT above.id, above.owner_id FROM service_instance above JOIN up ON above.id = up.owner_id \
+     WHERE above.environment_id = ",
+];
+const BELOW: [&str; 3] = [
+    "), tree (id) AS ( SELECT id FROM up WHERE owner_id IS NULL \
+     UNION SELECT below.id FROM service_instance below JOIN tree ON below.owner_id = tree.id \
+     WHERE below.environment_id = ",
+    ") ",
+    " AND id IN (SELECT id FROM tree UNION SELECT id FROM up) ORDER BY entity, created_us, id",
+];
+
+impl Store {
+    /// The services of an environment for one compile, as they are at one moment. `requested`: the instances that a partial
+    /// compile is for; it gets the trees of owners that they belong to, and asks for others ([`Store::services_ask`]).
+    pub async fn services_input(
+        &self,
+        environment: EnvironmentId,
+        purpose: ServicePurpose,
+        requested: Option<Vec<String>>,
+    ) -> Result<ServicesInput> {
+        let catalog = self.service_catalog(environment).await?;
+        let instances = match &requested {
+            _ if purpose == ServicePurpose::Definitions => ServiceInstances::new(),
+            Some(requested) => self.services_trees(environment, requested).await?,
+            None => {
+                let rows: Vec<Row> = read!(self.db, pool => {
+                    sqlx::query_as(select!("WHERE environment_id = $1 ORDER BY entity, created_us, id"))
+                        .bind(environment.to_string())
+                        .fetch_all(pool)
+                        .await?
+                });
+                by_service(rows)?
+            }
+        };
+        Ok(ServicesInput {
+            purpose,
+            has_more: requested.is_some(),
+            requested,
+            owners: owners(&catalog),
+            instances,
+        })
+    }
+
+    /// The trees of owners that these instances belong to.
+    async fn services_trees(
+        &self,
+        environment: EnvironmentId,
+        requested: &[String],
+    ) -> Result<ServiceInstances> {
+        let environment = environment.to_string();
+        let mut found: BTreeMap<(String, i64, String), Row> = BTreeMap::new();
+        for chunk in requested.chunks(AT_ONCE) {
+            let rows: Vec<Row> = read!(self.db, pool => {
+                let mut query = sqlx::QueryBuilder::new(TREES[0]);
+                query.push_bind(&environment).push(" AND id IN (");
+                let mut list = query.separated(", ");
+                for id in chunk {
+                    list.push_bind(id);
+                }
+                query.push(")").push(TREES[1]).push_bind(&environment);
+                query.push(BELOW[0]).push_bind(&environment).push(BELOW[1]);
+                query.push(select!("WHERE environment_id = ")).push_bind(&environment).push(BELOW[2]);
+                query.build_query_as().fetch_all(pool).await?
+            });
+            found.extend(rows.into_iter().map(|row| (row.order(), row)));
+        }
+        by_service(found.into_values().collect())
+    }
+
+    /// Whether an environment has service instances that have not ended.
+    pub async fn services_any(&self, environment: EnvironmentId) -> Result<bool> {
+        const SQL: &str = "SELECT id FROM service_instance WHERE environment_id = $1 AND is_deleted = FALSE LIMIT 1";
+        let row: Option<(String,)> = read!(self.db, pool => {
+            sqlx::query_as(SQL).bind(environment.to_string()).fetch_optional(pool).await?
+        });
+        Ok(row.is_some())
+    }
+
+    /// Instances that a compile was not given and wants to know of.
+    pub async fn services_ask(
+        &self,
+        environment: EnvironmentId,
+        question: ServiceQuestion,
+    ) -> Result<ServiceInstances> {
+        let rows: Vec<Row> = match question {
+            ServiceQuestion::Service(name) => read!(self.db, pool => {
+                sqlx::query_as(select!("WHERE environment_id = $1 AND entity = $2 ORDER BY created_us, id"))
+                    .bind(environment.to_string())
+                    .bind(name)
+                    .fetch_all(pool)
+                    .await?
+            }),
+            ServiceQuestion::Instance(id) => read!(self.db, pool => {
+                sqlx::query_as(select!("WHERE environment_id = $1 AND id = $2"))
+                    .bind(environment.to_string())
+                    .bind(id)
+                    .fetch_all(pool)
+                    .await?
+            }),
+        };
+        by_service(rows)
+    }
+}
+
+#[cfg(test)]
+mod tests;

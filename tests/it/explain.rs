@@ -1,0 +1,233 @@
+//! `steward explain`: the chain of reasons from a resource that is not deployed to the root cause.
+
+use serde_json::{Value, json};
+
+use crate::embedded::{Project, text};
+use crate::harness::{Host, Repo, Running, files, finish, segment, steward, wait_until};
+
+/// Reasons of a chain, with the last part of the resources' ids.
+fn chain(explanation: &Value) -> Vec<String> {
+    let links = explanation["chain"].as_array().unwrap().iter();
+    links
+        .map(|link| {
+            let id = link["resource_id"].as_str().unwrap();
+            let name = id.rsplit(['/', '=']).next().unwrap().trim_end_matches(']');
+            format!("{name} {}", link["reason"].as_str().unwrap())
+        })
+        .collect()
+}
+
+const BROKEN: &str = "import fs\nroot = std::get_env(\"ROOT\")\nhost = std::Host(name=\"localhost\", os=std::linux)\n\
+    a = fs::File(host=host, path=f\"{root}/none/a\", content=\"a\")\n\
+    b = fs::File(host=host, path=f\"{root}/b\", content=\"b\", requires=a)\n\
+    c = fs::File(host=host, path=f\"{root}/c\", content=\"c\", requires=b)\n\
+    fs::File(host=host, path=f\"{root}/good\", content=\"c\")\n";
+
+#[test]
+fn a_skipped_resource_is_explained_by_the_one_that_failed_with_its_log_and_commit() {
+    let project = Project::new(BROKEN);
+    let git = |arguments: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.args(["-c", "user.name=A", "-c", "user.email=a@example.org"]);
+        command.args(arguments).current_dir(project.path());
+        let output = finish(command);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout).trim().to_owned()
+    };
+    git(&["init", "-q"]);
+    git(&["add", "-A"]);
+    git(&["commit", "-q", "-m", "break it"]);
+    let commit = git(&["rev-parse", "HEAD"]);
+    assert_eq!(project.deploy(&[]).0, Some(1));
+    let of = |name: &str| {
+        format!(
+            "fs::File[localhost,path={}/{name}]",
+            project.root().display()
+        )
+    };
+
+    let output = project.run(&["explain", "--json", &of("c")]);
+    let explanation: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let expected = [
+        "c requires_not_deployed",
+        "b requires_not_deployed",
+        "a failed",
+    ];
+    assert_eq!(chain(&explanation), expected, "{explanation:#}");
+    let root = &explanation["chain"][2];
+    assert_eq!(root["brought_by"]["commit"], commit.as_str());
+    assert_eq!(
+        (&root["brought_by"]["version"], &root["run_version"]),
+        (&json!(1), &json!(1))
+    );
+    assert!(
+        root["message"].as_str().unwrap().contains("none"),
+        "{root:#}"
+    );
+    let lines = explanation["log"].as_array().unwrap();
+    assert!(
+        lines.iter().any(|line| line["level"] == "ERROR"),
+        "{lines:#?}"
+    );
+
+    // A part of an id is enough when it is of one resource only.
+    let output = project.run(&["explain", "/c]"]);
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for part in [
+        format!(
+            "{}\n   was skipped: it requires {}, which is not deployed\n",
+            of("c"),
+            of("b")
+        ),
+        format!("└─ {}\n", of("b")),
+        format!("   └─ {}\n         failed\n", of("none/a")),
+        format!(
+            "in this form since version 1, commit {} \"break it\"",
+            &commit[..8]
+        ),
+        "last log lines of the root cause\n".to_owned(),
+    ] {
+        assert!(shown.contains(&part), "{part} is not in\n{shown}");
+    }
+    let output = project.run(&["explain", "/good]"]);
+    assert!(
+        text(&output.stdout).contains("is deployed as it shall be"),
+        "{}",
+        text(&output.stdout)
+    );
+    let output = project.run(&["explain", "fs::File"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("4 resources have `fs::File` in their ids:"),
+        "{}",
+        text(&output.stderr)
+    );
+    let output = project.run(&["explain", &of("nowhere")]);
+    assert!(
+        text(&output.stderr).contains("there is no resource"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn an_undefined_resource_names_the_fact_that_it_waits_for_and_who_would_give_it() {
+    let project = Project::with_box(
+        "angry = box::Box(name=\"angry\", mood=\"angry\")\n\
+         waits = box::Box(name=\"waits\", size=std::getfact(angry, \"colour\"))\n\
+         box::Box(name=\"behind\", requires=waits)\nbox::Box(name=\"env\", size=std::get_env(\"NOWHERE\"))\n",
+    );
+    assert_eq!(project.deploy(&[]).0, Some(1));
+    let explain = |name: &str| {
+        let output = project.run(&[
+            "explain",
+            "--json",
+            &format!("box::Box[{name},name={name}]"),
+        ]);
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let explanation = explain("behind");
+    let expected = [
+        "behind requires_undefined",
+        "waits undefined",
+        "angry failed",
+    ];
+    assert_eq!(chain(&explanation), expected, "{explanation:#}");
+    let awaited = &explanation["chain"][1]["awaited"];
+    assert_eq!(awaited["attributes"], json!(["size"]));
+    let fact = &awaited["facts"][0];
+    assert_eq!(
+        (&fact["resource_id"], &fact["fact"]),
+        (&json!("box::Box[angry,name=angry]"), &json!("colour"))
+    );
+    assert!(fact["asked"].is_string(), "{awaited:#}");
+    let message = explanation["chain"][2]["message"].as_str().unwrap();
+    assert!(message.contains("the box is angry"), "{message}");
+    let shown = text(&project.run(&["explain", "name=behind]"]).stdout);
+    assert!(shown.contains("the model waits for fact `colour` of box::Box[angry,name=angry]; its handler was asked at "), "{shown}");
+    assert!(shown.contains("not known: size"), "{shown}");
+}
+
+#[test]
+fn a_server_explains_what_stands_still_and_what_is_no_longer_there() {
+    let (repo, host) = (
+        Repo::new(&files(&[("a", "one"), ("b", "two")])),
+        Host::new(),
+    );
+    let mut running = Running::start(host.up(repo.path()));
+    running.settled(1);
+    let id = |name: &str| format!("fs::File[localhost,path={}]", host.file(name).display());
+    let explain = |name: &str| {
+        let path = format!("/api/v2/resource/{}/explain", segment(&id(name)));
+        running.get_ok(&path)["data"].clone()
+    };
+    // The engine takes a version over soon after it is in force.
+    let soon = |name: &str, expected: &str| {
+        wait_until(expected, || chain(&explain(name)) == [expected]);
+    };
+    soon("a", "a deployed");
+    assert_eq!(
+        running
+            .get(&format!(
+                "/api/v2/resource/{}/explain",
+                segment("m::X[a,b=c]")
+            ))
+            .0,
+        404
+    );
+
+    running.call("POST", "/api/v2/agent/localhost/pause", None);
+    repo.write("main.cf", &files(&[("a", "changed")]));
+    let commit = repo.commit("change a, drop b");
+    wait_until("the second version is in force", || {
+        running.get_ok("/api/v2/desiredstate")["data"][0]["status"] == "active"
+            && running.get_ok("/api/v2/desiredstate")["data"][0]["version"] == 2
+    });
+    soon("a", "a agent_paused");
+    let explanation = explain("a");
+    assert_eq!(
+        explanation["chain"][0]["text"],
+        "waits: its agent localhost is paused"
+    );
+    let brought_by = &explanation["chain"][0]["brought_by"];
+    assert_eq!(brought_by["commit"], commit.as_str(), "{brought_by:#}");
+    assert_eq!(brought_by["commit_summary"], "change a, drop b");
+    soon("b", "b orphaned");
+    let gone = explain("b");
+    assert!(
+        gone["chain"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("version 1 was the last"),
+        "{gone:#}"
+    );
+
+    running.call("POST", "/api/v2/actions/environment/halt", None);
+    soon("a", "a environment_halted");
+
+    // The command asks the server that .inmanta names.
+    let port = running.api.rsplit(':').next().unwrap();
+    let config = format!(
+        "[config]\nenvironment = {}\n[compiler_rest_transport]\nhost = 127.0.0.1\nport = {port}\n",
+        running.environment()
+    );
+    std::fs::write(host.root().join(".inmanta"), config).unwrap();
+    let mut command = steward();
+    command.args(["explain", "/a"]).current_dir(host.root());
+    let output = finish(command);
+    let shown = text(&output.stdout);
+    assert!(
+        shown.contains("waits: the environment is halted"),
+        "{shown}{}",
+        text(&output.stderr)
+    );
+    assert!(
+        shown.contains(&format!(
+            "commit {} \"change a, drop b\" by A",
+            &commit[..8]
+        )),
+        "{shown}"
+    );
+    running.stop();
+}

@@ -1,0 +1,221 @@
+//! kill -9 of server, executor and Python hosts at random while two hundred resources deploy: nothing is lost, and nothing
+//! is run again that was reported done (docs/reference/deployment.md § 4.12).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use rustix::process::Signal;
+
+use crate::crash::descendants;
+use crate::harness::{Host, Repo, signal, skip, wait_until};
+use crate::serve::{Served, serve};
+
+const RESOURCES: usize = 200;
+const AGENTS: usize = 8;
+const KILLS: usize = 20;
+
+/// Notes each run, takes its time, and writes what it shall.
+const CODE: &str = r#"
+import os, time
+from inmanta.agent.handler import CRUDHandler, provider
+from inmanta.resources import PurgeableResource, resource
+
+@resource("row::Row", agent="agent", id_attribute="path")
+class Row(PurgeableResource):
+    fields = ("path", "value")
+
+@provider("row::Row")
+class RowHandler(CRUDHandler[Row]):
+    def read_resource(self, ctx, resource):
+        with open(resource.path + ".runs", "a") as file:
+            file.write(f"{resource.value}\n")
+        time.sleep(0.01)
+        try:
+            with open(resource.path) as file:
+                resource.value = int(file.read() or 0)
+        except FileNotFoundError:
+            resource.value = -1
+    def create_resource(self, ctx, resource): ...
+    def update_resource(self, ctx, changes, resource):
+        with open(resource.path + ".new", "w") as file:
+            file.write(str(resource.value))
+        os.replace(resource.path + ".new", resource.path)
+        ctx.set_updated()
+    def delete_resource(self, ctx, resource): ...
+"#;
+
+const MODEL: &str = r#"
+entity Row extends std::PurgeableResource:
+    string path
+    string agent
+    int value = 0
+end
+implement Row using std::none
+"#;
+
+/// Chains over all agents: each resource requires the one that is eight before it.
+fn model(value: usize) -> String {
+    let mut model = "import row\nroot = std::get_env(\"ROOT\")\n".to_owned();
+    for n in 0..RESOURCES {
+        let requires = match n.checked_sub(AGENTS) {
+            Some(before) => format!("r{before}"),
+            None => String::new(),
+        };
+        model.push_str(&format!(
+            "r{n} = row::Row(path=\"{{{{root}}}}/{n}\", agent=\"agent{}\", value={value}, send_event=false, \
+             requires=[{requires}])\n",
+            n / 3 % AGENTS
+        ));
+    }
+    model
+}
+
+/// How often each resource has run.
+fn n_runs(host: &Host) -> BTreeMap<usize, usize> {
+    let runs = |n: usize| std::fs::read_to_string(host.file(&format!("{n}.runs")));
+    let count = |n| (n, runs(n).unwrap_or_default().lines().count());
+    (0..RESOURCES).map(count).collect()
+}
+
+/// The resources that the server says are deployed.
+fn reported_done(served: &Served) -> Vec<usize> {
+    let environment = served.environment("prod");
+    let all = served.get(
+        &environment,
+        "/api/v2/resource?limit=1000&filter.status=deployed",
+    );
+    let name = |one: &serde_json::Value| {
+        let id = one["resource_id"].as_str().unwrap();
+        id.rsplit('/')
+            .next()
+            .unwrap()
+            .trim_end_matches(']')
+            .parse()
+            .unwrap()
+    };
+    all["data"].as_array().unwrap().iter().map(name).collect()
+}
+
+fn is_in_force(served: &Served, n_versions: usize) -> bool {
+    let environment = served.environment("prod");
+    let newest = served.get(&environment, "/api/v2/desiredstate?limit=1")["data"][0].clone();
+    newest["version"] == n_versions && newest["status"] == "active"
+}
+
+fn kill_at_random(dir: &Path, database: &str) {
+    let host = Host::new();
+    let repo = Repo::new("");
+    repo.write("project.yml", "name: test\nmodulepath: libs\n");
+    repo.write(
+        "libs/row/module.yml",
+        "name: row\nversion: 1.0.0\nlicense: x\n",
+    );
+    repo.write("libs/row/model/_init.cf", MODEL);
+    repo.write("libs/row/plugins/__init__.py", CODE);
+    repo.write("main.cf", &model(1));
+    repo.commit("a module");
+    let config = format!(
+        "{database}executor: {{hosts: 4}}\nenvironments:\n  - project: infra\n    name: prod\n    repository: {}\n    \
+         branch: main\n    env: {{ROOT: {}}}\n    settings: {{deploy_retry_backoff: 1, autostart_agent_repair_interval: 0}}\n",
+        repo.path().display(),
+        host.root().display()
+    );
+    let seed = std::env::var("STEWARD_TEST_SEED").ok();
+    let seed = seed.and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut served = serve(dir, &config);
+    let (mut value, mut n_kills, mut n_halfway) = (1, 0, 0);
+    // What was reported done for the value in force, with how often it had run by then.
+    let mut done: BTreeMap<usize, usize> = BTreeMap::new();
+    while n_kills < KILLS {
+        wait_until("the version is in force", || is_in_force(&served, value));
+        std::thread::sleep(Duration::from_millis(random.random_range(0..300)));
+        for n in reported_done(&served) {
+            done.entry(n).or_insert_with(|| n_runs(&host)[&n]);
+        }
+        if done.len() == RESOURCES {
+            check_done(&host, &done);
+            value += 1;
+            done.clear();
+            repo.write("main.cf", &model(value));
+            repo.commit("next");
+            continue;
+        }
+        n_kills += 1;
+        n_halfway += usize::from(!done.is_empty());
+        let role = ["server", "executor", "python"][random.random_range(0..3)];
+        let all = descendants(served.child.id());
+        let victims: Vec<u32> = all
+            .iter()
+            .filter(|one| one.role == role)
+            .map(|one| one.pid)
+            .collect();
+        match victims.get(random.random_range(0..victims.len().max(1))) {
+            Some(pid) => signal(*pid, Signal::KILL),
+            None => {
+                // Dropping it kills it.
+                drop(served);
+                served = serve(dir, &config);
+            }
+        }
+    }
+    assert!(
+        n_halfway > 2,
+        "{n_halfway} kills found something done and something not"
+    );
+    wait_until("all is as the last version says", || {
+        (0..RESOURCES).all(|n| host.read(&n.to_string()) == value.to_string())
+    });
+    wait_until("all is reported done", || {
+        reported_done(&served).len() == RESOURCES
+    });
+    check_done(&host, &done);
+    wait_until("no run is left open", || {
+        let environment = served.environment("prod");
+        let actions = served.get(&environment, "/api/v2/resource_actions?limit=1000");
+        let mut actions = actions["data"].as_array().unwrap().iter();
+        actions.all(|action| !action["finished"].is_null())
+    });
+}
+
+/// What was reported done has not run since.
+#[track_caller]
+fn check_done(host: &Host, done: &BTreeMap<usize, usize>) {
+    let now = n_runs(host);
+    for (n, before) in done {
+        assert_eq!(now[n], *before, "{n} was reported done and ran again");
+    }
+}
+
+/// Input: kill -9 of server, executor and Python hosts while hundreds of resources deploy (docs/reference/security.md § 3.34). Answer: nothing is lost, and nothing runs again that was reported done.
+//: deploy 85, 87, 88
+#[test]
+fn twenty_kills_lose_nothing_and_repeat_nothing_that_was_reported_done() {
+    let dir = tempfile::tempdir().unwrap();
+    kill_at_random(dir.path(), "");
+}
+
+#[tokio::test]
+async fn twenty_kills_lose_and_repeat_nothing_on_postgresql() {
+    let Ok(url) = std::env::var("STEWARD_TEST_POSTGRES") else {
+        skip("STEWARD_TEST_POSTGRES names no PostgreSQL server");
+        return;
+    };
+    let name = format!("steward_kills_{}", std::process::id());
+    let admin = sqlx::PgPool::connect(&url).await.unwrap();
+    let run = async |sql: String| {
+        sqlx::query(&sql).execute(&admin).await.unwrap();
+    };
+    run(format!("CREATE DATABASE {name}")).await;
+    let base = url.rsplit_once('/').unwrap().0.to_owned();
+    let config = format!("database: {base}/{name}\n");
+    let outcome = tokio::task::spawn_blocking(move || {
+        let dir = tempfile::tempdir().unwrap();
+        kill_at_random(dir.path(), &config);
+    });
+    let outcome = outcome.await;
+    run(format!("DROP DATABASE {name} WITH (FORCE)")).await;
+    outcome.unwrap();
+}

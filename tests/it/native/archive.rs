@@ -1,0 +1,153 @@
+//! `steward::Archive`, with the tar and unzip of this machine.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::native::tasks::{check, dry_run};
+
+const TYPE: &str = "steward::Archive";
+
+fn run(folder: &Path, script: &str) {
+    let mut shell = Command::new("sh");
+    let status = shell.current_dir(folder).args(["-ec", script]).status();
+    assert!(status.unwrap().success(), "{script}");
+}
+
+/// `name` in `folder` with `app/bin/tool`, whose content is `content`, and `app/link`.
+fn archive(folder: &Path, name: &str, content: &str) {
+    let script = format!(
+        "mkdir -p app/bin; printf {content} > app/bin/tool; chmod 755 app/bin/tool; ln -sf bin/tool app/link;
+         tar czf ./{name} --force-local app; rm -r app"
+    );
+    run(folder, &script);
+}
+
+#[test]
+fn an_archive_is_unpacked_updated_repaired_and_purged() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    archive(dir.path(), "app:1.tar.gz", "one");
+    archive(dir.path(), "app-2.tar.gz", "two");
+    let wanted =
+        |name: &str| json!({"path": at("place"), "source": at(name), "strip": 1, "timeout": 60});
+    let tool = || fs::read_to_string(at("place/bin/tool")).unwrap();
+    let dry = dry_run(TYPE, &wanted("app:1.tar.gz"));
+    assert_eq!(
+        Value::Object(dry.changes),
+        json!({"purged": {"current": true, "desired": false}})
+    );
+    assert!(!at("place").exists());
+    check(TYPE, wanted("app:1.tar.gz"), "deployed created");
+    check(TYPE, wanted("app:1.tar.gz"), "deployed nochange");
+    assert_eq!(tool(), "one");
+    assert_eq!(fs::read_to_string(at("place/link")).unwrap(), "one");
+    // Somebody changes one file and removes another.
+    fs::write(at("place/bin/tool"), "mine").unwrap();
+    fs::remove_file(at("place/link")).unwrap();
+    let dry = dry_run(TYPE, &wanted("app:1.tar.gz"));
+    let mut changed = dry.changes["changed_files"]["current"]
+        .as_array()
+        .unwrap()
+        .clone();
+    changed.sort_by_key(Value::to_string);
+    assert_eq!(changed, [json!("bin/tool"), json!("link")]);
+    check(TYPE, wanted("app:1.tar.gz"), "deployed updated");
+    assert_eq!(tool(), "one");
+    fs::write(at("place/extra"), "").unwrap();
+    check(TYPE, wanted("app-2.tar.gz"), "deployed updated");
+    assert_eq!(tool(), "two");
+    assert!(!at("place/extra").exists());
+    let mut purged = wanted("app-2.tar.gz");
+    purged["purged"] = json!(true);
+    check(TYPE, purged.clone(), "deployed purged");
+    check(TYPE, purged, "deployed nochange");
+    // Nothing is left beside it.
+    let left = fs::read_dir(dir.path()).unwrap().count();
+    assert_eq!(left, 2);
+}
+
+#[test]
+fn a_zip_archive_is_unpacked_too() {
+    if Command::new("unzip").arg("-v").output().is_err() {
+        assert!(std::env::var_os("CI").is_none(), "CI must have unzip");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let script = "import zipfile; zipfile.ZipFile('a.zip', 'w').writestr('sub/file', 'hello')";
+    run(dir.path(), &format!("python3 -c \"{script}\""));
+    let wanted = json!({"path": dir.path().join("place"), "source": dir.path().join("a.zip")});
+    check(TYPE, wanted.clone(), "deployed created");
+    check(TYPE, wanted, "deployed nochange");
+    let file = dir.path().join("place/sub/file");
+    assert_eq!(fs::read_to_string(file).unwrap(), "hello");
+}
+
+#[test]
+fn an_archive_that_is_not_the_right_one_or_broken_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    archive(dir.path(), "good.tar", "one");
+    check(
+        TYPE,
+        json!({"path": at("place"), "source": at("good.tar")}),
+        "deployed created",
+    );
+    fs::write(at("broken.tar"), "this is no archive").unwrap();
+    let log = check(
+        TYPE,
+        json!({"path": at("place"), "source": at("broken.tar")}),
+        "failed nochange",
+    );
+    assert!(
+        log.contains("tar --extract") && log.contains("exit status"),
+        "{log}"
+    );
+    let wrong = json!({"path": at("place"), "source": at("good.tar"), "sha256": "0".repeat(64)});
+    let log = check(TYPE, wrong, "failed nochange");
+    assert!(log.contains("has the SHA-256 digest"), "{log}");
+    assert_eq!(fs::read_to_string(at("place/app/bin/tool")).unwrap(), "one");
+    fs::create_dir(at("other")).unwrap();
+    fs::write(at("other/precious"), "").unwrap();
+    let log = check(
+        TYPE,
+        json!({"path": at("other"), "source": at("good.tar")}),
+        "failed nochange",
+    );
+    assert!(log.contains("not of an archive of Steward"), "{log}");
+    let address = json!({"path": at("x"), "source": "https://example.org/x.tar"});
+    check(TYPE, address.clone(), "failed nochange");
+    let log = check(
+        TYPE,
+        json!({"path": at("x"), "source": "relative.tar"}),
+        "failed nochange",
+    );
+    assert!(log.contains("nor an absolute path"), "{log}");
+    let left = fs::read_dir(dir.path()).unwrap().count();
+    assert_eq!(left, 4);
+}
+
+/// Names never lead out of a directory: docs/reference/security.md § 2.
+#[test]
+fn an_archive_writes_nothing_outside_of_its_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "
+import io, tarfile
+archive = tarfile.open('evil.tar', 'w')
+for name in ['../escaped', '/tmp/steward-test-escaped']:
+    archive.addfile(tarfile.TarInfo(name), io.BytesIO())
+link = tarfile.TarInfo('link'); link.type = tarfile.SYMTYPE; link.linkname = '..'
+archive.addfile(link)
+archive.addfile(tarfile.TarInfo('link/escaped'), io.BytesIO())
+archive.close()
+";
+    fs::write(dir.path().join("make.py"), script).unwrap();
+    run(dir.path(), "python3 make.py");
+    let wanted = json!({"path": dir.path().join("place"), "source": dir.path().join("evil.tar")});
+    check(TYPE, wanted, "failed nochange");
+    assert!(!dir.path().join("escaped").exists());
+    assert!(!Path::new("/tmp/steward-test-escaped").exists());
+    assert!(!dir.path().join("place").exists());
+}

@@ -1,0 +1,160 @@
+//! Packages of apt, from a source that the test makes.
+
+use serde_json::json;
+
+use crate::harness::skip;
+use crate::machine::Machine;
+
+/// A source of packages with `tool` in versions 1.0 and 2.0, and nothing else.
+const SOURCE: &str = r#"set -e
+mkdir -p /srv/repo && cd /srv/repo
+for version in 1.0 2.0; do
+    mkdir -p build/DEBIAN build/etc
+    printf 'Package: steward-test-tool\nVersion: %s\nArchitecture: all\nMaintainer: A <a@example.org>\nDescription: a tool\n' $version > build/DEBIAN/control
+    echo /etc/steward-test-tool.conf > build/DEBIAN/conffiles
+    echo $version > build/etc/steward-test-tool.conf
+    dpkg-deb --build build tool_$version.deb >/dev/null
+done
+: > Packages
+for file in tool_*.deb; do
+    dpkg-deb --field $file >> Packages
+    printf 'Filename: ./%s\nSize: %s\nSHA256: %s\n\n' $file $(stat -c %s $file) $(sha256sum $file | cut -d' ' -f1) >> Packages
+done
+rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/* /var/lib/apt/lists/* /etc/apt/apt.conf.d/*
+echo 'deb [trusted=yes] file:/srv/repo ./' > /etc/apt/sources.list
+"#;
+
+#[test]
+fn a_package_of_apt_is_installed_changed_and_removed() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    machine.sh(SOURCE);
+    let package =
+        |more: &str| format!(r#"steward::Package(host=host, name="steward-test-tool"{more})"#);
+    let version =
+        || machine.sh("dpkg-query -W -f '${db:Status-Status} ${Version}' steward-test-tool");
+    let event = machine.check(
+        &package(r#", version="1.0", report_only=true"#),
+        "non_compliant nochange",
+    );
+    assert_eq!(
+        event["changes"],
+        json!({"purged": {"current": true, "desired": false}})
+    );
+    machine.check(&package(r#", version="1.0""#), "deployed created");
+    assert_eq!(version(), "installed 1.0");
+    machine.check(&package(r#", version="1.0""#), "deployed nochange");
+    machine.check(&package(""), "deployed nochange");
+    let event = machine.check(&package(", latest=true"), "deployed updated");
+    assert_eq!(
+        event["changes"],
+        json!({"version": {"current": "1.0", "desired": "2.0"}})
+    );
+    assert_eq!(version(), "installed 2.0");
+    machine.check(&package(", latest=true"), "deployed nochange");
+    machine.check(&package(r#", version="1.0""#), "deployed updated");
+    assert_eq!(version(), "installed 1.0");
+    machine.check(&package(", purged=true"), "deployed purged");
+    assert_eq!(version(), "config-files 1.0");
+    machine.check(&package(", purged=true"), "deployed nochange");
+    machine.check(
+        &package(", purged=true, remove_config=true"),
+        "deployed purged",
+    );
+    assert_eq!(
+        machine.sh("ls /etc/steward-test-tool.conf 2>/dev/null || echo gone"),
+        "gone\n"
+    );
+    for (state, expected) in [
+        ("installed", "deployed updated"),
+        ("installed", "deployed nochange"),
+        ("latest", "deployed nochange"),
+        ("removed", "deployed updated"),
+        ("removed", "deployed nochange"),
+    ] {
+        let model =
+            format!(r#"std::Package(host=host, name="steward-test-tool", state="{state}")"#);
+        machine.check(&model, expected);
+    }
+}
+
+#[test]
+fn a_package_that_can_not_be_had_and_an_interrupted_dpkg_are_told_and_mended() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    machine.sh(SOURCE);
+    for (resource, reason) in [
+        (
+            r#"steward::Package(host=host, name="no-such-package-anywhere")"#,
+            "no package source of this host has the package no-such-package-anywhere",
+        ),
+        (
+            r#"steward::Package(host=host, name="steward-test-tool", version="9")"#,
+            "no package source of this host has version 9 of steward-test-tool; there is 2.0, 1.0",
+        ),
+    ] {
+        let event = machine.check(resource, "failed nochange");
+        let message = event["message"].as_str().unwrap();
+        assert!(message.contains(reason), "{message}");
+    }
+    // As if it was killed between unpacking and configuring.
+    machine.sh("dpkg --unpack /srv/repo/tool_2.0.deb");
+    let event = machine.check(
+        r#"steward::Package(host=host, name="steward-test-tool", version="2.0")"#,
+        "deployed updated",
+    );
+    assert_eq!(
+        event["changes"],
+        json!({"state": {"current": "unpacked", "desired": "installed"}})
+    );
+}
+
+/// The same of rpm.
+const RPM_SOURCE: &str = r#"set -e
+mkdir -p /srv/rpm /etc/yum.repos.d && cd /srv/rpm
+for version in 1.0 2.0; do
+    printf 'Name: steward-test-tool\nVersion: %s\nRelease: 1\nSummary: a tool\nLicense: MIT\nBuildArch: noarch\n%%description\na tool\n%%files\n' $version > tool.spec
+    rpmbuild -bb --define '_rpmdir /srv/rpm' tool.spec >/dev/null 2>&1
+done
+createrepo_c . >/dev/null 2>&1
+rm -f /etc/yum.repos.d/*
+printf '[test]\nname=test\nbaseurl=file:///srv/rpm\ngpgcheck=0\n' > /etc/yum.repos.d/test.repo
+"#;
+
+#[test]
+fn a_package_of_dnf_is_installed_changed_and_removed() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let wanted = "command -v dnf rpm rpmbuild createrepo_c >/dev/null && echo yes || true";
+    if machine.sh(wanted) != "yes\n" {
+        skip("dnf, rpm and createrepo-c are not installed");
+        return;
+    }
+    machine.sh(RPM_SOURCE);
+    let package = |more: &str| {
+        format!(r#"steward::Package(host=host, name="steward-test-tool", provider="dnf"{more})"#)
+    };
+    let version = || machine.sh("rpm -q --qf '%{VERSION}' steward-test-tool || true");
+    machine.check(&package(r#", version="1.0""#), "deployed created");
+    assert_eq!(version(), "1.0");
+    machine.check(&package(r#", version="1.0-1""#), "deployed nochange");
+    let event = machine.check(&package(", latest=true"), "deployed updated");
+    assert_eq!(
+        event["changes"],
+        json!({"version": {"current": "1.0-1", "desired": "2.0-1"}})
+    );
+    machine.check(&package(", latest=true"), "deployed nochange");
+    machine.check(&package(r#", version="1.0""#), "deployed updated");
+    assert_eq!(version(), "1.0");
+    machine.check(&package(", purged=true"), "deployed purged");
+    machine.check(&package(", purged=true"), "deployed nochange");
+    let event = machine.check(&package(r#", version="9""#), "failed nochange");
+    let message = event["message"].as_str().unwrap();
+    assert!(
+        message.contains("No match for argument: steward-test-tool-9"),
+        "{message}"
+    );
+}

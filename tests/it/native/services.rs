@@ -1,0 +1,152 @@
+//! Units and services, of a systemd that runs and where none does.
+
+use serde_json::json;
+
+use crate::machine::Machine;
+
+const SERVICE: &str = r#"
+    steward::Unit(host=host, name="tick.service",
+        content="[Service]\nExecStart=/bin/sleep 1000\n[Install]\nWantedBy=test.target\n")
+    steward::Service(host=host, name="tick""#;
+
+#[test]
+fn a_service_of_systemd_is_started_enabled_restarted_and_stopped() {
+    let Some(machine) = Machine::with_systemd() else {
+        return;
+    };
+    let state = || machine.sh("systemctl is-active tick; systemctl is-enabled tick; true");
+    let pid = || machine.sh("systemctl show -P MainPID tick");
+    let model = format!("{SERVICE})");
+    assert_eq!(
+        machine.summary(&model),
+        [
+            "steward::Service tick deployed updated",
+            "steward::Unit tick.service deployed created"
+        ]
+    );
+    assert_eq!(state(), "active\nenabled\n");
+    let first = pid();
+    assert_eq!(
+        machine.summary(&model),
+        [
+            "steward::Service tick deployed nochange",
+            "steward::Unit tick.service deployed nochange"
+        ]
+    );
+    assert_eq!(pid(), first);
+    // The unit changes: the service is started anew, with the new unit.
+    let changed = model.replace("sleep 1000", "sleep 2000");
+    machine.summary(&changed);
+    assert_ne!(pid(), first);
+    assert!(
+        machine
+            .sh("tr '\\0' ' ' < /proc/$(systemctl show -P MainPID tick)/cmdline")
+            .contains("sleep 2000")
+    );
+    machine.sh("systemctl stop tick; systemctl disable tick 2>/dev/null");
+    let event = machine.check(
+        r#"steward::Service(host=host, name="tick", report_only=true)"#,
+        "non_compliant nochange",
+    );
+    assert_eq!(
+        event["changes"],
+        json!({
+            "state": {"current": "stopped", "desired": "running"},
+            "enabled": {"current": false, "desired": true},
+        })
+    );
+    assert_eq!(state(), "inactive\ndisabled\n");
+    machine.check(
+        r#"std::Service(host=host, name="tick", state="running", onboot=true)"#,
+        "deployed updated",
+    );
+    assert_eq!(state(), "active\nenabled\n");
+    machine.check(
+        r#"steward::Service(host=host, name="tick", state="stopped", enabled=false)"#,
+        "deployed updated",
+    );
+    assert_eq!(state(), "inactive\ndisabled\n");
+    machine.check(
+        r#"steward::Unit(host=host, name="tick.service", content="", purged=true)"#,
+        "deployed purged",
+    );
+    assert_eq!(
+        machine.sh("systemctl show -P LoadState tick"),
+        "not-found\n"
+    );
+}
+
+#[test]
+fn a_service_that_does_not_start_or_exist_fails_with_a_reason() {
+    let Some(machine) = Machine::with_systemd() else {
+        return;
+    };
+    let event = machine.check(
+        r#"steward::Service(host=host, name="nowhere")"#,
+        "failed nochange",
+    );
+    let message = event["message"].as_str().unwrap();
+    assert!(message.contains("nowhere.service"), "{message}");
+    machine.check(
+        r#"steward::Service(host=host, name="nowhere", state="stopped", enabled=false)"#,
+        "deployed nochange",
+    );
+    machine.sh("printf '[Service]\\nType=oneshot\\nExecStart=/bin/false\\n' > /etc/systemd/system/bad.service; systemctl daemon-reload");
+    let event = machine.check(
+        r#"steward::Service(host=host, name="bad", enabled=null)"#,
+        "failed nochange",
+    );
+    let message = event["message"].as_str().unwrap();
+    assert!(
+        message.contains("Job for bad.service failed") || message.contains("bad.service"),
+        "{message}"
+    );
+}
+
+#[test]
+fn where_systemd_does_not_run_units_are_written_and_enabled() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let model = format!("{SERVICE}, state=null)").replace("test.target", "multi-user.target");
+    assert_eq!(
+        machine.summary(&model),
+        [
+            "steward::Service tick deployed updated",
+            "steward::Unit tick.service deployed created"
+        ]
+    );
+    assert_eq!(
+        machine.sh("readlink /etc/systemd/system/multi-user.target.wants/tick.service"),
+        "/etc/systemd/system/tick.service\n"
+    );
+    assert_eq!(
+        machine.summary(&model),
+        [
+            "steward::Service tick deployed nochange",
+            "steward::Unit tick.service deployed nochange"
+        ]
+    );
+    let event = machine.check(
+        r#"steward::Service(host=host, name="tick")"#,
+        "failed nochange",
+    );
+    let message = event["message"].as_str().unwrap();
+    assert!(
+        message.contains("systemd does not run on this host"),
+        "{message}"
+    );
+    // A file that adds to a unit is in a folder of its own.
+    let drop_in = |more: &str| {
+        format!(
+            r#"steward::Unit(host=host, name="tick.service.d/limits.conf", content="[Service]\nNice=5\n"{more})"#
+        )
+    };
+    machine.check(&drop_in(""), "deployed created");
+    assert_eq!(
+        machine.read("/etc/systemd/system/tick.service.d/limits.conf"),
+        "[Service]\nNice=5\n"
+    );
+    machine.check(&drop_in(", purged=true"), "deployed purged");
+    assert!(!machine.file("/etc/systemd/system/tick.service.d").exists());
+}

@@ -1,0 +1,345 @@
+//! Push mode: a project is compiled elsewhere, and a server deploys what it gets.
+//! Source: docs/reference/deployment.md § 2.3, § 5.2, § 6.9.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::embedded::{Project, text};
+use crate::harness::{finish, request, skip, wait_until};
+use crate::serve::{Served, serve};
+
+/// A server with an environment that has no repository.
+struct Target {
+    _dir: TempDir,
+    served: Served,
+    environment: String,
+}
+
+impl Target {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let served = serve(dir.path(), "");
+        let ok = |(status, body): (u16, Value)| {
+            assert_eq!(status, 200, "{body}");
+            body
+        };
+        let url = |path: &str| format!("{}{path}", served.api);
+        let project = ok(request(
+            "PUT",
+            &url("/api/v2/project"),
+            None,
+            Some(&json!({"name": "p"})),
+        ));
+        let body = json!({"project_id": project["data"]["id"], "name": "pushed"});
+        let environment = ok(request(
+            "PUT",
+            &url("/api/v2/environment"),
+            None,
+            Some(&body),
+        ));
+        let environment = environment["data"]["id"].as_str().unwrap().to_owned();
+        Self {
+            _dir: dir,
+            served,
+            environment,
+        }
+    }
+
+    fn get(&self, path: &str) -> Value {
+        self.served.get(&self.environment, path)
+    }
+
+    fn call(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let url = format!("{}{path}", self.served.api);
+        request(method, &url, Some(&self.environment), Some(body))
+    }
+
+    fn port(&self) -> &str {
+        self.served.api.rsplit(':').next().unwrap()
+    }
+
+    /// What `.inmanta` of a project has to say to export here.
+    fn config(&self) -> String {
+        format!(
+            "[config]\nenvironment = {}\n\n[compiler_rest_transport]\nhost = 127.0.0.1\nport = {}\n",
+            self.environment,
+            self.port()
+        )
+    }
+
+    #[track_caller]
+    fn wait_for_statuses(&self, expected: Value) {
+        wait_until(&format!("statuses are {expected}"), || {
+            let resources = self.get("/api/v2/resource?limit=100");
+            let resources = resources["data"].as_array().cloned().unwrap_or_default();
+            let statuses = resources.iter().map(|found| {
+                let id = found["resource_id"].as_str().unwrap();
+                let name = id
+                    .rsplit('=')
+                    .next()
+                    .unwrap()
+                    .trim_end_matches(']')
+                    .to_owned();
+                (name, found["status"].clone())
+            });
+            Value::Object(statuses.collect()) == expected
+        });
+    }
+}
+
+#[track_caller]
+fn export(project: &Project, arguments: &[&str]) -> String {
+    let output = project.run(&[&["export"], arguments].concat());
+    let shown = text(&output.stdout) + &text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+    shown
+}
+
+const TWO: &str = "a = box::Box(name=\"a\", size=\"1\")\nb = box::Box(name=\"b\", size=\"1\")\n\
+                   std::ResourceSet(name=\"one\", resources=[a])\nstd::ResourceSet(name=\"two\", resources=[b])\n";
+
+//: deploy 137
+#[test]
+fn an_exported_version_is_deployed_with_the_python_handlers_that_came_along() {
+    let target = Target::new();
+    let project = Project::with_box(TWO);
+    project.write(".inmanta", &target.config());
+    let shown = export(&project, &[]);
+    assert!(
+        shown.contains("version 1 is stored: 2 resources, 1 file uploaded"),
+        "{shown}"
+    );
+    target.wait_for_statuses(json!({"a": "deployed", "b": "deployed"}));
+    // The same once more: nothing is uploaded, and nothing runs.
+    let shown = export(&project, &["-d", "--metadata", "again"]);
+    assert!(
+        shown.contains("version 2 is stored: 2 resources\nversion 2 is released\n"),
+        "{shown}"
+    );
+    let versions = target.get("/api/v2/desiredstate");
+    assert_eq!(
+        versions["data"][0]["labels"][0],
+        json!({"name": "manual", "message": "again"})
+    );
+
+    // Without `auto_deploy` it is `-d` that releases.
+    target.call(
+        "POST",
+        "/api/v2/environment_settings/auto_deploy",
+        &json!({"value": false}),
+    );
+    project.write(
+        "main.cf",
+        &format!(
+            "import box\n{}",
+            TWO.replace("name=\"a\", size=\"1\"", "name=\"a\", mood=\"angry\"")
+        ),
+    );
+    export(&project, &[]);
+    let version = |n: usize| target.get("/api/v2/desiredstate")["data"][n]["status"].clone();
+    assert_eq!(version(0), "candidate");
+    export(&project, &["-d"]);
+    target.wait_for_statuses(json!({"a": "failed", "b": "deployed"}));
+
+    // To a file: no server is asked, not even one that is not there.
+    project.write(
+        ".inmanta",
+        "[config]\nenvironment = x\n[compiler_rest_transport]\nport = 1\n",
+    );
+    export(&project, &["-j", "out.json"]);
+    let written = std::fs::read_to_string(project.path().join("out.json")).unwrap();
+    let written: Value = serde_json::from_str(&written).unwrap();
+    assert_eq!(written.as_array().unwrap().len(), 2, "{written}");
+    let output = project.run(&["export", "-e", "5a2e5a3a-8b8f-4f39-9b1f-0d5f4e5f0a11"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(
+        text(&output.stderr).contains("cannot reach http://localhost:1"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+//: deploy 43, 137
+#[test]
+fn a_partial_export_brings_its_sets_and_no_other_code_unless_it_is_allowed() {
+    let target = Target::new();
+    let project = Project::with_box(TWO);
+    project.write(".inmanta", &target.config());
+    export(&project, &["-d"]);
+    target.wait_for_statuses(json!({"a": "deployed", "b": "deployed"}));
+    let part = "import box\na = box::Box(name=\"a\", size=\"2\")\nstd::ResourceSet(name=\"one\", resources=[a])\n";
+    project.write("main.cf", part);
+    let shown = export(
+        &project,
+        &["--partial", "-d", "--delete-resource-set", "two"],
+    );
+    assert!(
+        shown.contains("version 2 is stored: 1 resource\n"),
+        "{shown}"
+    );
+    target.wait_for_statuses(json!({"a": "deployed", "b": "orphaned"}));
+    let stored = target.get("/api/v2/desiredstate/2");
+    assert_eq!(stored["metadata"]["total"], 1);
+
+    let refused = |arguments: &[&str], code: i32, why: &str| {
+        let output = project.run(&[&["export"], arguments].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(why), "{said}");
+    };
+    refused(
+        &["--delete-resource-set", "two"],
+        2,
+        "is for partial exports",
+    );
+    let both = ["--partial", "--delete-resource-set", "one"];
+    refused(&both, 2, "exported and removed at once");
+    export(
+        &project,
+        &["--partial", "--soft-delete", "--delete-resource-set", "one"],
+    );
+    let code =
+        std::fs::read_to_string(project.path().join("libs/box/plugins/__init__.py")).unwrap();
+    project.write(
+        "libs/box/plugins/__init__.py",
+        &format!("{code}\n# changed\n"),
+    );
+    refused(
+        &["--partial"],
+        1,
+        "the code of module box differs from that of the version before",
+    );
+    export(&project, &["--partial", "--allow-handler-code-update"]);
+}
+
+//: deploy 9
+#[test]
+fn settings_of_the_project_file_are_set_by_an_export_and_by_nobody_else() {
+    let target = Target::new();
+    let project = Project::new("");
+    project.write(".inmanta", &target.config());
+    let path = "/api/v2/environment_settings/autostart_agent_repair_interval";
+    let settings = |text: &str| project.write("project.yml", &format!("name: test\n{text}"));
+    let value = || target.get(path)["data"]["settings"]["autostart_agent_repair_interval"].clone();
+    settings("environment_settings:\n  autostart_agent_repair_interval: 1234\n");
+    export(&project, &[]);
+    assert_eq!(value(), "1234");
+    let definition = &target.get(path)["data"]["definition"]["autostart_agent_repair_interval"];
+    assert_eq!(
+        (&definition["protected"], &definition["protected_by"]),
+        (&json!(true), &json!("project.yml"))
+    );
+    let (status, body) = target.call("POST", path, &json!({"value": "60"}));
+    assert_eq!(status, 403, "{body}");
+    assert!(
+        body["message"]
+            .as_str()
+            .unwrap()
+            .contains("decided by project.yml"),
+        "{body}"
+    );
+    assert_eq!(target.call("DELETE", path, &Value::Null).0, 403);
+    settings("");
+    export(&project, &[]);
+    assert_eq!(value(), "1234", "it keeps its value");
+    assert_eq!(target.call("POST", path, &json!({"value": "60"})).0, 200);
+    settings("environment_settings:\n  no_such_setting: 1\n");
+    let output = project.run(&["export"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("no_such_setting"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+/// Input: module_version_info of strangers: no object, names and hashes that are none, files that were not uploaded (docs/reference/security.md § 3.41). Answer: 400 that says what is wrong, and nothing is stored.
+#[test]
+fn code_that_is_not_as_it_has_to_be_is_refused() {
+    let target = Target::new();
+    let file = |path: &str, hash: &str| json!([{"path": path, "hash_value": hash}]);
+    let hash = "da39a3ee5e6b4b0d3255bfef95601890afd80709";
+    let of = |name: &str, files: Value| json!({name: {"name": name, "version": "1", "files_in_module": files}});
+    let cases = [
+        (json!([]), "has to be an object"),
+        (of("a/b", json!([])), "a module's name is letters"),
+        (
+            of("net", Value::Null),
+            "takes modules with their files only",
+        ),
+        (
+            of("net", json!([])),
+            "it has no inmanta_plugins/net/__init__.py",
+        ),
+        (
+            of("net", file("inmanta_plugins/net/__init__.py", "../x")),
+            "is no SHA-1",
+        ),
+        (
+            of("net", file("inmanta_plugins/net/__init__.pyc", hash)),
+            "send its sources",
+        ),
+        (
+            of("net", file("inmanta_plugins/net/__init__.py", hash)),
+            "was not uploaded",
+        ),
+        (
+            of("net", file("inmanta_plugins/net/../../x.py", hash)),
+            "it has no",
+        ),
+        (of("net", json!([1, "x", null])), "is no SHA-1"),
+    ];
+    for (modules, why) in cases {
+        let (_, reserved) = target.call("POST", "/api/v2/reserve_version", &json!({}));
+        let body =
+            json!({"version": reserved["data"], "resources": [], "module_version_info": modules});
+        let (status, answer) = target.call("PUT", "/api/v1/version", &body);
+        assert_eq!(status, 400, "{modules}: {answer}");
+        assert!(
+            answer["message"].as_str().unwrap().contains(why),
+            "{modules}: {answer}"
+        );
+    }
+    assert_eq!(target.get("/api/v2/desiredstate")["metadata"]["total"], 0);
+}
+
+fn oracle(project: &Path, arguments: &[&str]) -> Option<String> {
+    let Some(python) = std::env::var_os("STEWARD_ORACLE") else {
+        skip("STEWARD_ORACLE, a Python with the reference");
+        return None;
+    };
+    let mut command = Command::new(python);
+    command
+        .args(["-m", "inmanta.app"])
+        .args(arguments)
+        .current_dir(project);
+    let output = finish(command);
+    let shown = text(&output.stdout) + &text(&output.stderr);
+    assert!(output.status.success(), "{shown}");
+    Some(shown)
+}
+
+//: deploy 137
+#[test]
+fn the_exporter_of_the_reference_pushes_to_a_server_with_its_handlers() {
+    let target = Target::new();
+    let project = Project::with_box("box::Box(name=\"a\", size=\"1\")\n");
+    project.write(
+        "project.yml",
+        "name: test\nmodulepath: libs\ndownloadpath: libs\nrepo: []\n",
+    );
+    project.write(".inmanta", &target.config());
+    let Some(shown) = oracle(&project.path(), &["export", "-d"]) else {
+        return;
+    };
+    target.wait_for_statuses(json!({"a": "deployed"}));
+    let versions = target.get("/api/v2/desiredstate");
+    assert_eq!(versions["data"][0]["version"], 1, "{shown}");
+    assert_eq!(
+        versions["data"][0]["labels"][0]["name"], "manual",
+        "{versions}"
+    );
+}

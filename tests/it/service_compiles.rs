@@ -1,0 +1,338 @@
+//! Compiles that services ask for, on the real server: of some instances only, beside one another, and what goes wrong with
+//! them. Source: docs/reference/lsm.md § 3.8, § 4.6.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::{DEADLINE, Host, Repo, Running, wait_until};
+
+/// Sites that own links; each is a file. What all sites share is a file, too: with the content of whoever is compiled.
+const MODEL: &str = r#"import lsm
+import lsm::fsm
+import fs
+
+entity Thing extends lsm::ServiceEntity:
+    string name
+    string text = "x"
+    lsm::attribute_modifier text__modifier = "rw+"
+    string shared = "same"
+end
+Thing.file [1] -- fs::File
+entity Site extends Thing: end
+entity Link extends Thing: end
+Link.site [1] lsm::__service__ Site
+index Site(instance_id)
+
+root = std::get_env("ROOT")
+host = std::Host(name="localhost", os=std::linux)
+
+implementation deploy for Thing:
+    self.file = fs::File(
+        host=host, path="{{root}}/{{self.name}}", content=self.text, purged=self.purge_resources, requires=self.requires,
+        provides=self.provides
+    )
+    self.resources += self.file
+    self.owned_resources += self.resources
+end
+implementation share for Site:
+    fs::File(host=host, path="{{root}}/shared", content=self.shared)
+end
+implementation below for Link:
+    self.file.requires += self.site.file
+end
+implement Thing using deploy, parents
+implement Site using share, parents
+implement Link using below, parents
+
+sites = lsm::ServiceEntityBindingV2(service_entity="__config__::Site", service_entity_name="site", lifecycle=lsm::fsm::simple)
+links = lsm::ServiceEntityBindingV2(
+    service_entity="__config__::Link", service_entity_name="link", lifecycle=lsm::fsm::simple, owner=sites, relation_to_owner="site"
+)
+for i in lsm::all(sites):
+    Site(instance_id=i["id"], entity_binding=sites, **i["attributes"])
+end
+for i in lsm::all(links):
+    a = i["attributes"]
+    Link(
+        instance_id=i["id"], entity_binding=links, name=a["name"], text=a["text"], shared=a["shared"],
+        site=Site[instance_id=a["site"]],
+    )
+end
+"#;
+
+struct World {
+    repo: Repo,
+    host: Host,
+    running: Running,
+}
+
+impl World {
+    fn new(settings: &[&str]) -> Self {
+        let (repo, host) = (Repo::new(MODEL), Host::new());
+        let mut command = host.up(repo.path());
+        for setting in settings {
+            command.args(["--set", setting]);
+        }
+        let running = Running::start(command);
+        let world = Self {
+            repo,
+            host,
+            running,
+        };
+        wait_until("the services are in the catalog", || {
+            world.running.get("/lsm/v1/service_catalog/link").0 == 200
+        });
+        world
+    }
+
+    /// Orders an instance; gives its path.
+    #[track_caller]
+    fn create(&self, service: &str, attributes: &Value) -> String {
+        let path = format!("/lsm/v1/service_inventory/{service}");
+        let body = json!({"attributes": attributes});
+        let (status, answer) = self.running.call("POST", &path, Some(&body));
+        assert_eq!(status, 200, "{answer}");
+        format!("{path}/{}", answer["data"]["id"].as_str().unwrap())
+    }
+
+    #[track_caller]
+    fn reaches(&self, path: &str, state: &str) -> Value {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let instance = self.running.get_ok(path)["data"].clone();
+            if instance["state"] == state {
+                return instance;
+            }
+            if Instant::now() > deadline {
+                panic!("never {state}: {instance:#}\n{:#}", self.reports());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[track_caller]
+    fn delete(&self, path: &str) {
+        let version = self.running.get_ok(path)["data"]["version"].clone();
+        let path = format!("{path}?current_version={version}");
+        let (status, answer) = self.running.call("DELETE", &path, Some(&json!({})));
+        assert_eq!(status, 200, "{answer}");
+    }
+
+    fn push(&self, model: &str) {
+        self.repo.write("main.cf", model);
+        self.repo.commit("another model");
+    }
+
+    /// The newest reports first.
+    fn reports(&self) -> Value {
+        self.running.get_ok("/api/v2/compilereport?limit=100")["data"].clone()
+    }
+
+    /// The newest report that is of this kind, with its details.
+    fn report(&self, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        let reports = self.reports();
+        let mut reports = reports.as_array().unwrap().iter();
+        let found = reports.find(|report| is_wanted(report));
+        let id = found.expect("there is one")["id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        self.running.get_ok(&format!("/api/v2/compilereport/{id}"))["data"].clone()
+    }
+}
+
+fn is_export(report: &Value) -> bool {
+    report["metadata"]["type"] == "lsm_export"
+}
+
+fn id_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap()
+}
+
+#[test]
+//: lsm 53, 60, 63, 91, 92
+fn a_tree_is_exported_alone_and_goes_with_its_last_member() {
+    let world = World::new(&["lsm_partial_compile=true"]);
+    let site = world.create("site", &json!({"name": "s1"}));
+    world.reaches(&site, "up");
+    let other = world.create("site", &json!({"name": "s2"}));
+    world.reaches(&other, "up");
+    let link = world.create("link", &json!({"name": "l1", "site": id_of(&site)}));
+    world.reaches(&link, "up");
+    for (file, text) in [("s1", "x"), ("s2", "x"), ("l1", "x"), ("shared", "same")] {
+        assert_eq!(world.host.read(file), text, "{file}");
+    }
+    let report = world.report(is_export);
+    let variables = &report["environment_variables"];
+    assert_eq!(report["partial"], true);
+    assert_eq!(variables["inmanta_model_state"], "active");
+    assert_eq!(variables["inmanta_instance_id"], id_of(&link));
+    assert_eq!(variables["inmanta_lsm_partial_compile"], "True");
+    let validation = world.report(|report| report["metadata"]["type"] == "lsm");
+    assert_eq!(
+        (&validation["do_export"], &validation["version"]),
+        (&json!(false), &Value::Null)
+    );
+    assert_eq!(
+        validation["environment_variables"]["inmanta_model_state"],
+        "candidate"
+    );
+    assert_eq!(
+        validation["environment_variables"]["inmanta_instance_version"],
+        "1"
+    );
+    assert!(validation["remote_id"].is_string(), "{validation}");
+
+    world.delete(&link);
+    world.reaches(&link, "terminated");
+    world.delete(&site);
+    world.reaches(&site, "terminated");
+    // The last export removes the set; what stays is the other tree, with its lifecycle transfer, and what is shared.
+    let deadline = Instant::now() + DEADLINE;
+    let ids = loop {
+        let resources = world
+            .running
+            .get_ok("/api/v2/resource?limit=100&filter.status=!orphaned");
+        let resources = resources["data"].as_array().unwrap().iter();
+        let ids = resources.map(|one| one["resource_id"].as_str().unwrap().to_owned());
+        let ids: Vec<String> = ids.collect();
+        if ids.len() == 3 {
+            break ids;
+        }
+        assert!(Instant::now() < deadline, "{ids:#?} {:#}", world.reports());
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let other = ["/s2]", "/shared]", id_of(&other)];
+    assert!(
+        other
+            .iter()
+            .all(|part| ids.iter().any(|id| id.contains(part))),
+        "{ids:?}"
+    );
+    assert_eq!(world.host.read("s2"), "x");
+    assert!(!world.host.file("s1").exists() && !world.host.file("l1").exists());
+    assert!(
+        world
+            .reports()
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|one| is_export(one))
+            .all(|one| one["success"] == true)
+    );
+}
+
+#[test]
+//: lsm 84
+fn a_shared_resource_that_differs_is_refused_with_a_reason_in_the_report_and_the_instance_waits() {
+    let world = World::new(&["lsm_partial_compile=true"]);
+    let first = world.create("site", &json!({"name": "s1"}));
+    world.reaches(&first, "up");
+    let second = world.create("site", &json!({"name": "s2", "shared": "other"}));
+    world.reaches(&second, "creating");
+    wait_until("its export is refused", || {
+        let reports = world.reports();
+        reports[0]["success"] == false && is_export(&reports[0])
+    });
+    let report = world.report(is_export);
+    let error = &report["compile_data"]["errors"][0];
+    let message = error["message"].as_str().unwrap_or_default();
+    assert!(
+        message.contains("shared") && message.contains("may not change it"),
+        "{report:#}"
+    );
+    assert_eq!(report["failure"].as_str(), Some(message));
+    assert_eq!(world.running.get_ok(&second)["data"]["state"], "creating");
+    assert!(
+        !world.host.file("s2").exists(),
+        "the desired state of before stays"
+    );
+}
+
+#[test]
+fn a_commit_that_instances_do_not_allow_is_refused_and_orders_go_on_with_the_one_before() {
+    let world = World::new(&["lsm_partial_compile=true"]);
+    let first = world.create("site", &json!({"name": "s1"}));
+    world.reaches(&first, "up");
+    // An attribute that instances can not have, and one that they get.
+    let broken = MODEL.replace(
+        "string shared = \"same\"",
+        "string shared = \"same\"\n    string missing",
+    );
+    world.push(&broken);
+    wait_until("the commit is refused", || {
+        let report = &world.reports()[0];
+        report["success"] == false && report["metadata"]["type"] != "lsm"
+    });
+    let report = world.report(|report| report["success"] == false);
+    let reason = report["failure"].as_str().unwrap().to_owned();
+    assert!(
+        reason.contains("missing") && reason.contains(id_of(&first)),
+        "{reason}"
+    );
+    let second = world.create("site", &json!({"name": "s2"}));
+    world.reaches(&second, "up");
+
+    let better = MODEL.replace(
+        "string shared = \"same\"",
+        "string shared = \"same\"\n    string more = \"much\"",
+    );
+    world.push(&better);
+    wait_until("the instances have the new attribute", || {
+        world.running.get_ok(&first)["data"]["active_attributes"]["more"] == "much"
+    });
+    wait_until("it is exported", || world.reports()[0]["success"] == true);
+    let report = world.report(|report| {
+        report["commit"].is_string() && !is_export(report) && report["success"] == true
+    });
+    let stages = report["reports"].as_array().unwrap().iter();
+    let names: Vec<&str> = stages
+        .map(|stage| stage["name"].as_str().unwrap())
+        .collect();
+    assert!(
+        names.contains(&"Compiling the definitions of services"),
+        "{names:?}"
+    );
+    let third = world.create("site", &json!({"name": "s3", "more": "little"}));
+    world.reaches(&third, "up");
+}
+
+#[test]
+//: lsm 59, 93
+fn orders_that_come_at_once_are_exported_together_where_batching_is_on() {
+    let world = World::new(&[
+        "lsm_partial_compile=true",
+        "enable_batched_partial_compiles=true",
+    ]);
+    let paths: Vec<String> = (0..12)
+        .map(|number| world.create("site", &json!({"name": format!("s{number}")})))
+        .collect();
+    for path in &paths {
+        world.reaches(path, "up");
+    }
+    let reports = world.reports();
+    let exports = reports
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|one| is_export(one));
+    let (merged, run): (Vec<&Value>, Vec<&Value>) =
+        exports.partition(|report| report["substitute_compile_id"].is_string());
+    assert!(
+        run.len() + merged.len() >= 12,
+        "{} and {}",
+        run.len(),
+        merged.len()
+    );
+    for report in merged {
+        let of = run
+            .iter()
+            .find(|one| one["id"] == report["substitute_compile_id"])
+            .unwrap();
+        let joined = of["mergeable_environment_variables"]["inmanta_instance_id"]
+            .as_str()
+            .unwrap();
+        assert!(joined.contains(' '), "{of}");
+    }
+}
