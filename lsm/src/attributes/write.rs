@@ -96,18 +96,6 @@ fn all_read_only(fields: &Fields, value: &Attributes) -> bool {
 }
 
 fn is_read_only_name(fields: &Fields, name: &str) -> bool {
-    let attributes = fields
-        .attributes
-        .iter()
-        .map(|one| (&one.name, one.modifier));
-    let relations = fields
-        .inter_service_relations
-        .iter()
-        .map(|one| (&one.name, one.modifier));
-    let embedded = fields
-        .embedded_entities
-        .iter()
-        .map(|one| (&one.name, one.modifier));
-    let mut all = attributes.chain(relations).chain(embedded);
+    let mut all = fields.modifiers();
     all.any(|(known, modifier)| known == name && modifier == Modifier::ReadOnly)
 }

@@ -106,19 +106,7 @@ fn check_embedded(embedded: &EmbeddedEntity, above: &str, problems: &mut Problem
 }
 
 fn check_read_only(fields: &Fields, path: &str, problems: &mut Problems) {
-    let attributes = fields
-        .attributes
-        .iter()
-        .map(|one| (&one.name, one.modifier));
-    let relations = fields
-        .inter_service_relations
-        .iter()
-        .map(|one| (&one.name, one.modifier));
-    let embedded = fields
-        .embedded_entities
-        .iter()
-        .map(|one| (&one.name, one.modifier));
-    for (name, modifier) in attributes.chain(relations).chain(embedded) {
+    for (name, modifier) in fields.modifiers() {
         if modifier != Modifier::ReadOnly {
             let reason = format!(
                 "has the modifier {}, but must be r: it is below a relation that is r",

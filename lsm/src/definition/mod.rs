@@ -61,6 +61,19 @@ pub struct Fields {
     pub entity_annotations: Map<String, Value>,
 }
 
+impl Fields {
+    /// Names and modifiers of attributes, relations to other services and structured parts, in this order.
+    pub(crate) fn modifiers(&self) -> impl Iterator<Item = (&str, Modifier)> {
+        let attributes = self.attributes.iter();
+        let attributes = attributes.map(|one| (one.name.as_str(), one.modifier));
+        let relations = self.inter_service_relations.iter();
+        let relations = relations.map(|one| (one.name.as_str(), one.modifier));
+        let embedded = self.embedded_entities.iter();
+        let embedded = embedded.map(|one| (one.name.as_str(), one.modifier));
+        attributes.chain(relations).chain(embedded)
+    }
+}
+
 /// A plain attribute. Source: docs/reference/lsm.md § 1.3.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EntityAttribute {
