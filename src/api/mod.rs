@@ -7,6 +7,7 @@ pub(super) mod compiles;
 pub(super) mod compliance;
 pub(super) mod deployments;
 pub(super) mod discovered_resources;
+mod document;
 pub(super) mod environments;
 mod events;
 mod exported_code;
@@ -35,6 +36,7 @@ use warp::http::{Response, StatusCode, header};
 use warp::{Filter, Reply, filters::BoxedFilter};
 
 pub(crate) use crate::api::deployments::difference;
+use crate::api::document::Document;
 use crate::api::http::error::ApiError;
 pub use crate::api::http::listen::serve;
 pub use crate::api::routes::reference;
@@ -91,6 +93,8 @@ enum Answer {
     Body(Value),
     /// There is no body.
     Empty,
+    /// A text that is no answer of the API in JSON's envelope: a page, a picture, a description for other programs.
+    Document(Document),
 }
 
 /// Runs work to its end even when the client hangs up, which drops the future of its request: half a change, such as an
@@ -129,6 +133,7 @@ fn reply(answer: Result<Answer, ApiError>) -> Body {
         Ok(Answer::Data(data)) => json(StatusCode::OK, &serde_json::json!({"data": data})),
         Ok(Answer::Body(body)) => json(StatusCode::OK, &body),
         Ok(Answer::Empty) => Response::new(Vec::new()).into_response(),
+        Ok(Answer::Document(document)) => document.into_reply(),
         Err(error) => error.into_reply(),
     }
 }

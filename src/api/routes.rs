@@ -42,12 +42,14 @@ pub(in crate::api) const TABLE: &[&[Route]] = &[
     files::ROUTES,
     webhooks::ROUTES,
     services::catalog::ROUTES,
+    services::documents::ROUTES,
     services::inventory::ROUTES,
     services::modify::ROUTES,
     services::history::ROUTES,
     services::diagnosis::ROUTES,
     services::experts::ROUTES,
     services::callbacks::ROUTES,
+    services::orders::ROUTES,
 ];
 
 /// Placeholders in paths that stand for a whole number; all others stand for a text.

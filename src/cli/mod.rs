@@ -11,6 +11,7 @@ mod fmt;
 mod handles;
 mod install_progress;
 mod log;
+mod lsm;
 mod lsp;
 mod plan;
 mod project;
@@ -60,6 +61,11 @@ enum Command {
     Explain(ExplainArguments),
     /// Compile the project of this folder and store the result as a version on a server.
     Export(ExportArguments),
+    /// The services of a server's environment: what can be ordered, what was ordered, and how it goes.
+    Lsm {
+        #[command(subcommand)]
+        command: lsm::LsmCommand,
+    },
     /// Compile a project here, without a server.
     Compile(CompileArguments),
     /// Say what is wrong with a project without running it: syntax, names, types of all of its files.
@@ -424,6 +430,7 @@ pub fn main() -> ExitCode {
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
+        Command::Lsm { command } => lsm::run(&command),
         Command::Compile(arguments) => compile::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Project { command } => project::run(&command),

@@ -52,7 +52,7 @@ pub use project::Project;
 pub use resource::StoredResource;
 pub use service::{
     Callback, Catalog, CatalogChange, Cause, Changed, Column, Definition, EventSearch, EventSpan,
-    InstanceSearch, InstanceSpan, Place, Rules, StoredEvent,
+    InstanceSearch, InstanceSpan, Order, OrderItem, OrderSpan, Outcome, Place, Rules, StoredEvent,
 };
 pub use state::{Agent, ResourceState};
 pub use version::{NewVersion, PartialCode, PartialVersion, SetChange, Version};

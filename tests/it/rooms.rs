@@ -69,7 +69,7 @@ pub const COMPILER: Layers = Layers {
 pub const LSM: Layers = Layers {
     src: "lsm/src",
     layers: &[
-        &["people"],
+        &["order", "people"],
         &["change", "lifecycle", "ownership", "select"],
         &["attributes"],
         &["instance"],

@@ -28,7 +28,6 @@ const AWAITED: &[(&str, u32, u32)] = &[
     ("lsm", 82, 83),
     ("lsm", 88, 88),
     ("lsm", 100, 100),
-    ("lsm", 104, 104),
 ];
 
 /// The same of `deploy`, which has many.

@@ -9,7 +9,8 @@ use crate::definition::Transfer;
 use crate::lifecycle::case::Case;
 use crate::lifecycle::execute::{Extra, Way, follow};
 use crate::lifecycle::{
-    Change, Decision, Edge, Effect, EventType, Next, Refusal, Severity, Validation, is_on, switches,
+    Change, Decision, Edge, Effect, EventType, Next, Refusal, Severity, Validation, is_enabled,
+    switches,
 };
 
 fn leaving<'c>(case: &Case<'c>) -> impl Iterator<Item = &'c Transfer> {
@@ -18,10 +19,8 @@ fn leaving<'c>(case: &Case<'c>) -> impl Iterator<Item = &'c Transfer> {
 
 /// What comes by itself in the state where the instance is.
 pub(super) fn auto(case: &Case<'_>, known_result: bool) -> Decision {
-    let is_enabled = |transfer: &&Transfer| {
-        let switch = transfer.config_name.as_deref();
-        transfer.auto && switch.is_none_or(|name| is_on(case.entity, case.before, name))
-    };
+    let is_enabled =
+        |transfer: &&Transfer| transfer.auto && is_enabled(case.entity, case.before, transfer);
     let found = leaving(case).find(is_enabled);
     if let Some(transfer) = found.filter(|transfer| !transfer.validate) {
         return follow(case, Way::target(transfer), Extra::default());

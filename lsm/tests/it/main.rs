@@ -4,6 +4,7 @@ mod attributes;
 mod definitions;
 mod dict_paths;
 mod model;
+mod order;
 mod people;
 mod support;
 mod traces;

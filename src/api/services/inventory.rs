@@ -207,6 +207,7 @@ async fn create(entity: Segment, app: App, args: Args) -> Result<Answer, ApiErro
             Some(_) => switches(&args, "config")?,
             None => BTreeMap::new(),
         },
+        correlation_id: None,
     };
     let created = app.services.create(environment, &creation).await?;
     Ok(Answer::Data(record(&created.instance, &Extras::default())))

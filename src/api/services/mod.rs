@@ -3,13 +3,14 @@
 pub(in crate::api) mod callbacks;
 pub(in crate::api) mod catalog;
 pub(in crate::api) mod diagnosis;
+pub(in crate::api) mod documents;
 pub(in crate::api) mod experts;
 pub(in crate::api) mod history;
 pub(in crate::api) mod inventory;
 mod keyset;
 pub(in crate::api) mod modify;
+pub(in crate::api) mod orders;
 mod record;
-mod schema;
 
 use std::collections::BTreeMap;
 

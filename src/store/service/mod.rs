@@ -11,6 +11,7 @@ mod change;
 mod event;
 mod instance;
 mod list;
+mod order;
 mod reference;
 mod snapshot;
 
@@ -20,3 +21,4 @@ pub use catalog::{Catalog, CatalogChange, Definition};
 pub use change::{Cause, Changed, Rules};
 pub use event::{EventSearch, EventSpan, StoredEvent};
 pub use list::{Column, InstanceSearch, InstanceSpan, Place};
+pub use order::{Order, OrderItem, OrderSpan, Outcome};
