@@ -47,7 +47,7 @@ impl Given {
             let value = value.map_err(|error| wrong(format!("--set {name}: {error}")))?;
             given
                 .lines
-                .retain(|path, _| path.split(['.', '[']).next() != Some(name));
+                .retain(|path, _| path.split(['.', '[']).next() != Some(name.as_str()));
             given.attributes.insert(name.clone(), value);
         }
         if arguments.file.is_none() && arguments.set.is_empty() {
@@ -119,10 +119,10 @@ impl Given {
             };
             out.push_str(names);
             for name in names.split('.').filter(|name| !name.is_empty()) {
-                value = value[name].take();
+                value = value.get_mut(name).map_or(Value::Null, Value::take);
             }
             let selector = selector.trim_end_matches(']');
-            let number = match selector.split_once('=') {
+            let number: Option<usize> = match selector.split_once('=') {
                 None => selector.parse().ok(),
                 Some((key, wanted)) => {
                     let mut items = value.as_array().into_iter().flatten();
@@ -133,7 +133,7 @@ impl Given {
                 }
             };
             let Some(number) = number else { break };
-            value = value[number].take();
+            value = value.get_mut(number).map_or(Value::Null, Value::take);
             out.push_str(&format!("[{number}]"));
         }
         out
@@ -177,15 +177,29 @@ impl Lines<'_> {
                     }
                 }
             }
-            // Behind a text of several lines, which may look like keys.
-            yaml::Value::String(text) => {
-                let n_lines = text.trim_end().matches('\n').count();
-                for _ in 0..n_lines {
-                    let rest = &self.text[self.at..];
-                    self.at += rest.find('\n').map_or(rest.len(), |end| end + 1);
-                }
-            }
+            yaml::Value::String(_) => self.skip_block(),
             _ => {}
+        }
+    }
+
+    /// Goes behind a text of several lines (`|`, `>`), whose lines may look like keys: they are indented more than their key.
+    fn skip_block(&mut self) {
+        let rest = &self.text[self.at..];
+        let head = rest.lines().next().unwrap_or_default();
+        let head = head.trim_start_matches(['"', '\'', ' ', ':']);
+        if !head.starts_with(['|', '>']) {
+            return;
+        }
+        let begin = self.text[..self.at].rfind('\n').map_or(0, |end| end + 1);
+        let indent = |line: &str| line.len() - line.trim_start().len();
+        let own = indent(&self.text[begin..self.at]);
+        let mut lines = rest.split_inclusive('\n');
+        self.at += lines.next().map_or(0, str::len);
+        for line in lines {
+            if !line.trim().is_empty() && indent(line) <= own {
+                return;
+            }
+            self.at += line.len();
         }
     }
 

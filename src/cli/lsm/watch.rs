@@ -115,7 +115,7 @@ fn is_resting(service: &Value, instance: &Value) -> bool {
     // In a bad state the deployment is tried again, and may succeed one day: nobody waits for that.
     let is_bad =
         found.is_some_and(|found| found["label"] == "danger" || found["label"] == "warning");
-    let leads_on = |transfer: &&Value| {
+    let leads_on = |transfer: &Value| {
         let switch = transfer["config_name"].as_str();
         let is_on = switch.is_none_or(|name| {
             let own = instance["config"][name].as_bool();
@@ -126,7 +126,7 @@ fn is_resting(service: &Value, instance: &Value) -> bool {
         transfer["source"] == *state && (is_by_itself || (is_by_success && !is_bad))
     };
     let mut transfers = lifecycle["transfers"].as_array().into_iter().flatten();
-    transfers.find(leads_on).is_none()
+    !transfers.any(leads_on)
 }
 
 fn verdict(service: &Value, instance: &Value) -> ExitCode {

@@ -102,7 +102,7 @@ impl Queue {
 pub(super) fn start(services: Services, shutdown: CancellationToken) {
     tokio::spawn(async move {
         loop {
-            // Registered before the orders are asked for, so that none is missed in between.
+            // What becomes due while orders are looked at leaves a permit, so none is missed.
             let woken = services.orders.wake.notified();
             while let Some(key) = services.orders.next() {
                 tokio::select! {
