@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use steward_compiler::{PythonRuntime, ServiceInstances, ServiceQuestion};
+use steward_compiler::{PythonRuntime, ServiceAnswer, ServiceQuestion};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use super::breadcrumb::{BREADCRUMB, Place, Trail};
@@ -96,8 +96,8 @@ pub struct Pool {
 
 /// Answers a compile that runs what it wants to know of service instances.
 pub(in crate::compile) trait Inventory: Sync {
-    /// The instances that a question is about, or why they can not be had.
-    fn ask(&self, question: ServiceQuestion) -> BoxFuture<'_, Result<ServiceInstances, String>>;
+    /// The answer to a question, or why there is none.
+    fn ask(&self, question: ServiceQuestion) -> BoxFuture<'_, Result<ServiceAnswer, String>>;
 }
 
 /// What a worker is asked, and who answers what it asks meanwhile.

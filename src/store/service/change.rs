@@ -341,6 +341,7 @@ impl Store {
         ) -> std::result::Result<(Arc<Definition>, Decision), Refusal>,
     {
         let now = Timestamp::now();
+        let _telling = self.used.telling(environment, Some(cause.instance));
         Ok(transaction!(self.db, tx => {
             let catalog = tx.catalog(environment, &self.catalogs, self.shared()).await?;
             let found = tx.instance_locked(environment, cause.instance, self.exclusive()).await?;
@@ -389,12 +390,21 @@ impl Store {
         C: Fn(&Definition) -> std::result::Result<Decision, Refusal>,
     {
         let now = Timestamp::now();
-        Ok(transaction!(self.db, tx => {
+        let telling = self.used.telling(environment, None);
+        let created = async { Ok(transaction!(self.db, tx => {
             let catalog = tx.catalog(environment, &self.catalogs, self.shared()).await?;
             let definition = catalog.definition(name, version);
             let definition = definition.ok_or_else(|| no_entity(name, version))?;
             let decision = create(definition).map_err(refused)?;
             tx.decision_write(definition, None, decision, true, (rules, now)).await?
-        }))
+        })) };
+        let created: Result<Changed> = created.await;
+        match &created {
+            Ok(changed) => telling.of(changed.instance.id),
+            // Whether it was committed is not known.
+            Err(Error::Query(_) | Error::Lost(_)) => drop(telling),
+            Err(_) => telling.of_nothing(),
+        }
+        created
     }
 }

@@ -13,10 +13,12 @@ mod instance;
 mod list;
 mod reference;
 mod snapshot;
+mod used;
 
 pub use callback::Callback;
 pub(super) use catalog::Catalogs;
 pub use catalog::{Catalog, CatalogChange, Definition};
 pub use change::{Cause, Changed, Rules};
 pub use event::{EventSearch, EventSpan, StoredEvent};
+pub(super) use used::Used;
 pub use list::{Column, InstanceSearch, InstanceSpan, Place};
