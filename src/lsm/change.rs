@@ -124,6 +124,8 @@ impl Services {
     ) -> store::Result<Changed> {
         let cause = Cause {
             instance,
+            // The next start of a server looks for it again.
+            is_repeatable: true,
             ..Cause::default()
         };
         let request = Request {

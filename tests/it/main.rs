@@ -57,6 +57,7 @@ mod secrets;
 mod security;
 mod serve;
 mod service_compiles;
+mod service_crashes;
 mod services;
 mod sources;
 mod ssh;

@@ -3,12 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rand::{Rng, SeedableRng, rngs::StdRng};
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{Host, Repo, Running, request, signal, skip, wait_until};
-use crate::serve::{Served, serve};
+use crate::harness::{Host, Repo, Running, request, wait_until};
 
 /// A service whose instances are a file each, named after their site, with their bandwidth in it. 666 is refused by the model.
 pub const LINKS: &str = r#"import lsm
@@ -811,123 +808,4 @@ fn callbacks_get_the_events_that_they_are_for() {
     let gone = format!("/lsm/v1/callbacks/{}", id.as_str().unwrap());
     world.call("DELETE", &gone, json!({}));
     assert_eq!(world.refused("DELETE", &gone, json!({})).0, 404);
-}
-
-/// Kills a server again and again while instances are created, updated and deleted; in the end each is where the calls that were
-/// acknowledged have brought it.
-fn killed_at_any_moment(config: &str, n_rounds: u64) {
-    let dir = tempfile::tempdir().unwrap();
-    let (repo, host) = (Repo::new(LINKS), Host::new());
-    let config = format!(
-        "{config}environments:\n  - project: p\n    name: e\n    repository: {}\n    branch: main\n    env: {{ROOT: {}}}\n",
-        repo.path().display(),
-        host.root().display()
-    );
-    let start = || serve(dir.path(), &config);
-    let mut served = start();
-    let environment = served.environment("e");
-    let call = |served: &Served, method: &str, path: &str, body: &Value| {
-        let url = format!("{}{path}", served.api);
-        request(method, &url, Some(&environment), Some(body))
-    };
-    wait_until("the service is in the catalog", || {
-        served.get(&environment, "/lsm/v1/service_catalog/link")["data"].is_object()
-    });
-    let mut random = StdRng::seed_from_u64(15);
-    // What was acknowledged: the bandwidth of each site, `None`: it was deleted.
-    let mut shall: Vec<(String, String, Option<i64>)> = Vec::new();
-    for round in 0..n_rounds {
-        let n_before = shall.len();
-        for n in 0..2 {
-            let (site, mbps) = (format!("s{round}-{n}"), random.random_range(1..600));
-            let body = json!({"attributes": {"site": site, "mbps": mbps}});
-            let (status, answer) = call(&served, "POST", "/lsm/v1/service_inventory/link", &body);
-            assert_eq!(status, 200, "{answer}");
-            shall.push((path_of(&answer["data"]), site, Some(mbps)));
-        }
-        // One of before is updated or deleted, where its state lets us.
-        if n_before > 0 {
-            let (path, _, wanted) = &mut shall[random.random_range(0..n_before)];
-            let instance = served.get(&environment, path)["data"].clone();
-            if instance["state"] == "up" && wanted.is_some() {
-                if random.random_bool(0.5) {
-                    let mbps = random.random_range(1..600);
-                    let body = bandwidth(mbps, &instance["version"], &format!("p{round}"));
-                    if call(&served, "PATCH", &v2(path), &body).0 == 200 {
-                        *wanted = Some(mbps);
-                    }
-                } else {
-                    let path = format!("{path}?current_version={}", instance["version"]);
-                    if call(&served, "DELETE", &path, &json!({})).0 == 200 {
-                        *wanted = None;
-                    }
-                }
-            }
-        }
-        std::thread::sleep(Duration::from_millis(random.random_range(0..1500)));
-        signal(served.child.id(), Signal::KILL);
-        served.child.wait().unwrap();
-        served = start();
-    }
-    for (path, site, wanted) in &shall {
-        let expected = if wanted.is_some() { "up" } else { "terminated" };
-        let mut last;
-        let deadline = std::time::Instant::now() + 2 * crate::harness::DEADLINE;
-        loop {
-            last = served.get(&environment, path)["data"].clone();
-            let is_there = last["state"] == expected
-                && (wanted.is_none() || last["active_attributes"]["mbps"] == json!(wanted));
-            let content = host.read(site);
-            if is_there && wanted.is_none_or(|mbps| content == format!("{mbps}\n")) {
-                break;
-            }
-            if std::time::Instant::now() > deadline {
-                let events = served.get(&environment, &format!("{path}/events?limit=100"));
-                panic!("{site} shall be {wanted:?}, its file is {content:?}: {last:#}\n{events:#}");
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        assert_eq!(host.file(site).exists(), wanted.is_some(), "{last:#}");
-        let log = served.get(
-            &environment,
-            &format!("{path}/log?sort=version.asc&limit=1000"),
-        );
-        let log = log["data"].as_array().unwrap();
-        for (at, item) in log.iter().enumerate() {
-            assert_eq!(
-                item["version"],
-                json!(at + 1),
-                "no version is skipped or repeated"
-            );
-        }
-        let last_item = log.last().unwrap();
-        assert_eq!(
-            (&last_item["state"], &last_item["version"]),
-            (&last["state"], &last["version"])
-        );
-    }
-}
-
-//: lsm 37
-#[test]
-fn a_server_that_is_killed_brings_every_instance_to_where_it_shall_be() {
-    killed_at_any_moment("", 10);
-}
-
-#[tokio::test]
-async fn a_server_on_postgresql_that_is_killed_brings_every_instance_to_where_it_shall_be() {
-    let Ok(url) = std::env::var("STEWARD_TEST_POSTGRES") else {
-        skip("STEWARD_TEST_POSTGRES names no PostgreSQL server");
-        return;
-    };
-    let name = format!("steward_it_services_{}", std::process::id());
-    let admin = sqlx::PgPool::connect(&url).await.unwrap();
-    let create = format!("CREATE DATABASE {name}");
-    sqlx::query(&create).execute(&admin).await.unwrap();
-    let base = url.rsplit_once('/').unwrap().0.to_owned();
-    let config = format!("database: {base}/{name}\n");
-    let outcome = tokio::task::spawn_blocking(move || killed_at_any_moment(&config, 10)).await;
-    let drop = format!("DROP DATABASE {name} WITH (FORCE)");
-    sqlx::query(&drop).execute(&admin).await.unwrap();
-    outcome.unwrap();
 }

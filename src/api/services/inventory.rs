@@ -136,6 +136,7 @@ async fn list_instances(entity: Segment, app: App, args: Args) -> Result<Answer,
     let search = search(&entity.0, &args)?;
     let keyset = Keyset::of(&args, is_descending)?;
     let [greater, smaller] = keyset.bounds(|text| place(column, text))?;
+    let is_bounded = greater.is_some() || smaller.is_some();
     let all = InstanceSpan {
         column,
         is_descending,
@@ -151,7 +152,9 @@ async fn list_instances(entity: Segment, app: App, args: Args) -> Result<Answer,
     };
     let rows = app.store.service_page(environment, &search, &span).await?;
     let rows = keyset.in_order(rows);
-    let around = around(&app, environment, &search, all, rows.first()).await?;
+    // Before the first page there is nothing to count.
+    let first = rows.first().filter(|_| is_bounded);
+    let around = around(&app, environment, &search, all, first).await?;
     let wanted = Wanted {
         progress: args.flag("include_deployment_progress", false)?,
         ..Wanted::default()

@@ -124,8 +124,10 @@ struct Worker {
     _group: Option<Cgroup>,
 }
 
-/// A worker is replaced after this many jobs, so that whatever a model leaves behind in it does not add up.
-const JOBS_PER_WORKER: u32 = 100;
+/// A worker is replaced after this many jobs, so that whatever a model leaves behind in it does not add up. Its Python code
+/// runs in a fork of its own each time, which leaves nothing; a new worker imports all modules again, as long as it takes to
+/// compile dozens of service instances.
+const JOBS_PER_WORKER: u32 = 1000;
 
 /// How often a compile whose worker ended is given another one.
 const RETRIES: u32 = 2;

@@ -46,6 +46,8 @@ pub struct Cause {
     pub update: Option<String>,
     /// Whether the instances that it names from now on have to be there.
     pub checks_relations: bool,
+    /// It follows from what is stored, so it happens again if a power cut takes it away: nobody waits for the disk.
+    pub is_repeatable: bool,
 }
 
 /// What was stored.
@@ -342,7 +344,7 @@ impl Store {
     {
         let now = Timestamp::now();
         let _telling = self.used.telling(environment, Some(cause.instance));
-        Ok(transaction!(self.db, tx => {
+        Ok(transaction!(self.db, repeatable cause.is_repeatable, tx => {
             let catalog = tx.catalog(environment, &self.catalogs, self.shared()).await?;
             let found = tx.instance_locked(environment, cause.instance, self.exclusive()).await?;
             let is_meant = |found: &Instance| cause.entity.as_ref().is_none_or(|entity| *entity == found.service_entity);
