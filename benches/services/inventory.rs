@@ -9,13 +9,15 @@ use crate::server::{Database, Server};
 const INSTANCE: &str = "INSERT INTO service_instance (environment_id, entity, entity_version, version, desired_state_version, \
     state, rollback, config, metadata, known_result, is_deleted, created_us, updated_us, id, identity, active) \
     SELECT environment_id, entity, entity_version, version, desired_state_version, state, rollback, config, metadata, \
-    known_result, is_deleted, created_us, updated_us, $2, $3, $4 FROM service_instance WHERE id = $1";
+    known_result, is_deleted, created_us, updated_us, $2, $3, $4 FROM service_instance WHERE environment_id = $5 AND id = $1";
 const LOG: &str = "INSERT INTO service_instance_log (environment_id, instance_id, version, timestamp_us, snapshot) \
-    SELECT environment_id, $2, version, timestamp_us, snapshot FROM service_instance_log WHERE instance_id = $1";
+    SELECT environment_id, $2, version, timestamp_us, snapshot FROM service_instance_log \
+    WHERE environment_id = $3 AND instance_id = $1";
 
 macro_rules! copy {
     ($pool:expr, $template:expr, $n_more:expr) => {{
         let id = $template["id"].as_str().expect("an id");
+        let environment = $template["environment"].as_str().expect("an id");
         let mut transaction = $pool.begin().await.expect("a transaction");
         for number in 0..$n_more {
             let mut attributes = $template["active_attributes"].clone();
@@ -27,12 +29,14 @@ macro_rules! copy {
                 .bind(&copy)
                 .bind(attributes["site"].as_str())
                 .bind(attributes.to_string())
+                .bind(environment)
                 .execute(&mut *transaction)
                 .await
                 .expect("an instance");
             sqlx::query(LOG)
                 .bind(id)
                 .bind(&copy)
+                .bind(environment)
                 .execute(&mut *transaction)
                 .await
                 .expect("its log");

@@ -22,7 +22,7 @@ const INVENTORY: &str = "/lsm/v1/service_inventory/link";
 /// A service with a resource that does nothing and a number from a pool.
 const MODEL: &str = r#"import lsm
 import lsm::fsm
-import lsm::allocators
+import pool
 import std::testing
 
 entity Link extends lsm::ServiceEntity:
@@ -41,18 +41,31 @@ implementation deploy for Link:
 end
 implement Link using deploy, parents
 links = lsm::ServiceEntityBindingV2(
-    service_entity="__config__::Link", service_entity_name="link", lifecycle=lsm::fsm::simple, service_identity="site"
+    service_entity="__config__::Link", service_entity_name="link", lifecycle=lsm::fsm::simple, service_identity="site",
+    allocation_spec="links"
 )
 for i in lsm::all(links):
-    a = i["attributes"]
-    link = Link(
-        instance_id=i["id"], entity_binding=links, site=a["site"], mbps=a["mbps"],
-        vlan=lsm::allocators::get_first_free_integer(
-            link, "vlan", range_start=1, range_end=10000000, used_values=lsm::allocators::get_used_values(links, "vlan")
-        ),
-    )
+    Link(instance_id=i["id"], entity_binding=links, **i["attributes"])
 end
 "#;
+
+/// The pool of numbers, as Python code of a module.
+const POOL: &str = r#"from inmanta_plugins.lsm.allocation import AllocationSpec, AnyUniqueInt, LSM_Allocator
+
+AllocationSpec("links", LSM_Allocator(attribute="vlan", strategy=AnyUniqueInt(lower=1, upper=10000000)))
+"#;
+
+/// The project.
+const FILES: [(&str, &str); 5] = [
+    ("project.yml", "name: bench\nmodulepath: libs\n"),
+    ("main.cf", MODEL),
+    (
+        "libs/pool/module.yml",
+        "name: pool\nversion: 1.0.0\nlicense: x\n",
+    ),
+    ("libs/pool/model/_init.cf", "import lsm\n"),
+    ("libs/pool/plugins/__init__.py", POOL),
+];
 
 /// What the command line asks for.
 struct Asked {
@@ -105,7 +118,7 @@ fn measure(database: &Database, n_present: usize, asked: &Asked) {
          lsm_parallel_validations: {}, enable_lsm_transfer_optimization: {}",
         asked.n_validations, asked.is_optimized
     );
-    let mut server = Server::new(database, MODEL, &settings);
+    let mut server = Server::new(database, &FILES, &settings);
     server.start();
     server.catalog_has("link");
     let first = order(&server, "first");
@@ -209,10 +222,7 @@ fn one_by_one(server: &Server) {
     println!("    validation:  {}", spans(&report["reports"]));
     let began = Instant::now();
     server.get(&format!("{INVENTORY}?limit=20"));
-    println!(
-        "  page of instances    {:>9.1} ms",
-        seconds(began) * 1000.0
-    );
+    println!("  page of instances    {:>9.1} ms", seconds(began) * 1000.0);
     println!("  server               {}", server.memory());
 }
 
@@ -227,10 +237,7 @@ fn all_at_once(server: &Server, n_orders: usize) {
         let body = json!({"attributes": {"site": format!("many{n}")}});
         server.post(INVENTORY, &body);
     }
-    println!(
-        "  {n_orders} orders taken in {:>9.1} s",
-        seconds(began)
-    );
+    println!("  {n_orders} orders taken in {:>9.1} s", seconds(began));
     let mut told = Instant::now();
     while state()["up"].as_u64() < Some(n_before + n_orders as u64) {
         std::thread::sleep(Duration::from_millis(50));

@@ -77,13 +77,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that does not run yet, with a project of this model. `settings`: of the environment, as `name: value, …`.
-    pub fn new(database: &Database, model: &str, settings: &str) -> Self {
+    /// A server that does not run yet, with a project of these files. `settings`: of the environment, as `name: value, …`.
+    pub fn new(database: &Database, files: &[(&str, &str)], settings: &str) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let repository = dir.path().join("project");
-        fs::create_dir(&repository).expect("a folder");
-        fs::write(repository.join("project.yml"), "name: bench\n").expect("a file");
-        fs::write(repository.join("main.cf"), model).expect("a file");
+        for (path, text) in files {
+            let path = repository.join(path);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, text).expect("a file");
+        }
         for arguments in [
             &["init", "--quiet", "--initial-branch", "main"][..],
             &["add", "--all"],

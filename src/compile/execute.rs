@@ -7,8 +7,8 @@
 
 use std::path::{Path, PathBuf};
 
-use futures_util::future::BoxFuture;
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use steward_compiler::{
     Partial, ServiceAnswer, ServicePurpose, ServiceQuestion, ServicesInput, ServicesOutput,
 };

@@ -44,10 +44,7 @@ impl<D: Database> Drop for ConnectionGuard<D> {
 }
 
 /// The statements around a transaction, as far as there are any, if it is a repeatable one.
-pub(super) fn around(
-    is_repeatable: bool,
-    texts: [&'static str; 3],
-) -> [Option<&'static str>; 3] {
+pub(super) fn around(is_repeatable: bool, texts: [&'static str; 3]) -> [Option<&'static str>; 3] {
     texts.map(|text| Some(text).filter(|text| is_repeatable && !text.is_empty()))
 }
 

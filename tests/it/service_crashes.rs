@@ -113,7 +113,8 @@ impl Client {
         let version = instance["version"].clone();
         if self.random.random_bool(0.7) {
             let mbps = self.random.random_range(1..600);
-            let edit = json!({"edit_id": "1", "operation": "replace", "target": "mbps", "value": mbps});
+            let edit =
+                json!({"edit_id": "1", "operation": "replace", "target": "mbps", "value": mbps});
             let patch = format!("{}-{}", self.number, self.n_done);
             let body = json!({"patch_id": patch, "current_version": version, "edit": [edit]});
             let path = path.replace("/lsm/v1/", "/lsm/v2/");
@@ -203,7 +204,10 @@ fn killed_at_any_moment(config: &str) {
         let victim = random.random_range(0..4);
         let below = descendants(served.child.id()).into_iter();
         let found = roles.get(victim).and_then(|role| {
-            let of_role: Vec<u32> = below.filter(|one| one.role == *role).map(|one| one.pid).collect();
+            let of_role: Vec<u32> = below
+                .filter(|one| one.role == *role)
+                .map(|one| one.pid)
+                .collect();
             (!of_role.is_empty()).then(|| of_role[random.random_range(0..of_role.len())])
         });
         if let Some(pid) = found {
@@ -268,7 +272,10 @@ fn ends_well(client: &Client, own: &Own, host: &Host, steps: &BTreeSet<(String, 
         assert!(steps.contains(&step), "{site} went {step:?}");
     }
     let end = log.last().unwrap();
-    assert_eq!((&end["state"], &end["version"]), (&last["state"], &last["version"]));
+    assert_eq!(
+        (&end["state"], &end["version"]),
+        (&last["state"], &last["version"])
+    );
 }
 
 //: lsm 37

@@ -72,6 +72,7 @@ pub(super) async fn apply(
         entity: Some(entity.0.clone()),
         update,
         checks_relations: matches!(trigger, Trigger::Updated { .. }),
+        is_repeatable: false,
     };
     let request = Request {
         trigger,
@@ -146,6 +147,7 @@ async fn migrate(entity: Segment, id: Segment, app: App, args: Args) -> Result<A
         entity: Some(entity.0),
         update: None,
         checks_relations: true,
+        is_repeatable: false,
     };
     let target_version = args.parsed("target_entity_version")?;
     let migrating = Migrating {

@@ -20,5 +20,5 @@ pub(super) use catalog::Catalogs;
 pub use catalog::{Catalog, CatalogChange, Definition};
 pub use change::{Cause, Changed, Rules};
 pub use event::{EventSearch, EventSpan, StoredEvent};
-pub(super) use used::Used;
 pub use list::{Column, InstanceSearch, InstanceSpan, Place};
+pub(super) use used::Used;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use steward_compiler::{
-    ServiceAnswer, ServiceInstance, ServiceInstances, ServiceOwner, ServicePurpose, ServiceQuestion, ServicesInput,
+    ServiceAnswer, ServiceInstance, ServiceInstances, ServiceOwner, ServicePurpose,
+    ServiceQuestion, ServicesInput,
 };
 use steward_lsm::Instance;
 
@@ -160,8 +161,14 @@ impl Store {
                     .fetch_all(pool)
                     .await?
             }),
-            ServiceQuestion::Values { service, path, without } => {
-                let found = self.services_values(environment, &service, &path, &without).await?;
+            ServiceQuestion::Values {
+                service,
+                path,
+                without,
+            } => {
+                let found = self
+                    .services_values(environment, &service, &path, &without)
+                    .await?;
                 return Ok(found.map(ServiceAnswer::Values));
             }
         };

@@ -172,12 +172,9 @@ impl Row {
             };
             let set = Value::Object(set);
             match path.get_elements(&set) {
-                Ok(values) => found.extend(
-                    values
-                        .into_iter()
-                        .filter(|value| !value.is_null())
-                        .cloned(),
-                ),
+                Ok(values) => {
+                    found.extend(values.into_iter().filter(|value| !value.is_null()).cloned())
+                }
                 Err(error) => return Ok(Err(format!("{}: {error}", self.id))),
             }
         }

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use steward_compiler::{
-    Attributes, Export, Resource, ServiceAnswer, ServiceInstance, ServiceInstances, ServiceInventory,
-    ServiceOwner, ServiceQuestion, ServicesInput, WarmHosts, merge_partial,
+    Attributes, Export, Resource, ServiceAnswer, ServiceInstance, ServiceInstances,
+    ServiceInventory, ServiceOwner, ServiceQuestion, ServicesInput, WarmHosts, merge_partial,
 };
 
 use super::Project;

@@ -49,7 +49,10 @@ async fn write(
 }
 
 async fn values(store: &Store, environment: EnvironmentId, without: &[u128]) -> Vec<Value> {
-    let without: BTreeSet<String> = without.iter().map(|number| id(*number).to_string()).collect();
+    let without: BTreeSet<String> = without
+        .iter()
+        .map(|number| id(*number).to_string())
+        .collect();
     let found = store.services_values(environment, "link", "ports[name=*].vlan", &without);
     found.await.unwrap().unwrap()
 }
@@ -71,11 +74,21 @@ async fn values_that_are_taken_follow_each_change_of_an_instance() {
         write(&store, here, 2, [None, None, ports(&[json!(3)])], false)
             .await
             .unwrap();
-        write(&store, elsewhere, 1, [ports(&[json!(9)]), None, None], false)
-            .await
-            .unwrap();
+        write(
+            &store,
+            elsewhere,
+            1,
+            [ports(&[json!(9)]), None, None],
+            false,
+        )
+        .await
+        .unwrap();
         assert_eq!(values(&store, here, &[]).await, [1, 2, 3]);
-        assert_eq!(values(&store, here, &[1]).await, [3], "the compile knows it");
+        assert_eq!(
+            values(&store, here, &[1]).await,
+            [3],
+            "the compile knows it"
+        );
         assert_eq!(values(&store, elsewhere, &[]).await, [9]);
 
         // Changed, ended, and new.
@@ -104,9 +117,15 @@ async fn values_that_are_taken_follow_each_change_of_an_instance() {
 async fn a_path_that_is_none_or_does_not_fit_has_no_values_but_a_reason() {
     check(|store| async move {
         let here = environment(&store).await;
-        write(&store, here, 1, [Some(json!({"ports": 3})), None, None], false)
-            .await
-            .unwrap();
+        write(
+            &store,
+            here,
+            1,
+            [Some(json!({"ports": 3})), None, None],
+            false,
+        )
+        .await
+        .unwrap();
         for path in ["ports[", "ports[name=*].vlan"] {
             let found = store.services_values(here, "link", path, &BTreeSet::new());
             let reason = found.await.unwrap().unwrap_err();
