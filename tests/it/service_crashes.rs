@@ -59,13 +59,17 @@ impl Client {
     /// Asks until there is an answer.
     fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let deadline = Instant::now() + 2 * DEADLINE;
+        let sent = match method {
+            "GET" => Vec::new(),
+            _ => body.to_string().into_bytes(),
+        };
         loop {
             let api = self.api.lock().unwrap().clone();
             let request = ureq::http::Request::builder()
                 .method(method)
                 .uri(format!("{api}{path}"))
                 .header("X-Inmanta-tid", &self.environment)
-                .body(body.to_string().into_bytes())
+                .body(sent.clone())
                 .unwrap();
             let answer = self.agent.run(request).ok().and_then(|mut answer| {
                 let text = answer.body_mut().read_to_string().ok()?;
