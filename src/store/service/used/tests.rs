@@ -127,7 +127,8 @@ async fn a_path_that_is_none_or_does_not_fit_has_no_values_but_a_reason() {
         .await
         .unwrap();
         for path in ["ports[", "ports[name=*].vlan"] {
-            let found = store.services_values(here, "link", path, &BTreeSet::new());
+            let none = BTreeSet::new();
+            let found = store.services_values(here, "link", path, &none);
             let reason = found.await.unwrap().unwrap_err();
             assert!(!reason.is_empty(), "{path}");
         }
