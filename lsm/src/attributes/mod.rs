@@ -137,10 +137,30 @@ fn edited(
 ) -> Attributes {
     let mut set = Value::Object(base.clone());
     edit::apply(fields, &mut set, edits, problems);
+    for (name, value) in set.as_object().into_iter().flatten() {
+        if is_deeper(value, MAX_DEPTH) {
+            let reason = format!("is nested more than {MAX_DEPTH} levels deep");
+            problems.add(crate::dict_path::escaped(name), reason);
+        }
+    }
     match set {
         Value::Object(attributes) => attributes,
         // No edit can replace the whole set by something else.
         _ => Attributes::new(),
+    }
+}
+
+/// Levels that the value of an attribute has at most: whoever reads a stored record follows it by recursion, as compiles do.
+/// (A value that is given as a whole is within the same limit, that of the body of a request; paths of edits add to it.)
+const MAX_DEPTH: usize = 100;
+
+/// Whether a value has more levels than this. It goes no deeper than that.
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    let inner = |value: &Value| levels == 0 || is_deeper(value, levels - 1);
+    match value {
+        Value::Array(items) => items.iter().any(inner),
+        Value::Object(fields) => fields.values().any(inner),
+        _ => false,
     }
 }
 
