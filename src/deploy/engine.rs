@@ -357,6 +357,7 @@ impl Reconciler {
                 n_total: self.schedule.len(),
             },
         );
+        self.tell_who_waits(&activation.changed).await;
         // Even a version that changes nothing ends in a summary.
         self.begin_round();
         Ok(())

@@ -13,6 +13,7 @@ mod catalog;
 mod change;
 mod compiles;
 mod report;
+mod waiting;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +28,7 @@ pub(crate) use callbacks::event_json;
 pub use catalog::config_of;
 pub use change::{Creation, Migrating};
 pub use report::{Report, report_of};
+pub use waiting::Waiting;
 
 /// The handle of all services of a server.
 #[derive(Debug, Clone)]

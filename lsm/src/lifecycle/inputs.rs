@@ -243,6 +243,20 @@ pub(super) fn reported(case: &Case<'_>, next_version: u64, succeeded: bool) -> D
     decision
 }
 
+/// Resources are not deployed, as a value of them is not known. Nothing will report, so people are told why the instance stays
+/// where it is. Source: docs/reference/lsm.md § 3.2.1.
+pub(super) fn stuck(case: &Case<'_>, next_version: u64, resources: &[String]) -> Decision {
+    if next_version != case.before.desired_state_version || case.before.deleted {
+        return Decision::unchanged(Vec::new());
+    }
+    let message = format!(
+        "the instance waits in {}: resources of it can not be deployed, as values of them are not known yet: {}",
+        case.before.state,
+        resources.join(", ")
+    );
+    Decision::unchanged(vec![case.event(Severity::Warning, message)])
+}
+
 /// The transfer that a result makes; `None`: none.
 fn resource_based(case: &Case<'_>, succeeded: bool) -> Option<Decision> {
     let transfer = leaving(case).find(|transfer| transfer.resource_based)?;

@@ -69,6 +69,10 @@ pub fn decide(
             next_version,
             succeeded,
         } => Ok(inputs::reported(&case, *next_version, *succeeded)),
+        Trigger::Stuck {
+            next_version,
+            resources,
+        } => Ok(inputs::stuck(&case, *next_version, resources)),
         Trigger::Wrote { set, edits } => expert::wrote(&case, *set, edits),
         Trigger::Configured { values } => inputs::configured(&case, values),
         Trigger::Annotated { key, value } => Ok(inputs::annotated(&case, key, value)),
