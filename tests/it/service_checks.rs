@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::service_world::{World, bandwidth, v2};
+use crate::harness::send;
+use crate::service_world::{LINKS, World, bandwidth, v2};
 
 //: lsm 20, 22, 30, 40, 101
 #[test]
@@ -142,4 +143,105 @@ fn experts_go_around_the_lifecycle_where_the_setting_lets_them() {
         json!({"message": "gone"}),
     );
     assert_eq!(world.get(&path).0, 404);
+}
+
+/// The links of [`LINKS`] with an object of anything.
+fn with_extra() -> World {
+    let extra = "    dict extra = {}\n    lsm::attribute_modifier extra__modifier = \"rw+\"\n    int? vlan = null\n";
+    let model = LINKS.replace("    int? vlan = null\n", extra);
+    World::with(&model, &[], "link")
+}
+
+/// Input: attributes of a service instance that are nested without end, no numbers, no text, 100 000 of them that nobody knows, of other types; ids, versions and pages that are none (docs/reference/security.md § 3.42). Answer: 400 that names the field, and the server is well.
+#[test]
+fn strange_attributes_of_instances_are_refused_and_named() {
+    let world = with_extra();
+    let url = format!("{}/lsm/v1/service_inventory/link", world.running.api);
+    let headers = [("X-Inmanta-tid".to_owned(), world.running.environment())];
+    let raw = |body: &[u8]| send("POST", &url, &headers, body);
+    let nested = |depth: usize| {
+        let (open, close) = ("{\"a\":".repeat(depth), "}".repeat(depth));
+        format!("{{\"attributes\":{{\"site\":\"s{depth}\",\"extra\":{open}1{close}}}}}")
+    };
+    for (body, word) in [
+        (nested(120), "100 levels"),
+        (nested(100_000), "recursion"),
+        ("{\"attributes\":{\"site\":\"n\",\"mbps\":NaN}}".to_owned(), "no JSON"),
+        ("{\"attributes\":{\"site\":\"n\",\"mbps\":1e999}}".to_owned(), "no JSON"),
+        ("{\"attributes\":{\"site\":\"\\ud800\"}}".to_owned(), "no JSON"),
+        ("{\"attributes\":{\"site\":\"n\",\"mbps\":1.5}}".to_owned(), "mbps"),
+        ("{\"attributes\":{\"site\":\"n\",\"mbps\":true}}".to_owned(), "mbps"),
+        ("{\"attributes\":{\"site\":5}}".to_owned(), "site"),
+        ("{\"attributes\":{\"site\":\"n\",\"extra\":[1]}}".to_owned(), "extra"),
+        ("{\"attributes\":\"x\"}".to_owned(), "attributes"),
+        ("[1]".to_owned(), "object"),
+        ("{\"attributes\":{\"site\":\"n\"},\"service_instance_id\":\"x\"}".to_owned(), "service_instance_id"),
+        ("{\"attributes\":{\"site\":\"n\"},\"service_entity_version\":-1}".to_owned(), "service_entity_version"),
+        ("{\"attributes\":{\"site\":\"n\"},\"initial_state\":\"up\"}".to_owned(), "up"),
+    ] {
+        let (status, answer) = raw(body.as_bytes());
+        let message = answer["message"].as_str().unwrap_or_default();
+        assert!(status == 400 && message.contains(word), "{word}: {status} {answer}");
+    }
+    assert_eq!(raw(b"{\"attributes\":{\"site\":\"\xff\"}}").0, 400);
+    let unknown = (0..100_000).map(|n| format!("\"f{n}\":{n}"));
+    let unknown: Vec<String> = unknown.collect();
+    let (status, answer) = raw(format!("{{\"attributes\":{{{}}}}}", unknown.join(",")).as_bytes());
+    let message = answer["message"].as_str().unwrap();
+    // The first thousand, and how many more.
+    assert!(status == 400 && message.ends_with(" more") && message.len() < 100_000, "{status}");
+    for query in ["limit=99999999999999999999", "limit=-1", "limit=1001", "start=zzz&first_id=1", "sort=id", "filter.state[]=up"] {
+        let (status, answer) = world.get(&format!("/lsm/v1/service_inventory/link?{query}"));
+        assert_eq!(status, 400, "{query}: {answer}");
+    }
+    // Names may be any text; a model that does not look at them takes them.
+    let names = json!({"\u{202e}\u{1f600}ß": 1, "": 2, "a.b": 3, "*": 4, "[x=1]": 5, "a\\": 6});
+    let path = world.order("link", json!({"site": "names", "extra": names}));
+    let up = world.reaches(&path, "up");
+    assert_eq!(up["active_attributes"]["extra"], names);
+    let (status, answer) = world.edit(&path, &[("replace", "extra.a\\.b", json!(7)), ("remove", "extra.\\[x\\=1\\]", json!(null))]);
+    assert_eq!(status, 200, "{answer}");
+    let extra = &answer["data"]["candidate_attributes"]["extra"];
+    assert_eq!((&extra["a.b"], extra.get("[x=1]")), (&json!(7), None));
+}
+
+/// Input: edits of a service instance whose paths have 20 000 sections or selectors, wildcards, nothing; many that together nest a value without end; 10 001 of one call (docs/reference/security.md § 3.42). Answer: 400 that names the edit, and the server is well.
+#[test]
+fn paths_and_edits_without_end_are_refused_and_nothing_changes() {
+    let world = with_extra();
+    let path = world.order("link", json!({"site": "a", "extra": {"l": [{"k": 1}, {"k": 2}]}}));
+    let up = world.reaches(&path, "up");
+    let long = format!("extra{}", ".a".repeat(20_000));
+    let selectors: Vec<String> = (0..20_000).map(|n| format!("[s{n}=1]")).collect();
+    let selectors = format!("extra.l{}", selectors.concat());
+    let deep = format!("extra{}", ".b".repeat(99));
+    let ninety = (0..90).fold(json!(1), |inner, _| json!({"c": inner}));
+    let one = |operation, target, value| vec![(operation, target, value)];
+    for (edits, word) in [
+        (one("replace", long.as_str(), json!(1)), "100 sections"),
+        (one("remove", &long, json!(1)), "100 sections"),
+        (one("merge", &selectors, json!({})), "100 selectors"),
+        (one("replace", &deep, ninety), "100 levels"),
+        (one("replace", "extra.l[k=*]", json!(1)), "wildcard"),
+        (one("replace", "", json!(1)), "no section"),
+        (one("replace", "extra.l[k=1][k=2]", json!(1)), "same key"),
+        (one("replace", ".", json!(1)), "edit_id"),
+        (one("replace", "mbps.x", json!(1)), "mbps"),
+        (one("jump", "mbps", json!(1)), "jump"),
+        (one("replace", "site", json!("b")), "site"),
+        (vec![("replace", "mbps", json!(1)); 10_001], "10000 edits"),
+    ] {
+        let (status, answer) = world.edit(&path, &edits);
+        let message = answer["message"].as_str().unwrap_or_default();
+        assert!(status == 400 && message.contains(word), "{word}: {status} {message:.300}");
+    }
+    for body in [json!({}), json!({"patch_id": null, "current_version": 4, "edit": []}), json!({"patch_id": "p", "current_version": "x", "edit": []})] {
+        assert_eq!(world.refused("PATCH", &v2(&path), body).0, 400);
+    }
+    assert_eq!(world.instance(&path), up);
+    // Many that are good are one update.
+    let appended: Vec<_> = (10..1000).map(|k| ("add", "extra.l", json!({"k": k}))).collect();
+    let (status, answer) = world.edit(&path, &appended);
+    assert_eq!(status, 200, "{answer}");
+    world.comes_to(&path, "up", 8);
 }

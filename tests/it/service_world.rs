@@ -92,7 +92,8 @@ impl World {
         Self::start(repo, settings, service)
     }
 
-    fn start(repo: Repo, settings: &[&str], service: &str) -> Self {
+    /// With a repository of its own.
+    pub fn start(repo: Repo, settings: &[&str], service: &str) -> Self {
         let host = Host::new();
         let mut command = host.up(repo.path());
         for setting in settings {
