@@ -55,10 +55,7 @@ fn callbacks_get_the_events_that_they_are_for() {
     let list = world.running.get_ok("/lsm/v1/callbacks")["data"].clone();
     let list = list.as_array().unwrap();
     let listed = list.iter().find(|one| one["callback_id"] == id).unwrap();
-    assert_eq!(
-        (list.len(), &listed["minimal_log_level"]),
-        (4, &json!(20))
-    );
+    assert_eq!((list.len(), &listed["minimal_log_level"]), (4, &json!(20)));
     for wrong in [
         json!({"callback_url": "file:///etc/passwd", "service_entity": "link"}),
         json!({"callback_url": "http://x", "service_entity": "link", "event_types": ["NONE"]}),

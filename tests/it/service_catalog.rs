@@ -118,16 +118,28 @@ fn a_strict_change_that_would_rewrite_instances_is_refused_and_names_them_and_a_
         json!({"service_entity_definition": record})
     };
     let note = json!({"name": "note", "type": "string", "modifier": "rw+", "default_value": "new", "default_value_set": true});
-    let with_note = changed(&|record| record["attributes"].as_array_mut().unwrap().push(note.clone()));
-    let (status, message) = world.refused("PUT", &format!("{service}?strict=true"), with_note.clone());
+    let with_note = changed(&|record| {
+        record["attributes"]
+            .as_array_mut()
+            .unwrap()
+            .push(note.clone())
+    });
+    let (status, message) =
+        world.refused("PUT", &format!("{service}?strict=true"), with_note.clone());
     assert!([400, 409].contains(&status), "{status} {message}");
     let id = up["id"].as_str().unwrap();
-    assert!(message.contains(id) && message.contains("note"), "{message}");
+    assert!(
+        message.contains(id) && message.contains("note"),
+        "{message}"
+    );
     assert_eq!(world.instance(&path), up);
     world.call("PUT", service, with_note);
     let after = world.instance(&path);
     assert_eq!(after["active_attributes"]["note"], "new");
-    assert_eq!((&after["version"], &after["state"]), (&up["version"], &up["state"]));
+    assert_eq!(
+        (&after["version"], &after["state"]),
+        (&up["version"], &up["state"])
+    );
     // What no stored value allows, and what would lose what instances are known by.
     let stated = |value_type: &str| {
         let value_type = value_type.to_owned();
@@ -140,7 +152,10 @@ fn a_strict_change_that_would_rewrite_instances_is_refused_and_names_them_and_a_
     };
     assert_eq!(record["attributes"][0]["name"], "site");
     named(stated("int"), id);
-    named(changed(&|record| record["service_identity"] = json!(null)), "identity");
+    named(
+        changed(&|record| record["service_identity"] = json!(null)),
+        "identity",
+    );
     let without_up = |record: &mut Value| {
         let lifecycle = &mut record["lifecycle"];
         let keeps = |one: &Value| !one.to_string().contains("\"up\"");
@@ -164,18 +179,28 @@ fn a_service_has_versions_and_its_instances_go_from_one_to_another() {
     assert_eq!(list, json!([service]));
     let all = world.running.get_ok("/lsm/v2/service_catalog")["data"].clone();
     assert_eq!(all.as_array().unwrap().len(), 2);
-    let schema = world.running.get_ok("/lsm/v1/service_catalog/tunnel/schema")["data"].clone();
+    let schema = world
+        .running
+        .get_ok("/lsm/v1/service_catalog/tunnel/schema")["data"]
+        .clone();
     assert!(schema["properties"].get("mbps").is_some(), "{schema}");
     let first = world.running.get_ok("/lsm/v2/service_catalog/tunnel/0")["data"].clone();
     let body = json!({"service_entity_definition": first});
-    assert_eq!(world.refused("PUT", "/lsm/v1/service_catalog/tunnel", body).0, 400);
+    assert_eq!(
+        world
+            .refused("PUT", "/lsm/v1/service_catalog/tunnel", body)
+            .0,
+        400
+    );
 
     let inventory = "/lsm/v1/service_inventory/tunnel";
     let body = json!({"attributes": {"name": "t", "kbps": 1}, "service_entity_version": 0});
     let made = world.call("POST", inventory, body);
     let path = crate::service_world::path_of(&made);
     let up = world.reaches(&path, "up");
-    let old = world.running.get_ok(&format!("{inventory}?filter.service_entity_version=lt:1"));
+    let old = world
+        .running
+        .get_ok(&format!("{inventory}?filter.service_entity_version=lt:1"));
     assert_eq!(old["metadata"]["total"], 1);
     let conflict = world.refused("DELETE", "/lsm/v2/service_catalog/tunnel/0", json!({}));
     assert_eq!(conflict.0, 409, "{}", conflict.1);
@@ -190,17 +215,40 @@ fn a_service_has_versions_and_its_instances_go_from_one_to_another() {
         ("current_version", json!(1), 409, "version"),
         ("current_version", json!(null), 400, "current_version"),
         ("target_entity_version", json!(7), 404, "7"),
-        ("target_entity_version", json!(null), 400, "target_entity_version"),
+        (
+            "target_entity_version",
+            json!(null),
+            400,
+            "target_entity_version",
+        ),
         ("state", json!("nowhere"), 400, "nowhere"),
         ("state", json!(null), 400, "state"),
-        ("active_attributes", json!({"name": "t", "kbps": 1}), 400, "active_attributes.kbps"),
-        ("rollback_attributes", json!({"name": "t", "mbps": "x"}), 400, "rollback_attributes.mbps"),
-        ("candidate_attributes", json!([]), 400, "candidate_attributes"),
+        (
+            "active_attributes",
+            json!({"name": "t", "kbps": 1}),
+            400,
+            "active_attributes.kbps",
+        ),
+        (
+            "rollback_attributes",
+            json!({"name": "t", "mbps": "x"}),
+            400,
+            "rollback_attributes.mbps",
+        ),
+        (
+            "candidate_attributes",
+            json!([]),
+            400,
+            "candidate_attributes",
+        ),
     ] {
         let mut body = good.clone();
         body[field] = value;
         let (found, message) = world.refused("PATCH", &migration, body);
-        assert!(found == status && message.contains(word), "{field}: {found} {message}");
+        assert!(
+            found == status && message.contains(word),
+            "{field}: {found} {message}"
+        );
     }
     let mut nothing = good.clone();
     nothing["candidate_attributes"] = json!(null);
@@ -209,11 +257,18 @@ fn a_service_has_versions_and_its_instances_go_from_one_to_another() {
     assert_eq!(world.instance(&path), up);
     let moved = world.call("PATCH", &migration, good);
     assert_eq!(
-        (&moved["service_entity_version"], &moved["state"], &moved["version"]),
+        (
+            &moved["service_entity_version"],
+            &moved["state"],
+            &moved["version"]
+        ),
         (&json!(1), &json!("update_start"), &json!(5))
     );
     let after = world.comes_to(&path, "up", 8);
-    assert_eq!(after["active_attributes"], json!({"name": "t", "mbps": 1, "path": []}));
+    assert_eq!(
+        after["active_attributes"],
+        json!({"name": "t", "mbps": 1, "path": []})
+    );
     assert_eq!(world.host.read("t"), "1 Mbit/s over []");
     // Nothing is of the old version any more, so it may go.
     world.call("DELETE", "/lsm/v2/service_catalog/tunnel/0", json!({}));

@@ -166,22 +166,52 @@ fn strange_attributes_of_instances_are_refused_and_named() {
     for (body, word) in [
         (nested(120), "100 levels"),
         (nested(100_000), "recursion"),
-        ("{\"attributes\":{\"site\":\"n\",\"mbps\":NaN}}".to_owned(), "no JSON"),
-        ("{\"attributes\":{\"site\":\"n\",\"mbps\":1e999}}".to_owned(), "no JSON"),
-        ("{\"attributes\":{\"site\":\"\\ud800\"}}".to_owned(), "no JSON"),
-        ("{\"attributes\":{\"site\":\"n\",\"mbps\":1.5}}".to_owned(), "mbps"),
-        ("{\"attributes\":{\"site\":\"n\",\"mbps\":true}}".to_owned(), "mbps"),
+        (
+            "{\"attributes\":{\"site\":\"n\",\"mbps\":NaN}}".to_owned(),
+            "no JSON",
+        ),
+        (
+            "{\"attributes\":{\"site\":\"n\",\"mbps\":1e999}}".to_owned(),
+            "no JSON",
+        ),
+        (
+            "{\"attributes\":{\"site\":\"\\ud800\"}}".to_owned(),
+            "no JSON",
+        ),
+        (
+            "{\"attributes\":{\"site\":\"n\",\"mbps\":1.5}}".to_owned(),
+            "mbps",
+        ),
+        (
+            "{\"attributes\":{\"site\":\"n\",\"mbps\":true}}".to_owned(),
+            "mbps",
+        ),
         ("{\"attributes\":{\"site\":5}}".to_owned(), "site"),
-        ("{\"attributes\":{\"site\":\"n\",\"extra\":[1]}}".to_owned(), "extra"),
+        (
+            "{\"attributes\":{\"site\":\"n\",\"extra\":[1]}}".to_owned(),
+            "extra",
+        ),
         ("{\"attributes\":\"x\"}".to_owned(), "attributes"),
         ("[1]".to_owned(), "object"),
-        ("{\"attributes\":{\"site\":\"n\"},\"service_instance_id\":\"x\"}".to_owned(), "service_instance_id"),
-        ("{\"attributes\":{\"site\":\"n\"},\"service_entity_version\":-1}".to_owned(), "service_entity_version"),
-        ("{\"attributes\":{\"site\":\"n\"},\"initial_state\":\"up\"}".to_owned(), "up"),
+        (
+            "{\"attributes\":{\"site\":\"n\"},\"service_instance_id\":\"x\"}".to_owned(),
+            "service_instance_id",
+        ),
+        (
+            "{\"attributes\":{\"site\":\"n\"},\"service_entity_version\":-1}".to_owned(),
+            "service_entity_version",
+        ),
+        (
+            "{\"attributes\":{\"site\":\"n\"},\"initial_state\":\"up\"}".to_owned(),
+            "up",
+        ),
     ] {
         let (status, answer) = raw(body.as_bytes());
         let message = answer["message"].as_str().unwrap_or_default();
-        assert!(status == 400 && message.contains(word), "{word}: {status} {answer}");
+        assert!(
+            status == 400 && message.contains(word),
+            "{word}: {status} {answer}"
+        );
     }
     assert_eq!(raw(b"{\"attributes\":{\"site\":\"\xff\"}}").0, 400);
     let unknown = (0..100_000).map(|n| format!("\"f{n}\":{n}"));
@@ -189,8 +219,18 @@ fn strange_attributes_of_instances_are_refused_and_named() {
     let (status, answer) = raw(format!("{{\"attributes\":{{{}}}}}", unknown.join(",")).as_bytes());
     let message = answer["message"].as_str().unwrap();
     // The first thousand, and how many more.
-    assert!(status == 400 && message.ends_with(" more") && message.len() < 100_000, "{status}");
-    for query in ["limit=99999999999999999999", "limit=-1", "limit=1001", "start=zzz&first_id=1", "sort=id", "filter.state[]=up"] {
+    assert!(
+        status == 400 && message.ends_with(" more") && message.len() < 100_000,
+        "{status}"
+    );
+    for query in [
+        "limit=99999999999999999999",
+        "limit=-1",
+        "limit=1001",
+        "start=zzz&first_id=1",
+        "sort=id",
+        "filter.state[]=up",
+    ] {
         let (status, answer) = world.get(&format!("/lsm/v1/service_inventory/link?{query}"));
         assert_eq!(status, 400, "{query}: {answer}");
     }
@@ -199,7 +239,13 @@ fn strange_attributes_of_instances_are_refused_and_named() {
     let path = world.order("link", json!({"site": "names", "extra": names}));
     let up = world.reaches(&path, "up");
     assert_eq!(up["active_attributes"]["extra"], names);
-    let (status, answer) = world.edit(&path, &[("replace", "extra.a\\.b", json!(7)), ("remove", "extra.\\[x\\=1\\]", json!(null))]);
+    let (status, answer) = world.edit(
+        &path,
+        &[
+            ("replace", "extra.a\\.b", json!(7)),
+            ("remove", "extra.\\[x\\=1\\]", json!(null)),
+        ],
+    );
     assert_eq!(status, 200, "{answer}");
     let extra = &answer["data"]["candidate_attributes"]["extra"];
     assert_eq!((&extra["a.b"], extra.get("[x=1]")), (&json!(7), None));
@@ -209,7 +255,10 @@ fn strange_attributes_of_instances_are_refused_and_named() {
 #[test]
 fn paths_and_edits_without_end_are_refused_and_nothing_changes() {
     let world = with_extra();
-    let path = world.order("link", json!({"site": "a", "extra": {"l": [{"k": 1}, {"k": 2}]}}));
+    let path = world.order(
+        "link",
+        json!({"site": "a", "extra": {"l": [{"k": 1}, {"k": 2}]}}),
+    );
     let up = world.reaches(&path, "up");
     let long = format!("extra{}", ".a".repeat(20_000));
     let selectors: Vec<String> = (0..20_000).map(|n| format!("[s{n}=1]")).collect();
@@ -233,15 +282,61 @@ fn paths_and_edits_without_end_are_refused_and_nothing_changes() {
     ] {
         let (status, answer) = world.edit(&path, &edits);
         let message = answer["message"].as_str().unwrap_or_default();
-        assert!(status == 400 && message.contains(word), "{word}: {status} {message:.300}");
+        assert!(
+            status == 400 && message.contains(word),
+            "{word}: {status} {message:.300}"
+        );
     }
-    for body in [json!({}), json!({"patch_id": null, "current_version": 4, "edit": []}), json!({"patch_id": "p", "current_version": "x", "edit": []})] {
+    for body in [
+        json!({}),
+        json!({"patch_id": null, "current_version": 4, "edit": []}),
+        json!({"patch_id": "p", "current_version": "x", "edit": []}),
+    ] {
         assert_eq!(world.refused("PATCH", &v2(&path), body).0, 400);
     }
     assert_eq!(world.instance(&path), up);
     // Many that are good are one update.
-    let appended: Vec<_> = (10..1000).map(|k| ("add", "extra.l", json!({"k": k}))).collect();
+    let appended: Vec<_> = (10..1000)
+        .map(|k| ("add", "extra.l", json!({"k": k})))
+        .collect();
     let (status, answer) = world.edit(&path, &appended);
     assert_eq!(status, 200, "{answer}");
     world.comes_to(&path, "up", 8);
+}
+
+//: lsm 39
+#[test]
+fn a_switch_of_a_service_holds_instances_back_until_their_own_or_a_client_lets_them_go() {
+    let world = World::fixture("l3_connectivity", &[], "l3_connection");
+    let config = "/lsm/v1/service_catalog/l3_connection/config";
+    let off = json!({"values": {"auto_creating": false}});
+    let switches = world.call("POST", config, off);
+    assert_eq!(
+        (&switches["auto_creating"], &switches["auto_designed"]),
+        (&json!(false), &json!(true))
+    );
+    assert_eq!(world.running.get_ok(config)["data"], switches);
+    let unknown = json!({"values": {"auto_nothing": false}});
+    assert_eq!(world.refused("POST", config, unknown).0, 400);
+    let order = |name: &str| world.order("l3_connection", json!({"name": name, "router": "r"}));
+    let (own, other) = (order("a"), order("b"));
+    let designed = world.reaches(&own, "designed");
+    world.reaches(&other, "designed");
+    assert_eq!(designed["active_attributes"], Value::Null);
+    let stale = json!({"current_version": 1, "values": {"auto_creating": true}});
+    assert_eq!(
+        world.refused("POST", &format!("{own}/config"), stale).0,
+        409
+    );
+    let on = json!({"current_version": designed["version"], "values": {"auto_creating": true}});
+    let switches = world.call("POST", &format!("{own}/config"), on);
+    assert_eq!(switches["auto_creating"], true);
+    world.reaches(&own, "up");
+    let waiting = world.instance(&other);
+    assert_eq!(waiting["state"], "designed");
+    assert!(!world.host.file("r-b").exists());
+    let creating = json!({"current_version": waiting["version"], "target_state": "creating", "message": "now"});
+    world.call("POST", &format!("{other}/state"), creating);
+    world.reaches(&other, "up");
+    assert!(world.host.file("r-b").exists());
 }

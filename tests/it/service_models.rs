@@ -45,7 +45,8 @@ fn has(found: &Value, expected: &Value) -> bool {
 fn send(world: &World, at: usize, step: &Value, names: &Names) -> ((u16, Value), String) {
     let field = |name: &str| with_ids(&step[name], names);
     let text = |name: &str| step[name].as_str().map(str::to_owned);
-    let call = |method: &str, path: &str, body: Value| world.running.call(method, path, Some(&body));
+    let call =
+        |method: &str, path: &str, body: Value| world.running.call(method, path, Some(&body));
     if let Some(service) = text("create") {
         let mut body = json!({"attributes": field("attributes")});
         if let Some(version) = step.get("version") {
@@ -59,7 +60,8 @@ fn send(world: &World, at: usize, step: &Value, names: &Names) -> ((u16, Value),
     let path = &names[&name];
     let version = world.instance(path)["version"].clone();
     let answer = if step.get("edit").is_some() {
-        let body = json!({"patch_id": at.to_string(), "current_version": version, "edit": field("edit")});
+        let body =
+            json!({"patch_id": at.to_string(), "current_version": version, "edit": field("edit")});
         call("PATCH", &v2(path), body)
     } else if step.get("whole").is_some() {
         let body = json!({"put_id": at.to_string(), "current_version": version, "attributes": field("whole")});
@@ -72,7 +74,11 @@ fn send(world: &World, at: usize, step: &Value, names: &Names) -> ((u16, Value),
         body["current_version"] = version;
         call("PATCH", &format!("{path}/update_entity_version"), body)
     } else {
-        call("DELETE", &format!("{path}?current_version={version}"), json!({}))
+        call(
+            "DELETE",
+            &format!("{path}?current_version={version}"),
+            json!({}),
+        )
     };
     (answer, name)
 }

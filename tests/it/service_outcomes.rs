@@ -60,7 +60,10 @@ end
 "#;
 
 fn transfer_state(world: &World, path: &str) -> Value {
-    let id = format!("lsm::LifecycleTransfer[internal,instance_id={}]", id_of(path));
+    let id = format!(
+        "lsm::LifecycleTransfer[internal,instance_id={}]",
+        id_of(path)
+    );
     let (_, found) = world.get(&format!("/api/v2/resource/{}", segment(&id)));
     found["data"]["status"].clone()
 }
@@ -75,7 +78,8 @@ fn reports(world: &World, path: &str) -> usize {
 
 //: lsm 65, 66, 67
 #[test]
-fn what_is_put_off_reports_nothing_a_failure_counts_more_and_all_that_is_deployed_reports_success() {
+fn what_is_put_off_reports_nothing_a_failure_counts_more_and_all_that_is_deployed_reports_success()
+{
     let world = World::with(THINGS, &["autostart_agent_deploy_interval=600"], "thing");
     let gated = world.order("thing", json!({"name": "gated", "kind": "gated"}));
     world.reaches(&gated, "creating");
@@ -119,8 +123,14 @@ fn an_instance_that_waits_for_an_unknown_value_says_so_and_goes_on_when_it_is_kn
     let warning = warnings().remove(0);
     assert_eq!(warning["severity_text"], "WARNING");
     let message = warning["message"].as_str().unwrap();
-    assert!(message.contains("/a]") && message.contains("creating"), "{message}");
-    let source = format!("fs::File[localhost,path={}]", world.host.file("source").display());
+    assert!(
+        message.contains("/a]") && message.contains("creating"),
+        "{message}"
+    );
+    let source = format!(
+        "fs::File[localhost,path={}]",
+        world.host.file("source").display()
+    );
     let fact = json!({"value": "42", "source": "user", "resource_id": source, "recompile": true});
     world.call("PUT", "/api/v2/facts/serial", fact);
     world.reaches(&path, "up");
@@ -142,7 +152,10 @@ const SLOW: &str = "import time\n\nfrom inmanta.plugins import plugin\n\n\n@plug
 fn as_many_validations_run_at_once_as_the_setting_says() {
     let model = THINGS
         .replace("import fs\n", "import fs\nimport own\n")
-        .replace("self._text = \"x\"", "self._text = \"x{{ pause }}\"\n    pause = own::slow()");
+        .replace(
+            "self._text = \"x\"",
+            "self._text = \"x{{ pause }}\"\n    pause = own::slow()",
+        );
     let repo = crate::harness::Repo::new(&model);
     repo.write("project.yml", "name: slow\nmodulepath: libs\n");
     let setup = "[metadata]\nname = inmanta-module-own\nversion = 1.0.0\nlicense = X\n\n[options]\npackages = find_namespace:\n";
@@ -169,7 +182,11 @@ fn as_many_validations_run_at_once_as_the_setting_says() {
     let n_pairs = spans
         .iter()
         .enumerate()
-        .flat_map(|(at, one)| spans[at + 1..].iter().filter(move |other| overlap(one, other)))
+        .flat_map(|(at, one)| {
+            spans[at + 1..]
+                .iter()
+                .filter(move |other| overlap(one, other))
+        })
         .count();
     assert!(n_pairs > 0, "no two ran at once: {spans:?}");
 }

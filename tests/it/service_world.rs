@@ -86,7 +86,9 @@ impl World {
         let repo = Repo::new("");
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/services");
         let mut copy = Command::new("cp");
-        copy.arg("-r").arg(from.join(name).join(".")).arg(repo.path());
+        copy.arg("-r")
+            .arg(from.join(name).join("."))
+            .arg(repo.path());
         assert!(copy.status().unwrap().success());
         repo.commit("the services");
         Self::start(repo, settings, service)
@@ -182,7 +184,11 @@ impl World {
     #[track_caller]
     pub fn delete(&self, path: &str) {
         let version = self.instance(path)["version"].clone();
-        self.call("DELETE", &format!("{path}?current_version={version}"), json!({}));
+        self.call(
+            "DELETE",
+            &format!("{path}?current_version={version}"),
+            json!({}),
+        );
     }
 
     #[track_caller]

@@ -179,6 +179,29 @@ fn of_two_updates_with_one_version_one_succeeds_and_the_same_update_again_has_no
     assert_eq!(world.instance(&path), after);
 }
 
+//: lsm 49
+#[test]
+fn automatic_transfers_that_a_crash_interrupts_are_taken_up_again_and_none_twice() {
+    let mut world = World::new();
+    let paths: Vec<String> = (0..5).map(|n| world.create(&format!("s{n}"), n)).collect();
+    world.crashes(&[]);
+    for path in &paths {
+        world.reaches(path, "up");
+        let states = ["start", "acknowledged", "creating", "up"];
+        assert_eq!(world.states(path), states);
+    }
+    let reports = world.running.get_ok("/api/v2/compilereport?limit=1000")["data"].clone();
+    let reports = reports.as_array().unwrap().iter();
+    let validated = reports.filter(|report| report["metadata"]["type"] == "lsm");
+    let mut validated: Vec<String> = validated
+        .map(|report| report["remote_id"].to_string())
+        .collect();
+    validated.sort_unstable();
+    let n_validated = validated.len();
+    validated.dedup();
+    assert_eq!((n_validated, validated.len()), (5, 5), "{validated:?}");
+}
+
 /// Kills a server again and again while instances are created, updated and deleted; in the end each is where the calls that were
 /// acknowledged have brought it.
 fn killed_at_any_moment(config: &str, n_rounds: u64) {

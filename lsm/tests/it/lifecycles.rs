@@ -68,7 +68,10 @@ fn switch(name: &str, is_on: bool) -> Trigger {
 }
 
 /// The sets after an operation, as § 3.4 writes them.
-fn operated(operation: Option<Operation>, sets: [Option<Attributes>; 3]) -> [Option<Attributes>; 3] {
+fn operated(
+    operation: Option<Operation>,
+    sets: [Option<Attributes>; 3],
+) -> [Option<Attributes>; 3] {
     let [c, a, r] = sets;
     match operation {
         None => [c, a, r],
@@ -132,9 +135,16 @@ fn take(world: &mut World, step: Step<'_>, at: usize) -> usize {
         expected[0] = Some(base);
     }
     assert_eq!(Some(after.state.as_str()), end(step), "{transfer:?}");
-    assert_eq!(sets(after), operated(operation(step), expected), "{transfer:?}");
+    assert_eq!(
+        sets(after),
+        operated(operation(step), expected),
+        "{transfer:?}"
+    );
     assert_eq!(after.version, before.version + 1);
-    assert_eq!(after.desired_state_version, before.desired_state_version + 1);
+    assert_eq!(
+        after.desired_state_version,
+        before.desired_state_version + 1
+    );
     let state = world.entity.lifecycle.state(&after.state).unwrap();
     assert_eq!(after.deleted, state.deleted);
     at + 1
@@ -205,7 +215,12 @@ fn clients_can_update_and_delete_in_the_states_that_let_them_and_in_no_others() 
         // One does not rest in states with an automatic transfer that nothing decides about.
         let Some(mut world) = begin() else { continue };
         let version = Some(world.instance.version);
-        let may_update = ["up", "rejected", "update_rejected", "update_rejected_failed"];
+        let may_update = [
+            "up",
+            "rejected",
+            "update_rejected",
+            "update_rejected_failed",
+        ];
         let update = crate::support::update("mbps", json!(2));
         let answer = world.asks(version, update);
         assert_eq!(answer.is_ok(), may_update.contains(&state), "{state}");

@@ -195,8 +195,12 @@ fn given(args: &Args) -> Result<ServiceDefinitions, ApiError> {
     let record = args.value("service_entity_definition").cloned();
     let record = record
         .ok_or_else(|| ApiError::bad_request("Field 'service_entity_definition' is required"))?;
+    let name = record["name"].as_str().map(str::to_owned);
     Ok(ServiceDefinitions {
-        name: record["name"].as_str().unwrap_or_default().to_owned(),
+        name: name.ok_or_else(|| {
+            let message = "Field 'service_entity_definition' must be an object with a `name`";
+            ApiError::bad_request(message)
+        })?,
         default_version: record["version"].as_u64().unwrap_or_default(),
         is_versioned: false,
         versions: vec![record],
