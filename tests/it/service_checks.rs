@@ -234,6 +234,11 @@ fn strange_attributes_of_instances_are_refused_and_named() {
         let (status, answer) = world.get(&format!("/lsm/v1/service_inventory/link?{query}"));
         assert_eq!(status, 400, "{query}: {answer}");
     }
+    for filter in ["id_or_service_identity=a", "service_entity_version=ge:0"] {
+        let query = format!("filter.{filter}&").repeat(600);
+        let (status, answer) = world.get(&format!("/lsm/v1/service_inventory/link?{query}"));
+        assert_eq!(status, 400, "{filter}: {answer}");
+    }
     // Names may be any text; a model that does not look at them takes them.
     let names = json!({"\u{202e}\u{1f600}ß": 1, "": 2, "a.b": 3, "*": 4, "[x=1]": 5, "a\\": 6});
     let path = world.order("link", json!({"site": "names", "extra": names}));
