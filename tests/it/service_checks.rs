@@ -214,6 +214,12 @@ fn strange_attributes_of_instances_are_refused_and_named() {
         );
     }
     assert_eq!(raw(b"{\"attributes\":{\"site\":\"\xff\"}}").0, 400);
+    let long = format!("{{\"attributes\":{{\"site\":\"{}\"}}}}", "x".repeat(1001));
+    let (status, answer) = raw(long.as_bytes());
+    assert!(
+        status == 400 && answer.to_string().contains("1001 bytes"),
+        "{answer}"
+    );
     let unknown = (0..100_000).map(|n| format!("\"f{n}\":{n}"));
     let unknown: Vec<String> = unknown.collect();
     let (status, answer) = raw(format!("{{\"attributes\":{{{}}}}}", unknown.join(",")).as_bytes());
@@ -295,6 +301,7 @@ fn paths_and_edits_without_end_are_refused_and_nothing_changes() {
     for body in [
         json!({}),
         json!({"patch_id": null, "current_version": 4, "edit": []}),
+        json!({"patch_id": "p".repeat(1001), "current_version": 4, "edit": []}),
         json!({"patch_id": "p", "current_version": "x", "edit": []}),
     ] {
         assert_eq!(world.refused("PATCH", &v2(&path), body).0, 400);

@@ -207,7 +207,7 @@ fn a_full_compile_comes_as_often_as_its_cron_says_and_no_more_when_there_is_none
     };
     let before = full();
     let setting = "/api/v2/environment_settings/auto_full_compile";
-    world.call("POST", setting, json!({"value": "* * * * * * *"}));
+    world.call("POST", setting, json!({"value": "*/1 * * * * * *"}));
     wait_until("two came by themselves", || full() >= before + 2);
     world.call("POST", setting, json!({"value": ""}));
     let now = full();

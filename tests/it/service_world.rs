@@ -125,11 +125,6 @@ impl World {
         self.running = Running::start(command);
     }
 
-    pub fn push(&self, main: &str) {
-        self.repo.write("main.cf", main);
-        self.repo.commit("another model");
-    }
-
     pub fn get(&self, path: &str) -> (u16, Value) {
         self.running.get(path)
     }
@@ -175,7 +170,7 @@ impl World {
         let edit = |(at, (operation, target, value)): (usize, &(&str, &str, Value))| json!({"edit_id": at.to_string(), "operation": operation, "target": target, "value": value});
         let edits: Vec<Value> = edits.iter().enumerate().map(edit).collect();
         let version = self.instance(path)["version"].clone();
-        let patch = format!("{version} {edits:?}");
+        let patch = uuid::Uuid::new_v4();
         let body = json!({"patch_id": patch, "current_version": version, "edit": edits});
         self.running.call("PATCH", &v2(path), Some(&body))
     }
