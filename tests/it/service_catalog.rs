@@ -168,7 +168,7 @@ fn a_strict_change_that_would_rewrite_instances_is_refused_and_names_them_and_a_
     named(json!({"service_entity_definition": "x"}), "definition");
 }
 
-//: lsm 15, 18, 19, 103
+//: lsm 15, 19, 103
 #[test]
 fn a_service_has_versions_and_its_instances_go_from_one_to_another() {
     let world = World::fixture("tunnel_versions", &[], "tunnel");
