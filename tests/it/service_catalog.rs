@@ -168,11 +168,8 @@ fn a_strict_change_that_would_rewrite_instances_is_refused_and_names_them_and_a_
     named(json!({"service_entity_definition": "x"}), "definition");
 }
 
-//: lsm 15, 19, 103
-#[test]
-fn a_service_has_versions_and_its_instances_go_from_one_to_another() {
-    let world = World::fixture("tunnel_versions", &[], "tunnel");
-    // Without a version the default one is meant.
+/// Without a version the default one of the tunnels is meant, which is the second.
+fn is_shown_in_its_default_version(world: &World) {
     let service = world.running.get_ok("/lsm/v1/service_catalog/tunnel")["data"].clone();
     assert_eq!(service["version"], 1);
     let list = world.running.get_ok("/lsm/v1/service_catalog")["data"].clone();
@@ -192,7 +189,13 @@ fn a_service_has_versions_and_its_instances_go_from_one_to_another() {
             .0,
         400
     );
+}
 
+//: lsm 15, 19, 103
+#[test]
+fn a_service_has_versions_and_its_instances_go_from_one_to_another() {
+    let world = World::fixture("tunnel_versions", &[], "tunnel");
+    is_shown_in_its_default_version(&world);
     let inventory = "/lsm/v1/service_inventory/tunnel";
     let body = json!({"attributes": {"name": "t", "kbps": 1}, "service_entity_version": 0});
     let made = world.call("POST", inventory, body);

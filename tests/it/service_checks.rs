@@ -152,18 +152,13 @@ fn with_extra() -> World {
     World::with(&model, &[], "link")
 }
 
-/// Input: attributes of a service instance that are nested without end, no numbers, no text, 100 000 of them that nobody knows, of other types; ids, versions and pages that are none (docs/reference/security.md § 3.42). Answer: 400 that names the field, and the server is well.
-#[test]
-fn strange_attributes_of_instances_are_refused_and_named() {
-    let world = with_extra();
-    let url = format!("{}/lsm/v1/service_inventory/link", world.running.api);
-    let headers = [("X-Inmanta-tid".to_owned(), world.running.environment())];
-    let raw = |body: &[u8]| send("POST", &url, &headers, body);
+/// Bodies of a call that creates a link, which are refused, and a word that the answer has.
+fn strange() -> Vec<(String, &'static str)> {
     let nested = |depth: usize| {
         let (open, close) = ("{\"a\":".repeat(depth), "}".repeat(depth));
         format!("{{\"attributes\":{{\"site\":\"s{depth}\",\"extra\":{open}1{close}}}}}")
     };
-    for (body, word) in [
+    vec![
         (nested(120), "100 levels"),
         (nested(100_000), "recursion"),
         (
@@ -205,7 +200,17 @@ fn strange_attributes_of_instances_are_refused_and_named() {
             "{\"attributes\":{\"site\":\"n\"},\"initial_state\":\"up\"}".to_owned(),
             "up",
         ),
-    ] {
+    ]
+}
+
+/// Input: attributes of a service instance that are nested without end, no numbers, no text, 100 000 of them that nobody knows, of other types; ids, versions and pages that are none (docs/reference/security.md § 3.42). Answer: 400 that names the field, and the server is well.
+#[test]
+fn strange_attributes_of_instances_are_refused_and_named() {
+    let world = with_extra();
+    let url = format!("{}/lsm/v1/service_inventory/link", world.running.api);
+    let headers = [("X-Inmanta-tid".to_owned(), world.running.environment())];
+    let raw = |body: &[u8]| send("POST", &url, &headers, body);
+    for (body, word) in strange() {
         let (status, answer) = raw(body.as_bytes());
         let message = answer["message"].as_str().unwrap_or_default();
         assert!(

@@ -98,9 +98,9 @@ fn take(world: &mut World, step: Step<'_>, at: usize) -> usize {
     let before = world.log[at - 1].clone();
     let mut given = None;
     let waits = |world: &World| world.log.len() == at;
-    if transfer.auto && !transfer.validate && transfer.config_name.is_none() {
-        // It was followed on arrival.
-    } else {
+    let is_followed_on_arrival =
+        transfer.auto && !transfer.validate && transfer.config_name.is_none();
+    if !is_followed_on_arrival {
         assert!(waits(world), "the instance rests in {}", transfer.source);
         if transfer.auto {
             if let Some(name) = &transfer.config_name {
