@@ -72,7 +72,9 @@ fn reports(world: &World, path: &str) -> usize {
     let events = world.events(path);
     let events = events.iter();
     events
-        .filter(|event| event["event_type"] == "RESOURCE_TRANSITION" && event["destination"].is_string())
+        .filter(|event| {
+            event["event_type"] == "RESOURCE_TRANSITION" && event["destination"].is_string()
+        })
         .count()
 }
 
