@@ -8,7 +8,7 @@
 //!
 //! Each turn of the loop does the same, whatever woke it: timers that are due go into the schedule;
 //! the store is read if it is time, or if somebody said so; what may run is handed to the executor;
-//! what is known and not written is written; then it waits for the next message, request or timer.
+//! what is known begins to be written, beside the loop (`writing`); then it waits for the next message, request or timer.
 //! A wake-up carries no data, so one that is lost costs time and nothing else: the store is read
 //! every 30 s anyway.
 //!
@@ -21,6 +21,7 @@ mod dry_run;
 mod handle;
 mod results;
 mod services;
+mod writing;
 
 pub use handle::{DeployKind, Engine, Options, RequestError, Scheduled};
 
@@ -34,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 use handle::Request;
 
 use results::Round;
+use writing::{Batch, Writing};
 
 use super::Intent;
 use super::code::{Code, code_of};
@@ -47,11 +49,10 @@ use crate::executor::agent_code::AgentCode;
 use crate::executor::bounds::Daily;
 use crate::executor::link::{Executor, Message, Purpose};
 use crate::executor::protocol::{Task, TaskKind};
-use crate::executor::replies::Held;
 use crate::executor::transport::Pipe;
 use crate::lsm::{Report, Services};
-use crate::observe::{Bus, EventKind, ResourceDone};
-use crate::store::{self, ActionEnd, ActionStart, Store};
+use crate::observe::{Bus, EventKind};
+use crate::store::{self, ActionStart, Store};
 
 /// Runs the engine of an environment, from reading the store until it is stopped.
 async fn run_until_stopped(
@@ -91,12 +92,10 @@ pub(super) struct Reconciler {
     services: Services,
     /// What instances are to be told of the deployment of their resources, before the ends of these runs are written.
     reports: Vec<Report>,
-    /// Beginnings of runs that are not written yet.
-    starts: Vec<ActionStart>,
-    /// Ends of runs that are not written yet, with the event to publish when they are.
-    ends: Vec<(ActionEnd, ResourceDone)>,
-    /// The room that the answers in `ends` take; it is given back when they are written.
-    held: Vec<Held>,
+    /// Beginnings and ends of runs that wait to be written.
+    pub(super) unwritten: Batch,
+    /// Those that are being written.
+    writing: Writing,
     /// How many log lines each resource has written today.
     pub(super) daily: Daily,
     /// The round of work that goes on; `None`: the environment is at rest.
@@ -190,9 +189,8 @@ impl Reconciler {
             shutdown: options.shutdown.clone(),
             services: options.services.clone(),
             reports: Vec::new(),
-            starts: Vec::new(),
-            ends: Vec::new(),
-            held: Vec::new(),
+            unwritten: Batch::default(),
+            writing: Writing::default(),
             daily: Daily::default(),
             round: None,
             n_rounds: 0,
@@ -229,10 +227,10 @@ impl Reconciler {
                 next_refresh = Instant::now() + pause;
             }
             // Nothing is begun whose result could not be written. Without deploys there are tasks of dry runs only.
-            if !self.halted && self.store.is_usable().is_ok() {
+            if !self.halted && self.may_begin() {
                 self.start_ready_runs().await;
             }
-            self.flush().await;
+            self.begin_writing().await;
             self.settle();
             let wait = self
                 .wait()
@@ -266,6 +264,8 @@ impl Reconciler {
                         self.on_message(message).await;
                     }
                 }
+                // Dropped, it goes on. Afterwards the next batch begins.
+                written = self.writing.end() => self.on_written(written).await,
                 () = tokio::time::sleep(wait) => {}
             }
         }
@@ -413,7 +413,7 @@ impl Reconciler {
     async fn start_deploy(&mut self, run: Run) -> bool {
         self.begin_round();
         let started = Timestamp::now();
-        self.starts.push(ActionStart {
+        self.unwritten.starts.push(ActionStart {
             id: run.action,
             action: ActionKind::Deploy,
             version: run.version,
@@ -458,7 +458,7 @@ impl Reconciler {
         };
         if matches!(task.kind, TaskKind::CollectFacts) {
             self.facts.on_started(&task.resource_id);
-            self.starts.push(ActionStart {
+            self.unwritten.starts.push(ActionStart {
                 id: action,
                 action: ActionKind::CollectFacts,
                 version: task.version,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde_json::Value;
 
 use super::macros::{read, row, transaction};
-use super::state::{counted, push_ids, status_sql, upsert};
+use super::state::{ROWS, counted, push_ids, status_sql, upsert};
 use super::{Error, ResourceState, Result, Store, document, parsed, storable};
 use crate::domain::{
     ActionId, ActionKind, Change, EnvironmentId, ResourceId, ResourceStatus, Timestamp,
@@ -135,57 +135,79 @@ impl Row {
 }
 
 impl Store {
-    /// Writes beginnings and ends of runs in one transaction: the group commit of the scheduler.
+    /// Writes beginnings and ends of runs in one transaction: the group commit of the scheduler. A run that began and ended
+    /// since the last one is one row, written once. To write the same again changes nothing.
     pub async fn action_write(
         &self,
         environment: EnvironmentId,
         starts: &[ActionStart],
         ends: &[ActionEnd],
     ) -> Result<()> {
-        const END: &str = "UPDATE resource_action SET finished_us = $2, status = $3, change = $4, changes = $5, \
-                           messages = $6 WHERE id = $1 AND finished_us IS NULL";
         // What is no more has no facts.
         const PURGED: &str = "DELETE FROM fact WHERE environment_id = $1 AND resource_id = $2";
         let environment = environment.to_string();
         transaction!(self.db, tx => {
-            for chunk in starts.chunks(1000) {
+            let mut open: HashMap<ActionId, &ActionEnd> = ends.iter().map(|end| (end.id, end)).collect();
+            let runs: Vec<(&ActionStart, Option<&ActionEnd>)> =
+                starts.iter().map(|start| (start, open.remove(&start.id))).collect();
+            for chunk in runs.chunks(ROWS) {
                 let mut insert = sqlx::QueryBuilder::new(
-                    "INSERT INTO resource_action (id, environment_id, action, version, resource_id, started_us) ",
+                    "INSERT INTO resource_action (id, environment_id, action, version, resource_id, started_us, \
+                     finished_us, status, change, changes, messages) ",
                 );
-                insert.push_values(chunk, |mut row, start| {
+                insert.push_values(chunk, |mut row, (start, end)| {
                     row.push_bind(start.id.to_string())
                         .push_bind(&environment)
                         .push_bind(start.action.as_str())
                         .push_bind(start.version)
                         .push_bind(&start.resource_id)
-                        .push_bind(start.started.0);
+                        .push_bind(start.started.0)
+                        .push_bind(end.map(|end| end.finished.0))
+                        .push_bind(end.map(|end| end.status.as_str()))
+                        .push_bind(end.map(|end| end.change.as_str()))
+                        .push_bind(end.map_or("{}", |end| end.changes.as_str()))
+                        .push_bind(end.map_or("[]", |end| end.messages.as_str()));
                 });
-                insert.build().execute(&mut *tx).await?;
+                // It was written already if the connection broke before the database could say so.
+                insert.push(" ON CONFLICT (id) DO NOTHING");
+                insert.build().persistent(false).execute(&mut *tx).await?;
             }
-            let deployed = starts.iter().filter(|start| start.action == ActionKind::Deploy);
-            let mut deploying: Vec<&ResourceId> = deployed.map(|start| &start.resource_id).collect();
+            let goes_on = |(start, end): &&(&ActionStart, Option<&ActionEnd>)| {
+                start.action == ActionKind::Deploy && end.is_none()
+            };
+            let deployed = runs.iter().filter(goes_on);
+            let mut deploying: Vec<&ResourceId> = deployed.map(|(start, _)| &start.resource_id).collect();
             deploying.sort_unstable();
             deploying.dedup();
-            for chunk in deploying.chunks(super::state::ROWS) {
+            for chunk in deploying.chunks(ROWS) {
                 counted!(tx, &environment, chunk, {
                     let mut update = sqlx::QueryBuilder::new(
                         "UPDATE resource_state SET is_deploying = TRUE WHERE environment_id = ",
                     );
                     update.push_bind(&environment);
                     push_ids!(update, chunk);
-                    update.build().execute(&mut *tx).await?;
+                    update.build().persistent(false).execute(&mut *tx).await?;
                 });
             }
+            // What began in a transaction before this one.
+            let ended: Vec<&ActionEnd> = ends.iter().filter(|end| open.contains_key(&end.id)).collect();
+            for chunk in ended.chunks(ROWS) {
+                let mut update = sqlx::QueryBuilder::new(
+                    "UPDATE resource_action SET finished_us = ended.column2, status = ended.column3, \
+                     change = ended.column4, changes = ended.column5, messages = ended.column6 FROM (",
+                );
+                update.push_values(chunk, |mut row, end| {
+                    row.push_bind(end.id.to_string())
+                        .push_bind(end.finished.0)
+                        .push_bind(end.status.as_str())
+                        .push_bind(end.change.as_str())
+                        .push_bind(end.changes.as_str())
+                        .push_bind(end.messages.as_str());
+                });
+                update.push(") AS ended WHERE id = ended.column1 AND finished_us IS NULL");
+                update.build().persistent(false).execute(&mut *tx).await?;
+            }
             for end in ends {
-                sqlx::query(END)
-                    .bind(end.id.to_string())
-                    .bind(end.finished.0)
-                    .bind(end.status.as_str())
-                    .bind(end.change.as_str())
-                    .bind(&end.changes)
-                    .bind(&end.messages)
-                    .execute(&mut *tx)
-                    .await?;
                 for (resource_id, found) in &end.discovered {
                     sqlx::query(super::discovered::SET)
                         .bind(&environment)
@@ -231,7 +253,7 @@ impl Store {
                 }
             }
             states.reverse();
-            for chunk in states.chunks(super::state::ROWS) {
+            for chunk in states.chunks(ROWS) {
                 upsert!(tx, &environment, chunk);
             }
         });
@@ -318,7 +340,7 @@ impl Store {
     ) -> Result<Vec<Action>> {
         let since = since.map_or(i64::MIN, |since| since.0);
         let mut actions = Vec::new();
-        for chunk in ids.chunks(super::state::ROWS) {
+        for chunk in ids.chunks(ROWS) {
             let rows: Vec<Row> = read!(self.db, pool => {
                 let mut query = sqlx::QueryBuilder::new(select!("WHERE environment_id = "));
                 query.push_bind(environment.to_string());

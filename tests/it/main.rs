@@ -41,6 +41,7 @@ mod module_pages;
 mod modules;
 mod moving;
 mod native;
+mod outages;
 mod packages;
 mod plan;
 mod port;

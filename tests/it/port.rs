@@ -62,7 +62,11 @@ fn start_limited(dir: &Path, config: &str, limit: &str) -> Door {
     });
     let address = api.trim_start_matches("http://").parse().unwrap();
     Door {
-        served: Served { child, api },
+        served: Served {
+            child,
+            api,
+            log: std::sync::Arc::default(),
+        },
         address,
         said,
     }

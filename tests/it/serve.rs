@@ -5,6 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ use crate::harness::{
 pub struct Served {
     pub child: Child,
     pub api: String,
+    pub log: Arc<Mutex<String>>,
 }
 
 impl Drop for Served {
@@ -49,15 +51,19 @@ pub fn serve_with(dir: &Path, config: &str, variables: &[(&str, &str)]) -> Serve
         .unwrap();
     let stderr = BufReader::new(child.stderr.take().unwrap());
     let (sender, lines) = channel();
+    let log: Arc<Mutex<String>> = Arc::default();
+    let kept = Arc::clone(&log);
     // To its end, or the server would wait for somebody to read.
     std::thread::spawn(move || {
         for line in stderr.lines().map_while(Result::ok) {
+            kept.lock().unwrap().push_str(&format!("{line}\n"));
             let _ = sender.send(line);
         }
     });
     let mut served = Served {
         child,
         api: String::new(),
+        log,
     };
     let mut said = Vec::new();
     while served.api.is_empty() {
@@ -75,6 +81,11 @@ pub fn serve_with(dir: &Path, config: &str, variables: &[(&str, &str)]) -> Serve
 }
 
 impl Served {
+    /// What the server has written into its log so far.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
     pub fn environment(&self, name: &str) -> String {
         let (_, body) = request(
             "GET",
