@@ -143,8 +143,12 @@ impl Reconciler {
         let (intents, states, code) = match active {
             None => (Vec::new(), Vec::new(), Code::default()),
             Some(version) => {
-                let resources = store.resource_list(environment, version).await?;
-                let intents: Vec<Intent> = resources.into_iter().map(Intent::from).collect();
+                let mut intents: Vec<Intent> = Vec::new();
+                store
+                    .resource_each(environment, version, |resource| {
+                        intents.push(resource.into());
+                    })
+                    .await?;
                 let code = code_of(&store, environment, version).await?;
                 let types = intents.iter();
                 let code = code.for_agents(types.map(|of| (&of.agent, of.resource_type.as_str())));

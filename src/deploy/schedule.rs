@@ -66,6 +66,7 @@ mod counts;
 mod entry;
 mod finish;
 mod graph;
+mod in_step;
 mod queues;
 mod timers;
 mod version;
@@ -83,6 +84,7 @@ use crate::store::ResourceState;
 use agents::{AgentIndex, Queue};
 pub use counts::Counts;
 use entry::ScheduledResource;
+use in_step::InStep;
 
 /// Why something is to run, and how urgent that is: the earlier of these runs first. Source:
 /// docs/reference/deployment.md § 4.2.
@@ -236,14 +238,11 @@ impl Schedule {
         for agent in paused {
             schedule.pause(&agent, true);
         }
-        let mut states: HashMap<ResourceId, ResourceState> = states
-            .into_iter()
-            .map(|state| (state.resource_id.clone(), state))
-            .collect();
+        schedule.entries.reserve(intents.len());
+        schedule.by_id.reserve(intents.len());
+        let mut states = InStep::new(states);
         for intent in intents {
-            let state = states
-                .remove(&intent.resource_id)
-                .filter(|state| state.orphaned_after.is_none());
+            let state = states.take(&intent.resource_id);
             schedule.insert(intent, state);
         }
         let all = schedule.indices();

@@ -139,16 +139,31 @@ impl Store {
         environment: EnvironmentId,
         version: VersionNumber,
     ) -> Result<Vec<StoredResource>> {
-        let rows: Vec<Row> = read!(self.db, pool => {
-            sqlx::query_as(select!(
-                "WHERE environment_id = $1 AND + from_version <= $2 AND to_version > $2 ORDER BY resource_id"
-            ))
-            .bind(environment.to_string())
-            .bind(version)
-            .fetch_all(pool)
-            .await?
+        let mut resources = Vec::new();
+        self.resource_each(environment, version, |resource| resources.push(resource))
+            .await?;
+        Ok(resources)
+    }
+
+    /// Shows all resources of a version, by id, one after the other: whoever keeps a part of each of a million needs no room
+    /// for the whole of them.
+    pub async fn resource_each(
+        &self,
+        environment: EnvironmentId,
+        version: VersionNumber,
+        mut seen: impl FnMut(StoredResource),
+    ) -> Result<()> {
+        const SQL: &str = select!(
+            "WHERE environment_id = $1 AND + from_version <= $2 AND to_version > $2 ORDER BY resource_id"
+        );
+        read!(self.db, pool => {
+            let query = sqlx::query_as::<_, Row>(SQL).bind(environment.to_string()).bind(version);
+            let mut rows = query.fetch(pool);
+            while let Some(row) = rows.try_next().await? {
+                seen(row.into_resource()?);
+            }
         });
-        rows.into_iter().map(Row::into_resource).collect()
+        Ok(())
     }
 
     /// Those resources of a version that are searched for, by id, as far as the span goes.
