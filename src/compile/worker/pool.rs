@@ -14,6 +14,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use super::breadcrumb::{BREADCRUMB, Place, Trail};
 use super::frames::{Job, JobDone, Refusal, Reply, Request};
+use super::stopped::{Which, stopped};
 use crate::git::{WorkerLimits, Workers};
 use crate::modules::Inspection;
 use crate::process::{self, cgroup::Cgroup};
@@ -300,7 +301,22 @@ impl Pool {
                 process::write_frame(&mut worker.stdin, &found).await?;
             }
         };
-        match tokio::time::timeout(limit, exchange).await {
+        let supervisor = worker.child.id().unwrap_or_default();
+        let which = match request {
+            Request::Compile(_) => Which::WithHosts,
+            _ => Which::Worker,
+        };
+        // Either may be dropped at any point: the worker is given up then.
+        let exchanged = tokio::select! {
+            exchanged = tokio::time::timeout(limit, exchange) => exchanged,
+            why = stopped(supervisor, which) => {
+                tracing::warn!(process.id = supervisor, "{why}");
+                // One that is stopped does not hear that it shall end.
+                process::kill_tree(supervisor);
+                return Err(PoolError::Ended(why, worker.trail.place()));
+            }
+        };
+        match exchanged {
             Err(_) => Err(PoolError::Timeout(limit, worker.trail.place())),
             Ok(Ok(Some(reply))) => Ok(reply),
             Ok(Ok(None)) => {
