@@ -1,5 +1,6 @@
 //! Steward: a commit goes in at one end, the infrastructure is as the commit says at the other.
 
+pub mod agent;
 pub mod api;
 pub mod app;
 pub mod cli;

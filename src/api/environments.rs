@@ -228,6 +228,15 @@ async fn halt(action: Segment, app: App, args: Args) -> Result<Answer, ApiError>
     Ok(Answer::Empty)
 }
 
+/// Source: docs/reference/deployment.md § 1.4.
+fn status_of(agent: &crate::store::Agent) -> &'static str {
+    match (agent.paused, agent.away_since()) {
+        (true, _) => "paused",
+        (false, Some(_)) => "down",
+        (false, None) => "up",
+    }
+}
+
 async fn agents_list(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     args.only_filters(&["name", "process_name", "status"])?;
@@ -244,7 +253,7 @@ async fn agents_list(app: App, args: Args) -> Result<Answer, ApiError> {
             "environment": environment.id,
             "name": agent.name,
             "paused": agent.paused,
-            "status": if agent.paused { "paused" } else { "up" },
+            "status": status_of(agent),
             "unpause_on_resume": agent.unpause_on_resume,
             "process_id": null,
             "process_name": null,

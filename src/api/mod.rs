@@ -3,6 +3,7 @@
 //! A table says which handler answers what ([`routes`]); handlers are plain functions of the [`App`] and the arguments of a
 //! request, and answer with a value or an `ApiError`, which becomes a reply here and never a rejection.
 
+pub(super) mod agents;
 pub(super) mod compiles;
 pub(super) mod compliance;
 pub(super) mod deployments;
@@ -62,7 +63,12 @@ pub fn routes(app: App) -> BoxedFilter<(impl Reply,)> {
                 Work::Answered(body) => body,
             }
         });
-    let open = webhooks::own(&app).or(status::open(&app)).unify().boxed();
+    let open = webhooks::own(&app)
+        .or(status::open(&app))
+        .unify()
+        .or(agents::own(&app))
+        .unify()
+        .boxed();
     open.or(api)
         .unify()
         .recover(crate::api::http::error::recover)

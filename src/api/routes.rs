@@ -17,7 +17,7 @@ use crate::api::http::args::{self, Args, Segment};
 use crate::api::http::error::ApiError;
 use crate::api::http::principal::Principal;
 use crate::api::{
-    Answer, Body, answer, compiles, compliance, deployments, discovered_resources, environments,
+    Answer, Body, agents, answer, compiles, compliance, deployments, discovered_resources, environments,
     events, exports, facts, files, projects, protected_settings, resources, services, status,
     versions, webhooks,
 };
@@ -41,6 +41,7 @@ pub(in crate::api) const TABLE: &[&[Route]] = &[
     discovered_resources::ROUTES,
     files::ROUTES,
     webhooks::ROUTES,
+    agents::ROUTES,
     services::catalog::ROUTES,
     services::inventory::ROUTES,
     services::modify::ROUTES,
@@ -123,6 +124,8 @@ pub(in crate::api) enum Needs {
     Nothing,
     /// The signature of a forge.
     Signature,
+    /// The token that the agents of the environment have.
+    AgentToken,
     /// The token of the API, if one is configured; else that the request comes from this machine.
     Access,
     /// The same, and the environment that the request is about.
@@ -134,6 +137,7 @@ impl Needs {
         match self {
             Self::Nothing => "nothing",
             Self::Signature => "signature",
+            Self::AgentToken => "the token of agents",
             Self::Access => "access",
             Self::Environment => "access, environment",
         }

@@ -1,9 +1,11 @@
 //! What the API and the command line reach the server by, and the loops of its environments.
 
+mod agents;
 pub(crate) mod fuzzing;
 mod hooks;
 mod refused;
 
+pub use agents::AgentAccesses;
 pub use hooks::Hooks;
 pub use refused::EnvironmentProblem;
 pub(crate) use refused::{Entry, RefusedEnvironments};
@@ -51,6 +53,8 @@ pub struct App {
     pub store: Store,
     pub bus: Bus,
     pub hooks: Arc<Hooks>,
+    /// Who may be an agent of which environment.
+    pub agents: AgentAccesses,
     pub api_token: Option<Arc<str>>,
     pub started: Timestamp,
     pub facts: FactTimes,
@@ -215,6 +219,7 @@ impl App {
             shutdown: stop.clone(),
             facts: self.facts,
             executor: self.executor,
+            ssh_config: self.agents.of(id).ssh_config,
             services: self.services.clone(),
             deploys: true,
         });

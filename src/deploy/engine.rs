@@ -17,11 +17,13 @@
 //! dirty, or its repair is still due, and it runs again. And nothing is handed out while the
 //! database takes no writes ([`Store::is_usable`]), since its result would be lost.
 
+mod agents;
 mod dry_run;
 mod handle;
 mod results;
 mod services;
 
+pub use agents::Admission;
 pub use handle::{DeployKind, Engine, Options, RequestError, Scheduled};
 
 use std::collections::{BTreeSet, HashMap};
@@ -45,10 +47,10 @@ use crate::domain::{
 };
 use crate::executor::agent_code::AgentCode;
 use crate::executor::bounds::Daily;
-use crate::executor::link::{Executor, Message, Purpose};
+use crate::executor::link::{Message, Purpose};
+use crate::executor::places::Executors;
 use crate::executor::protocol::{Task, TaskKind};
 use crate::executor::replies::Held;
-use crate::executor::transport::Pipe;
 use crate::lsm::{Report, Services};
 use crate::observe::{Bus, EventKind, ResourceDone};
 use crate::store::{self, ActionEnd, ActionStart, Store};
@@ -77,7 +79,9 @@ pub(super) struct Reconciler {
     bus: Bus,
     pub(super) schedule: Schedule,
     settings: Settings,
-    pub(super) executor: Executor,
+    pub(super) executor: Executors,
+    /// Some agent is, or was a moment ago, on another machine.
+    has_places: bool,
     pub(super) code: Code,
     /// The environment is halted: nothing is started.
     halted: bool,
@@ -166,12 +170,11 @@ impl Reconciler {
             paused,
             now,
         );
-        let executor = Executor::new(
+        let executor = Executors::new(
             environment,
             options.python.clone(),
-            Box::new(Pipe {
-                limits: options.executor,
-            }),
+            options.executor,
+            options.ssh_config.clone(),
             messages,
         );
         let mut engine = Self {
@@ -181,6 +184,8 @@ impl Reconciler {
             schedule,
             settings,
             executor,
+            // What the store has of before is looked at once.
+            has_places: true,
             code,
             halted,
             deploys: options.deploys,
@@ -220,6 +225,7 @@ impl Reconciler {
             if !self.halted {
                 self.tick();
             }
+            self.give_up_overdue().await;
             if Instant::now() >= next_refresh {
                 let pause = if self.refresh().await {
                     REFRESH_EVERY
@@ -247,6 +253,9 @@ impl Reconciler {
                     }
                     Some(Request::DryRun { version, reply }) => {
                         let _ = reply.send(self.dry_run(version).await);
+                    }
+                    Some(Request::Attach { hello, commands, reply }) => {
+                        let _ = reply.send(self.attach(&hello, commands).await);
                     }
                     Some(Request::Facts { resource_id }) => self.ask_for_facts(&resource_id),
                     Some(Request::Stop { reply }) => {
@@ -289,6 +298,7 @@ impl Reconciler {
             return Ok(());
         };
         self.halted = record.halted;
+        self.place_agents().await?;
         if !self.deploys {
             return Ok(());
         }
@@ -357,6 +367,8 @@ impl Reconciler {
                 n_total: self.schedule.len(),
             },
         );
+        // Before anything runs: some of the new ones may be out of reach.
+        self.place_agents().await?;
         // Even a version that changes nothing ends in a summary.
         self.begin_round();
         Ok(())
@@ -534,7 +546,11 @@ impl Reconciler {
     /// Waits a moment for running tasks, cuts off those that go on, and writes what is known.
     async fn shut_down(&mut self, messages: &mut mpsc::UnboundedReceiver<Message>) {
         let deadline = tokio::time::Instant::now() + PATIENCE;
-        while !self.in_flight.is_empty() {
+        while self
+            .in_flight
+            .keys()
+            .any(|action| !self.executor.goes_on_without_us(*action))
+        {
             match tokio::time::timeout_at(deadline, messages.recv()).await {
                 Ok(Some(message)) => self.on_message(message).await,
                 Ok(None) | Err(_) => break,

@@ -1,5 +1,6 @@
 //! Ids, states and settings: plain data, and the one place that reads the clock.
 
+mod agent_place;
 mod code;
 mod data_dir;
 mod error;
@@ -13,6 +14,7 @@ mod state;
 mod time;
 mod wake;
 
+pub use agent_place::{AgentPlace, SshTarget, check_agent_map, read_agent_map};
 pub use code::{CodeFile, CodeModule, Content, VersionCode};
 pub use data_dir::DataDir;
 pub use error::chain;

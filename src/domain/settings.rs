@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Interval;
+use super::{AgentName, AgentPlace, Interval, check_agent_map, read_agent_map};
 
 /// How a setting's value is checked and shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum SettingKind {
     Interval,
     /// A cron expression, or empty for off.
     Cron,
+    /// An object from names of agents to the places where they run; see [`super::AgentPlace`].
+    AgentMap,
 }
 
 impl SettingKind {
@@ -29,6 +31,7 @@ impl SettingKind {
             Self::Int => "int",
             Self::PositiveFloat => "positive_float",
             Self::Interval | Self::Cron => "str",
+            Self::AgentMap => "dict",
         }
     }
 }
@@ -81,6 +84,13 @@ pub const DEFINITIONS: &[Definition] = &[
         default: "5",
         doc: "Seconds until a failed resource is first tried again; doubles with each further failure, up to the deploy \
               interval. 0: always the deploy interval.",
+    },
+    Definition {
+        name: "agent_map",
+        kind: SettingKind::AgentMap,
+        default: "{}",
+        doc: "Where agents run, by name: `external:` where somebody runs `steward agent` with that name, \
+              `ssh://[user@]host[:port]` on another machine, `local:` on the server's, as all that are not named.",
     },
     Definition {
         name: "reset_deploy_progress_on_start",
@@ -229,6 +239,12 @@ impl Settings {
         Duration::from_secs_f64(self.number("deploy_timeout").clamp(0.1, 604_800.0))
     }
 
+    /// Where agents run that do not run on this machine.
+    pub fn agent_map(&self) -> BTreeMap<AgentName, AgentPlace> {
+        let map = self.stored.get("agent_map");
+        map.map(read_agent_map).unwrap_or_default()
+    }
+
     pub fn recompile_backoff(&self) -> Duration {
         Duration::from_secs_f64(self.number("recompile_backoff").clamp(0.0, 86_400.0))
     }
@@ -306,6 +322,15 @@ pub fn check(name: &str, value: &Value) -> Result<Value, SettingError> {
         value: value.to_string().trim_matches('"').to_owned(),
         reason: reason.to_owned(),
     };
+    if definition.kind == SettingKind::AgentMap {
+        // Command lines give it as a text.
+        let read = value.as_str().and_then(|text| serde_json::from_str(text).ok());
+        let map = read.unwrap_or_else(|| value.clone());
+        return match check_agent_map(&map) {
+            Ok(()) => Ok(map),
+            Err(why) => Err(refuse(&why)),
+        };
+    }
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
         Value::Number(number) => number.to_string(),
@@ -313,6 +338,7 @@ pub fn check(name: &str, value: &Value) -> Result<Value, SettingError> {
         _ => return Err(refuse("a plain value is needed")),
     };
     match definition.kind {
+        SettingKind::AgentMap => Err(refuse("an object is needed")),
         SettingKind::Bool => match text.to_lowercase().as_str() {
             "true" | "1" | "yes" | "on" | "t" => Ok(Value::Bool(true)),
             "false" | "0" | "no" | "off" | "f" => Ok(Value::Bool(false)),

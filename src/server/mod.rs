@@ -94,6 +94,7 @@ impl Server {
             store,
             bus: Bus::default(),
             hooks: Arc::new(Hooks::declared(hook_ids(&config))),
+            agents: Default::default(),
             api_token: config.api_token.as_deref().map(Arc::from),
             started: Timestamp::now(),
             facts: config.facts,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-use super::macros::{read, row, transaction};
+use super::macros::{read, row, transaction, write};
 use super::state::{counted, push_ids, status_sql, upsert};
 use super::{Error, ResourceState, Result, Store, document, parsed, storable};
 use crate::domain::{
@@ -39,6 +39,17 @@ pub struct ActionEnd {
     /// Resource id and JSON of what was found.
     pub discovered: Vec<(String, String)>,
     pub resource_id: ResourceId,
+}
+
+/// What became of a run that is to be opened again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reopened {
+    /// It is in progress.
+    IsOpen,
+    /// Its result is known.
+    IsFinished,
+    /// Nobody wrote its beginning.
+    IsMissing,
 }
 
 /// Parts of the resource ids of which the history is wanted; `None`: any.
@@ -268,6 +279,38 @@ impl Store {
             let message = message.to_string();
             sqlx::query(CLOSE).bind(now).bind(message).execute(&mut *tx).await?.rows_affected()
         }))
+    }
+
+    /// Opens a run again that was closed because no server heard of its end, since it goes on, or its end is known.
+    pub async fn action_reopen(
+        &self,
+        environment: EnvironmentId,
+        id: ActionId,
+        resource_id: &ResourceId,
+    ) -> Result<Reopened> {
+        // What was closed so has no change; every result has one.
+        const OPEN: &str = "UPDATE resource_action SET finished_us = NULL, status = NULL, messages = '[]' \
+                            WHERE id = $1 AND environment_id = $2 AND resource_id = $3 AND change IS NULL";
+        const IS_THERE: &str = "SELECT COUNT(*) FROM resource_action WHERE id = $1";
+        let n_opened = write!(self.db, pool => {
+            sqlx::query(OPEN)
+                .bind(id.to_string())
+                .bind(environment.to_string())
+                .bind(resource_id)
+                .execute(pool)
+                .await?
+                .rows_affected()
+        });
+        if n_opened > 0 {
+            return Ok(Reopened::IsOpen);
+        }
+        let n_there: i64 = read!(self.db, pool => {
+            sqlx::query_scalar(IS_THERE).bind(id.to_string()).fetch_one(pool).await?
+        });
+        Ok(match n_there {
+            0 => Reopened::IsMissing,
+            _ => Reopened::IsFinished,
+        })
     }
 
     /// For each resource, the start of its last run that changed something, or may have.

@@ -34,7 +34,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, PgPool, SqlitePool};
 
-pub use action::{Action, ActionEnd, ActionSearch, ActionStart};
+pub use action::{Action, ActionEnd, ActionSearch, ActionStart, Reopened};
 pub use compile::{
     Compile, CompileEnd, CompileKey, CompileRequest, Lane, Outcome, ServiceCompile, ServiceRequest,
     Stage,

@@ -85,6 +85,14 @@ row! {
         pub name: AgentName,
         pub paused: bool,
         pub unpause_on_resume: Option<bool>,
+        away_us: Option<i64>,
+    }
+}
+
+impl Agent {
+    /// Since when it is not connected, if it runs on another machine; `None`: it is connected, or it runs here.
+    pub fn away_since(&self) -> Option<Timestamp> {
+        self.away_us.map(Timestamp)
     }
 }
 
@@ -194,10 +202,26 @@ impl Store {
     }
 
     pub async fn agent_list(&self, environment: EnvironmentId) -> Result<Vec<Agent>> {
-        const SQL: &str = "SELECT name, paused, unpause_on_resume FROM agent WHERE environment_id = $1 ORDER BY name";
+        const SQL: &str = "SELECT name, paused, unpause_on_resume, away_us FROM agent WHERE environment_id = $1 ORDER BY name";
         Ok(
             read!(self.db, pool => sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?),
         )
+    }
+
+    /// Notes that an agent of another machine is not connected, and since when; or that it is.
+    pub async fn agent_set_away(
+        &self,
+        environment: EnvironmentId,
+        name: &AgentName,
+        since: Option<Timestamp>,
+    ) -> Result<()> {
+        const SQL: &str = "UPDATE agent SET away_us = $3 WHERE environment_id = $1 AND name = $2";
+        let since = since.map(|since| since.0);
+        // An agent that no version named yet has no row, and that is all right.
+        let _n_rows = write!(self.db, pool => {
+            sqlx::query(SQL).bind(environment.to_string()).bind(name).bind(since).execute(pool).await?.rows_affected()
+        });
+        Ok(())
     }
 
     /// Pauses an agent, or all for `None`, or lets them go on; `false`: there is no such agent.

@@ -18,6 +18,7 @@ mod environments;
 mod exec;
 mod executor;
 mod explain;
+mod external;
 mod exports;
 mod facts;
 mod failure;

@@ -27,8 +27,8 @@ pub const SERVER: Layers = Layers {
         &["watch"],
         // Has a list of what each of those below removes.
         &["gc"],
-        // These two do not know each other: they meet in the store.
-        &["compile", "deploy"],
+        // These do not know each other: the last two meet in the store, and an agent is on another machine.
+        &["agent", "compile", "deploy"],
         // One set of rules for both of them and for the API.
         &["facts", "lsm"],
         &["executor", "modules"],

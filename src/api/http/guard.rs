@@ -87,6 +87,37 @@ pub(in crate::api) fn log_left_out() {
     }
 }
 
+/// The tries of agents: those of a token of another role are counted for themselves.
+#[derive(Debug, Default)]
+pub(in crate::api) struct Guesses(Throttle);
+
+/// Looks at the token of an agent when it is its client's turn. `None`: there is none that would do.
+pub(in crate::api) async fn check_agent(
+    headers: &HeaderMap,
+    token: Option<&str>,
+    connection: Option<&Arc<Connection>>,
+    Guesses(throttle): &Guesses,
+) -> Result<(), ApiError> {
+    let client = body::client(connection);
+    wait_for_turn(client, connection, throttle).await?;
+    // Where there is no token, one is compared all the same, so that the answer takes as long.
+    let known = token.unwrap_or("");
+    let verdict = check_token(headers, known).and(match token {
+        Some(_) => Ok(()),
+        None => Err(ApiError::forbidden("the token is not valid")),
+    });
+    match &verdict {
+        Ok(()) => throttle.right(client),
+        Err(_) => {
+            throttle.wrong(client, Instant::now());
+            if let Some(n_left_out) = WRONG_TOKENS.permit() {
+                tracing::warn!(%client, n_left_out, "an agent showed a wrong token");
+            }
+        }
+    }
+    verdict
+}
+
 async fn wait_for_turn(
     client: IpAddr,
     connection: Option<&Arc<Connection>>,

@@ -274,7 +274,8 @@ pub(in crate::api) async fn speak<IO, S>(
     let stream = Watched::new(stream, Arc::clone(connection));
     let spoken = http1::Builder::new()
         .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), guarded);
+        .serve_connection(TokioIo::new(stream), guarded)
+        .with_upgrades();
     // What strangers send is no error of ours.
     let _ = watcher.watch(spoken).await;
 }

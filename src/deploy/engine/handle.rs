@@ -1,6 +1,7 @@
 //! What others reach an environment's engine by.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +10,12 @@ use steward_compiler::PythonRuntime;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::run_until_stopped;
+use super::{Admission, run_until_stopped};
 use crate::domain::{
     AgentName, DryRunId, EnvironmentId, FactTimes, ResourceId, VersionNumber, chain,
 };
 use crate::executor::limits::Limits;
+use crate::executor::remote::{AgentCommand, AgentHello};
 use crate::lsm::Services;
 use crate::observe::Bus;
 use crate::store::{self, Store};
@@ -64,6 +66,12 @@ pub(super) enum Request {
     Facts {
         resource_id: ResourceId,
     },
+    /// An agent of another machine has said hello.
+    Attach {
+        hello: Box<AgentHello>,
+        commands: mpsc::UnboundedSender<AgentCommand>,
+        reply: oneshot::Sender<Result<Admission, String>>,
+    },
     Stop {
         reply: oneshot::Sender<()>,
     },
@@ -103,6 +111,8 @@ pub struct Options {
     pub facts: FactTimes,
     /// Of the executor's Python hosts.
     pub executor: Limits,
+    /// A configuration file of OpenSSH's client, for agents on machines that it reaches.
+    pub ssh_config: Option<PathBuf>,
     /// Told when the resources of service instances are deployed, or failed.
     pub services: Services,
     /// Whether it brings what is released into force; else it does dry runs only.
@@ -176,6 +186,27 @@ impl Engine {
     pub fn ask_for_facts(&self, resource_id: &ResourceId) {
         let resource_id = resource_id.clone();
         let _ = self.inbox.send(Request::Facts { resource_id });
+    }
+
+    /// Takes in an agent of another machine. It is sent `commands` until they are closed.
+    ///
+    /// # Errors
+    /// Why it may not work here, for whoever started it.
+    pub(crate) async fn attach(
+        &self,
+        hello: AgentHello,
+        commands: mpsc::UnboundedSender<AgentCommand>,
+    ) -> Result<Admission, String> {
+        let (reply, answer) = oneshot::channel();
+        let hello = Box::new(hello);
+        let gone = |_| "the environment is being stopped; try again".to_owned();
+        let request = Request::Attach {
+            hello,
+            commands,
+            reply,
+        };
+        self.inbox.send(request).map_err(|_| gone(()))?;
+        answer.await.map_err(|_| gone(()))?
     }
 
     /// Ends it, after what it knows is written.

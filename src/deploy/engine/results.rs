@@ -41,6 +41,14 @@ impl Reconciler {
                     self.on_task_done(done).await;
                 }
             }
+            Message::Agent {
+                connection,
+                message,
+                held,
+            } => {
+                self.held.push(held);
+                self.on_agent(connection, message).await;
+            }
             Message::NotSent(result) => self.on_task_done(*result).await,
             Message::Ask {
                 generation,
@@ -180,6 +188,7 @@ impl Reconciler {
                 Err(_) => return,
             }
         }
+        self.acknowledge(ends.iter().map(|end| end.id));
         self.recompile_for_facts(&ends).await;
         for event in events {
             if event.status != ResourceStatus::Deployed {
