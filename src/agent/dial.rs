@@ -17,9 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Options;
 use crate::domain::{Timestamp, chain};
-use crate::executor::remote::{
-    self, AgentCommand, AgentReply, BEAT, MAX_COMMAND_BYTES, SILENCE,
-};
+use crate::executor::remote::{self, AgentCommand, AgentReply, BEAT, MAX_COMMAND_BYTES, SILENCE};
 
 /// The pause after the first failure, and the longest.
 const MIN_PAUSE: Duration = Duration::from_millis(500);
@@ -40,7 +38,9 @@ pub(super) struct Target {
 #[derive(Debug)]
 pub(super) enum Event {
     /// It is open. What is sent on `replies` goes to the server; the hello has to be the first.
-    Open { replies: mpsc::UnboundedSender<AgentReply> },
+    Open {
+        replies: mpsc::UnboundedSender<AgentReply>,
+    },
     Said(Box<AgentCommand>),
     /// It is cut.
     Cut,
@@ -70,7 +70,9 @@ impl Target {
             .parse()
             .map_err(|error| format!("`{server}` is no URL of a server: {error}"))?;
         if scheme == "ws" && !is_loopback(&url) {
-            tracing::warn!("the connection to {server} is not encrypted: use https where others may listen");
+            tracing::warn!(
+                "the connection to {server} is not encrypted: use https where others may listen"
+            );
         }
         let mut authorization = HeaderValue::from_str(&format!("Bearer {}", options.token))
             .map_err(|_| "the token has characters that no token has".to_owned())?;
@@ -186,8 +188,7 @@ async fn open(target: &Target) -> Result<Socket, String> {
     let config = WebSocketConfig::default()
         .max_message_size(Some(MAX_COMMAND_BYTES))
         .max_frame_size(Some(MAX_COMMAND_BYTES));
-    let connected =
-        tokio_tungstenite::connect_async_with_config(request, Some(config), true).await;
+    let connected = tokio_tungstenite::connect_async_with_config(request, Some(config), true).await;
     match connected {
         Ok((socket, _)) => Ok(socket),
         Err(WebError::Http(reply)) => {

@@ -188,7 +188,8 @@ impl Relay {
                 }
             }
             AgentCommand::Answer { id, code, body } => {
-                self.command(&ExecutorCommand::Answer { id, code, body }).await;
+                self.command(&ExecutorCommand::Answer { id, code, body })
+                    .await;
             }
             AgentCommand::Acknowledged { numbers } => self.journal.acknowledge(&numbers)?,
             AgentCommand::Alive | AgentCommand::Refused { .. } => {}
@@ -224,7 +225,9 @@ impl Relay {
 
     async fn hand_over(&mut self, task: Task) -> io::Result<()> {
         self.ensure_executor().await?;
-        let environment = self.environment.unwrap_or_else(|| EnvironmentId::named("", ""));
+        let environment = self
+            .environment
+            .unwrap_or_else(|| EnvironmentId::named("", ""));
         let announced = self.codes.command(&task.code, environment);
         let Some(executor) = &mut self.executor else {
             return Err(io::Error::other("it has ended"));
@@ -304,14 +307,17 @@ impl Relay {
                 None => {
                     let body = json!({"message": "the server is not connected"});
                     let code = 503;
-                    self.command(&ExecutorCommand::Answer { id, code, body }).await;
+                    self.command(&ExecutorCommand::Answer { id, code, body })
+                        .await;
                 }
             },
             None => {
                 let Some(mut executor) = self.executor.take() else {
                     return Ok(());
                 };
-                tracing::error!("the executor process ended or is stuck; the next run starts another one");
+                tracing::error!(
+                    "the executor process ended or is stuck; the next run starts another one"
+                );
                 executor.process.abort();
                 for action in executor.given {
                     let why = "the executor process of the agent ended during this run";

@@ -17,9 +17,9 @@ use crate::api::http::args::{self, Args, Segment};
 use crate::api::http::error::ApiError;
 use crate::api::http::principal::Principal;
 use crate::api::{
-    Answer, Body, agents, answer, compiles, compliance, deployments, discovered_resources, environments,
-    events, exports, facts, files, projects, protected_settings, resources, services, status,
-    versions, webhooks,
+    Answer, Body, agents, answer, compiles, compliance, deployments, discovered_resources,
+    environments, events, exports, facts, files, projects, protected_settings, resources, services,
+    status, versions, webhooks,
 };
 use crate::app::App;
 use crate::domain::VersionNumber;

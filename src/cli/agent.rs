@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use sd_notify::NotifyState;
 use serde::Deserialize;
+use steward_compiler::yaml::{self, LIMITS};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -120,10 +121,12 @@ async fn serve(options: Options) -> Result<(), Error> {
 fn options(arguments: AgentArguments) -> Result<Options, String> {
     let file = match &arguments.config {
         None => File::default(),
-        Some(path) => serde_yaml::from_str(&read(path)?)
+        Some(path) => yaml::from_str(&read(path)?, &LIMITS)
             .map_err(|error| format!("{}: {error}", path.display()))?,
     };
-    let missing = |what: &str| format!("which {what}? Say --{what}, or `{what}:` in a file that --config names");
+    let missing = |what: &str| {
+        format!("which {what}? Say --{what}, or `{what}:` in a file that --config names")
+    };
     let token = match (arguments.token, arguments.token_file) {
         (Some(token), _) => Some(token),
         (None, Some(path)) => Some(read(&path)?),

@@ -205,7 +205,9 @@ impl Declared {
 
     fn agents(&self) -> Result<AgentAccess, Fault> {
         let section = &self.section.agents;
-        let fault = |name: &str, message: String| Fault::new(self.field(&format!("agents.{name}")), message);
+        let fault = |name: &str, message: String| {
+            Fault::new(self.field(&format!("agents.{name}")), message)
+        };
         let token = section.token.as_ref().map(|token| {
             let token = token.value().map_err(|why| fault("token", why))?;
             match token.chars().count() {

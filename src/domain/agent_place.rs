@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(ssh("ssh://[fe80::1]:22").host, "fe80::1");
     }
 
-    /// Input: a machine whose name, user, port or Python is an option or a command of ssh (docs/reference/security.md § 4.20). Answer: the setting is refused and says which.
+    /// Input: a machine whose name, user, port or Python is an option or a command of ssh (docs/reference/security.md § 3.43). Answer: the setting is refused and says which.
     #[test]
     fn no_part_of_an_ssh_uri_can_become_an_option_or_a_command() {
         for uri in [

@@ -324,7 +324,9 @@ pub fn check(name: &str, value: &Value) -> Result<Value, SettingError> {
     };
     if definition.kind == SettingKind::AgentMap {
         // Command lines give it as a text.
-        let read = value.as_str().and_then(|text| serde_json::from_str(text).ok());
+        let read = value
+            .as_str()
+            .and_then(|text| serde_json::from_str(text).ok());
         let map = read.unwrap_or_else(|| value.clone());
         return match check_agent_map(&map) {
             Ok(()) => Ok(map),

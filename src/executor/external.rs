@@ -175,7 +175,9 @@ impl External {
             match given.task {
                 Some((task, code))
                     if given.instance == hello.instance || given.instance.is_nil() =>
-                self.run(task, &code),
+                {
+                    self.run(task, &code)
+                }
                 _ => lost.push(given_up(
                     action,
                     given,
@@ -243,8 +245,9 @@ impl External {
     ) -> Option<TaskResult> {
         let connected = self.connections.get_mut(&connection)?;
         let action = done.action;
-        let is_its_own =
-            |given: &Given| given.instance == connected.instance && connected.names.contains(&given.agent);
+        let is_its_own = |given: &Given| {
+            given.instance == connected.instance && connected.names.contains(&given.agent)
+        };
         if self.given.get(&action).is_some_and(is_its_own) {
             let given = self.given.remove(&action)?;
             self.unwritten.insert(action, (connection, number));
@@ -267,7 +270,9 @@ impl External {
             .send(AgentCommand::Acknowledged { numbers });
         connected.n_strays += usize::from(!is_known);
         if connected.n_strays > MAX_STRAYS {
-            tracing::error!("an agent sent {MAX_STRAYS} results that nobody asked it for; its connection is closed");
+            tracing::error!(
+                "an agent sent {MAX_STRAYS} results that nobody asked it for; its connection is closed"
+            );
             self.drop_connection(connection);
         }
         None
@@ -340,7 +345,9 @@ impl External {
             };
             let connection = self.serving.get(&given.agent).copied();
             let why = match connection {
-                None => "its agent is not connected, and no result came in the time that the handler has",
+                None => {
+                    "its agent is not connected, and no result came in the time that the handler has"
+                }
                 Some(_) => "no result came from its agent in the time that the handler has",
             };
             if let Some(connection) = connection {

@@ -14,7 +14,8 @@ use steward_compiler::PythonRuntime;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::domain::{
-    ActionId, CodeModule, Content, DryRunId, EnvironmentId, HandlerStatus, LogLevel, ResourceId, Timestamp,
+    ActionId, CodeModule, Content, DryRunId, EnvironmentId, HandlerStatus, LogLevel, ResourceId,
+    Timestamp,
 };
 use crate::executor::agent_code::AgentCode;
 use crate::executor::bounds::MAX_REPLY_BYTES;

@@ -17,16 +17,14 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 use steward_compiler::protocol;
 
+use crate::domain::CodeModule;
 use crate::executor::agent::Ask;
 use crate::executor::agents::{Agents, Reply};
 use crate::executor::bounds;
 use crate::executor::code_folder::Code;
-use crate::domain::CodeModule;
 use crate::executor::far_python::FarPython;
 use crate::executor::limits::Limits;
-use crate::executor::protocol::{
-    BEAT, ExecutorCommand, ExecutorReply, Hello, HelloError, Python,
-};
+use crate::executor::protocol::{BEAT, ExecutorCommand, ExecutorReply, Hello, HelloError, Python};
 use crate::process;
 
 /// A handler waits this long for what it asked of the server.
@@ -170,11 +168,7 @@ pub fn run(limits: Limits, carried: Option<PathBuf>) -> ExitCode {
 }
 
 /// The Python of this machine, for code that comes from another one; none for code without Python.
-fn own_python(
-    far: &FarPython,
-    wanted: Option<Python>,
-    modules: &[CodeModule],
-) -> Option<Python> {
+fn own_python(far: &FarPython, wanted: Option<Python>, modules: &[CodeModule]) -> Option<Python> {
     if modules.is_empty() {
         return None;
     }

@@ -99,7 +99,9 @@ pub enum AgentCommand {
         environment_id: EnvironmentId,
     },
     /// The answer to the hello: it may not, and why.
-    Refused { message: String },
+    Refused {
+        message: String,
+    },
     /// Said every [`BEAT`].
     Alive,
     /// The Python code that tasks with this `code` need. Contents that the agent lacks it asks for.
@@ -111,16 +113,24 @@ pub enum AgentCommand {
     },
     Run(Task),
     /// To [`AgentReply::Ask`]: HTTP status and body.
-    Answer { id: u64, code: u16, body: Value },
+    Answer {
+        id: u64,
+        code: u16,
+        body: Value,
+    },
     /// To [`AgentReply::Need`].
     Content {
         #[serde(with = "bytes")]
         content: Vec<u8>,
     },
     /// To [`AgentReply::Need`]: there is no such content any more.
-    NoContent { name: String },
+    NoContent {
+        name: String,
+    },
     /// These results are in the database.
-    Acknowledged { numbers: Vec<u64> },
+    Acknowledged {
+        numbers: Vec<u64>,
+    },
 }
 
 /// What an agent says to the server.

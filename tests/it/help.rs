@@ -11,6 +11,7 @@ const COMMANDS: &[&[&str]] = &[
     &[],
     &["up"],
     &["serve"],
+    &["agent"],
     &["deploy"],
     &["plan"],
     &["explain"],

@@ -1,5 +1,6 @@
 //! End-to-end tests: they drive the real binary on real repositories, databases, processes and files.
 
+mod agentless;
 mod agents;
 mod api;
 mod api_bodies;
@@ -18,8 +19,8 @@ mod environments;
 mod exec;
 mod executor;
 mod explain;
-mod external;
 mod exports;
+mod external;
 mod facts;
 mod failure;
 mod fetching;
@@ -30,6 +31,7 @@ mod git_server;
 mod harness;
 mod help;
 mod history;
+mod hostile_agent;
 mod hosts;
 mod installs;
 mod kept;

@@ -34,9 +34,39 @@ pub fn serve(dir: &Path, config: &str) -> Served {
 /// As [`serve`], with variables in the server's environment.
 #[track_caller]
 pub fn serve_with(dir: &Path, config: &str, variables: &[(&str, &str)]) -> Served {
+    let served = start(dir, config, "0", variables);
+    is_well(&served);
+    served
+}
+
+/// As [`serve`], on a port that another server had.
+#[track_caller]
+pub fn serve_on(dir: &Path, config: &str, port: &str) -> Served {
+    let served = start(dir, config, port, &[]);
+    is_well(&served);
+    served
+}
+
+/// As [`serve`], where the API wants a token.
+#[track_caller]
+pub fn serve_unasked(dir: &Path, config: &str) -> Served {
+    start(dir, config, "0", &[])
+}
+
+#[track_caller]
+fn is_well(served: &Served) {
+    let health = format!("{}/api/v2/health", served.api);
+    assert_eq!(request("GET", &health, None, None).0, 200);
+}
+
+#[track_caller]
+fn start(dir: &Path, config: &str, port: &str, variables: &[(&str, &str)]) -> Served {
     let file = dir.join("steward.yaml");
     let data = dir.join("data");
-    let config = format!("listen: 127.0.0.1:0\ndata: {}\n{config}", data.display());
+    let config = format!(
+        "listen: 127.0.0.1:{port}\ndata: {}\n{config}",
+        data.display()
+    );
     std::fs::write(&file, config).unwrap();
     let mut child = steward()
         .arg("serve")
@@ -69,8 +99,6 @@ pub fn serve_with(dir: &Path, config: &str, variables: &[(&str, &str)]) -> Serve
         }
         said.push(line);
     }
-    let health = format!("{}/api/v2/health", served.api);
-    assert_eq!(request("GET", &health, None, None).0, 200);
     served
 }
 

@@ -79,7 +79,10 @@ impl Reconciler {
         hello: &AgentHello,
         commands: mpsc::UnboundedSender<AgentCommand>,
     ) -> Result<Admission, String> {
-        let strangers = hello.names.iter().filter(|name| !self.executor.is_external(name));
+        let strangers = hello
+            .names
+            .iter()
+            .filter(|name| !self.executor.is_external(name));
         let strangers: Vec<&str> = strangers.map(AgentName::as_str).collect();
         if !strangers.is_empty() {
             return Err(format!(
