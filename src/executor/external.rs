@@ -33,7 +33,6 @@ const MAX_STRAYS: usize = 1000;
 pub(crate) enum AgentMessage {
     Done {
         number: u64,
-        carried: Carried,
         done: Box<TaskDone>,
     },
     Ask {
@@ -42,7 +41,9 @@ pub(crate) enum AgentMessage {
         arguments: Map<String, Value>,
     },
     /// It is cut, or closed.
-    Gone { why: String },
+    Gone {
+        why: String,
+    },
 }
 
 /// All agents on other machines, of one environment.

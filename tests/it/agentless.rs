@@ -10,16 +10,16 @@ use crate::serve::Served;
 use crate::ssh::Sshd;
 
 /// A server whose agent `localhost` is behind an sshd.
-struct Far {
+pub struct Far {
     sshd: Sshd,
     /// Where the other side makes its temporary folders.
-    folder: tempfile::TempDir,
-    world: World,
+    pub folder: tempfile::TempDir,
+    pub world: World,
 }
 
 impl Far {
     /// `None`: there is no sshd.
-    fn new(main: &str, known_hosts: &str) -> Option<Self> {
+    pub fn new(main: &str, known_hosts: &str) -> Option<Self> {
         let sshd = Sshd::start()?;
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| sshd.home.path().join(".ssh").join(name);
@@ -51,7 +51,7 @@ impl Far {
     }
 
     /// The folders that were made on the other side and are still there.
-    fn left(&self) -> usize {
+    pub fn left(&self) -> usize {
         fs::read_dir(self.folder.path()).unwrap().count()
     }
 }

@@ -21,6 +21,7 @@ mod executor;
 mod explain;
 mod exports;
 mod external;
+mod external_python;
 mod facts;
 mod failure;
 mod fetching;

@@ -121,15 +121,12 @@ impl Session {
                     continue;
                 }
                 AgentReply::Done {
-                    number,
-                    carried,
-                    mut done,
+                    number, mut done, ..
                 } => {
                     bounds::bound(&mut done.outcome, &bounds::RUN);
                     self.clock.correct(&mut done);
                     AgentMessage::Done {
                         number,
-                        carried,
                         done: Box::new(done),
                     }
                 }

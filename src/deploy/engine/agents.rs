@@ -168,7 +168,7 @@ impl Reconciler {
     /// What a connection of an agent says.
     pub(super) async fn on_agent(&mut self, connection: u64, message: AgentMessage) {
         match message {
-            AgentMessage::Done { number, done, .. } => {
+            AgentMessage::Done { number, done } => {
                 let external = &mut self.executor.external;
                 let Some(result) = external.on_done(connection, number, *done) else {
                     return;

@@ -162,7 +162,7 @@ fn script(binary: &Binary, limits: &Limits) -> String {
         "exec sh -c 'umask 077
 [ \"$(uname -sm)\" = \"{system}\" ] || {{ echo \"steward: the server runs on {system}, this machine is $(uname -sm): run steward agent here instead\" >&2; exit 72; }}
 d=$(mktemp -d \"${{TMPDIR:-/tmp}}/steward-XXXXXXXXXX\") || exit 71
-trap \"rm -rf \\\"$d\\\"\" EXIT
+trap \"rm -rf \\\"$d\\\" || {{ sleep 1; rm -rf \\\"$d\\\"; }}\" EXIT
 trap \"exit 75\" HUP INT TERM PIPE
 head -c {length} > \"$d/steward\" || {{ echo \"steward: cannot write to $d\" >&2; exit 73; }}
 [ \"$(sha256sum < \"$d/steward\" | cut -c 1-64)\" = {sha256} ] || {{ echo \"steward: the program arrived damaged or cut off\" >&2; exit 74; }}
