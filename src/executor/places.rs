@@ -63,7 +63,7 @@ impl Executors {
         self.places = places;
     }
 
-    /// Whether some agent is meant to be on another machine on which somebody starts it, or one that is not meant to be.
+    /// Whether an agent runs where somebody starts `steward agent`.
     pub(crate) fn is_external(&self, agent: &AgentName) -> bool {
         self.places.get(agent) == Some(&AgentPlace::External)
     }
