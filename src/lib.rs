@@ -16,6 +16,7 @@ pub mod fuzzing;
 pub mod gc;
 pub mod git;
 pub mod lsm;
+pub mod metrics;
 pub mod modules;
 pub mod observe;
 pub mod process;

@@ -18,8 +18,8 @@ use crate::api::http::error::ApiError;
 use crate::api::http::principal::Principal;
 use crate::api::{
     Answer, Body, answer, compiles, compliance, deployments, discovered_resources, environments,
-    events, exports, facts, files, projects, protected_settings, resources, services, status,
-    versions, webhooks,
+    events, exports, facts, files, filtered, metrics, notifications, projects, protected_settings,
+    resources, services, status, v1, versions, webhooks,
 };
 use crate::app::App;
 use crate::domain::VersionNumber;
@@ -40,6 +40,17 @@ pub(in crate::api) const TABLE: &[&[Route]] = &[
     facts::ROUTES,
     discovered_resources::ROUTES,
     files::ROUTES,
+    filtered::ROUTES,
+    notifications::ROUTES,
+    metrics::ROUTES,
+    v1::projects::ROUTES,
+    v1::environments::ROUTES,
+    v1::settings::ROUTES,
+    v1::compiles::ROUTES,
+    v1::versions::ROUTES,
+    v1::resources::ROUTES,
+    v1::dry_runs::ROUTES,
+    v1::agents::ROUTES,
     webhooks::ROUTES,
     services::catalog::ROUTES,
     services::inventory::ROUTES,

@@ -21,7 +21,7 @@ fn maybe(moment: Option<Timestamp>) -> Value {
 /// `failure`: why it does not run, if it does not.
 pub(super) fn environment(
     environment: &Environment,
-    settings: Option<&Settings>,
+    settings: &Settings,
     failure: Option<String>,
 ) -> Value {
     json!({
@@ -30,7 +30,7 @@ pub(super) fn environment(
         "project_id": environment.project_id,
         "repo_url": environment.repo_url,
         "repo_branch": environment.repo_branch,
-        "settings": settings.map_or_else(|| json!({}), |settings| json!(settings.stored())),
+        "settings": settings.effective(),
         "halted": environment.halted,
         "is_marked_for_deletion": false,
         "description": environment.description,
@@ -38,6 +38,14 @@ pub(super) fn environment(
         // Beyond the reference:
         "failure": failure,
     })
+}
+
+/// The environment without what lists leave out: its texts may be long.
+pub(super) fn without_details(mut environment: Value) -> Value {
+    for field in ["description", "icon"] {
+        environment[field] = Value::String(String::new());
+    }
+    environment
 }
 
 pub(super) fn compile(compile: &Compile) -> Value {

@@ -206,6 +206,9 @@ impl App {
         let mut restoring = tokio::spawn(self.clone().restore(environment.clone(), stop.clone()));
         let _ = tokio::time::timeout(RESTORE_PATIENCE, &mut restoring).await;
         let recompile = Arc::new(tokio::sync::Notify::new());
+        // Settings that cannot be read now are read again by the loop: it starts.
+        let settings = self.store.settings_fetch(id).await;
+        let waits = settings.is_ok_and(|settings| !settings.autostart_on_start());
         let (engine, engine_task) = Engine::start(deploy::Options {
             recompile: Arc::clone(&recompile),
             environment: id,
@@ -217,6 +220,7 @@ impl App {
             executor: self.executor,
             services: self.services.clone(),
             deploys: true,
+            waits,
         });
         let (compiler, compiler_task) = self
             .start_compiler(environment, &access, &engine, &stop)

@@ -60,7 +60,7 @@ async fn run_until_stopped(
 ) -> Result<(), store::Error> {
     let (messages, executor_messages) = mpsc::unbounded_channel();
     let mut engine = Reconciler::restore(options, messages).await?;
-    engine.run(requests, executor_messages).await;
+    engine.run(requests, executor_messages, options.waits).await;
     Ok(())
 }
 
@@ -209,12 +209,19 @@ impl Reconciler {
         &mut self,
         requests: &mut mpsc::UnboundedReceiver<Request>,
         mut messages: mpsc::UnboundedReceiver<Message>,
+        waits: bool,
     ) {
+        // A refresh that failed is tried again; and once in a while there is one without a wake-up.
+        let mut next_refresh = Instant::now();
+        if waits {
+            let first = requests.recv().await;
+            if self.on_request(first, &mut messages, &mut next_refresh).await {
+                return;
+            }
+        }
         if let Err(error) = self.executor.prestart().await {
             tracing::error!(environment.id = %self.environment, %error, "cannot start the executor process");
         }
-        // A refresh that failed is tried again; and once in a while there is one without a wake-up.
-        let mut next_refresh = Instant::now();
         loop {
             // Before a refresh, which plans the crons anew.
             if !self.halted {
@@ -239,22 +246,11 @@ impl Reconciler {
                 .min(next_refresh.saturating_duration_since(Instant::now()));
             tokio::select! {
                 // Dropping a receive loses no message; the work is in the arms' bodies.
-                request = requests.recv() => match request {
-                    None => return,
-                    Some(Request::Wake) => next_refresh = Instant::now(),
-                    Some(Request::Deploy { method, agents, reply }) => {
-                        let _ = reply.send(self.request(method, agents));
-                    }
-                    Some(Request::DryRun { version, reply }) => {
-                        let _ = reply.send(self.dry_run(version).await);
-                    }
-                    Some(Request::Facts { resource_id }) => self.ask_for_facts(&resource_id),
-                    Some(Request::Stop { reply }) => {
-                        self.shut_down(&mut messages).await;
-                        let _ = reply.send(());
+                request = requests.recv() => {
+                    if self.on_request(request, &mut messages, &mut next_refresh).await {
                         return;
                     }
-                },
+                }
                 message = messages.recv() => {
                     if let Some(message) = message {
                         self.on_message(message).await;
@@ -269,6 +265,43 @@ impl Reconciler {
                 () = tokio::time::sleep(wait) => {}
             }
         }
+    }
+
+    /// Does what somebody asks for; `true`: the loop ends.
+    async fn on_request(
+        &mut self,
+        request: Option<Request>,
+        messages: &mut mpsc::UnboundedReceiver<Message>,
+        next_refresh: &mut Instant,
+    ) -> bool {
+        match request {
+            None => return true,
+            Some(Request::Wake) => *next_refresh = Instant::now(),
+            Some(Request::Deploy {
+                method,
+                agents,
+                reply,
+            }) => {
+                let _ = reply.send(self.request(method, agents));
+            }
+            Some(Request::DeploySome { method, ids, reply }) => {
+                let _ = reply.send(self.request_some(method, &ids));
+            }
+            Some(Request::DryRun {
+                version,
+                ids,
+                reply,
+            }) => {
+                let _ = reply.send(self.dry_run(version, ids.as_ref()).await);
+            }
+            Some(Request::Facts { resource_id }) => self.ask_for_facts(&resource_id),
+            Some(Request::Stop { reply }) => {
+                self.shut_down(messages).await;
+                let _ = reply.send(());
+                return true;
+            }
+        }
+        false
     }
 
     /// Reads what changed in the store: settings, pauses, halting, released versions.
@@ -359,6 +392,11 @@ impl Reconciler {
         );
         // Even a version that changes nothing ends in a summary.
         self.begin_round();
+        if self.settings.redeploy_failed_on_export() {
+            let reason = "a new version was released, and what failed is tried again";
+            self.schedule
+                .request(Selection::Dirty, Priority::NewVersion, reason, None);
+        }
         Ok(())
     }
 
@@ -488,23 +526,7 @@ impl Reconciler {
             return Err(RequestError::UnknownAgents(names.join(", ")));
         }
         let round = self.begin_round();
-        let (which, priority, reason) = match method {
-            DeployKind::Deploy => (
-                Selection::Dirty,
-                Priority::UserDeploy,
-                "user requested a deploy",
-            ),
-            DeployKind::Verify => (
-                Selection::All,
-                Priority::UserRepair,
-                "the server was started",
-            ),
-            DeployKind::Repair => (
-                Selection::All,
-                Priority::UserRepair,
-                "user requested a repair",
-            ),
-        };
+        let (which, priority, reason) = what_is_asked(method);
         let agents = self
             .schedule
             .request(which, priority, reason, agents.as_ref());
@@ -512,6 +534,20 @@ impl Reconciler {
             agents: agents.into_iter().collect(),
             round,
         })
+    }
+
+    /// Schedules what somebody asks for of some resources, and gives those.
+    fn request_some(
+        &mut self,
+        method: DeployKind,
+        ids: &BTreeSet<ResourceId>,
+    ) -> Result<Vec<ResourceId>, RequestError> {
+        if self.halted {
+            return Err(RequestError::Halted);
+        }
+        self.begin_round();
+        let (which, priority, reason) = what_is_asked(method);
+        Ok(self.schedule.request_some(which, priority, reason, ids))
     }
 
     /// The time until the next timer fires, at most a minute.
@@ -551,6 +587,27 @@ impl Reconciler {
             }
         }
         self.flush().await;
+    }
+}
+
+/// What a request is to run, how urgent that is, and the reason that is noted with it.
+fn what_is_asked(method: DeployKind) -> (Selection, Priority, &'static str) {
+    match method {
+        DeployKind::Deploy => (
+            Selection::Dirty,
+            Priority::UserDeploy,
+            "user requested a deploy",
+        ),
+        DeployKind::Verify => (
+            Selection::All,
+            Priority::UserRepair,
+            "the server was started",
+        ),
+        DeployKind::Repair => (
+            Selection::All,
+            Priority::UserRepair,
+            "user requested a repair",
+        ),
     }
 }
 

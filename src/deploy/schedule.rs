@@ -323,11 +323,8 @@ impl Schedule {
     ) -> BTreeSet<AgentName> {
         let mut touched = BTreeSet::new();
         for index in self.indices() {
+            let wanted = self.is_wanted(index, which);
             let entry = self.entry(index);
-            let wanted = match which {
-                Selection::Dirty => entry.is_dirty(),
-                Selection::All => entry.state.blocked != Blocked::Blocked,
-            };
             if wanted && agents.is_none_or(|agents| agents.contains(&entry.intent.agent)) {
                 touched.insert(entry.agent);
                 self.enqueue(index, priority, reason.to_owned(), false);
@@ -335,6 +332,36 @@ impl Schedule {
         }
         let name = |agent: AgentIndex| self.queue(agent).name.clone();
         touched.into_iter().map(name).collect()
+    }
+
+    /// As [`request`](Self::request), of these resources only; gives those that are scheduled, sorted.
+    pub fn request_some(
+        &mut self,
+        which: Selection,
+        priority: Priority,
+        reason: &str,
+        ids: &BTreeSet<ResourceId>,
+    ) -> Vec<ResourceId> {
+        let mut scheduled = Vec::new();
+        for id in ids {
+            let Some(index) = self.by_id.get(id).copied() else {
+                continue;
+            };
+            if self.is_wanted(index, which) {
+                scheduled.push(id.clone());
+                self.enqueue(index, priority, reason.to_owned(), false);
+            }
+        }
+        scheduled
+    }
+
+    /// Whether a request is about a resource.
+    fn is_wanted(&self, index: Index, which: Selection) -> bool {
+        let entry = self.entry(index);
+        match which {
+            Selection::Dirty => entry.is_dirty(),
+            Selection::All => entry.state.blocked != Blocked::Blocked,
+        }
     }
 
     /// All that may start now. Each counts as running until the schedule is told its end.

@@ -36,6 +36,8 @@ impl SettingKind {
 #[derive(Debug)]
 pub struct Definition {
     pub name: &'static str,
+    /// The heading under which consoles show it.
+    pub section: &'static str,
     pub kind: SettingKind,
     /// JSON text.
     pub default: &'static str,
@@ -58,12 +60,14 @@ pub enum SettingError {
 pub const DEFINITIONS: &[Definition] = &[
     Definition {
         name: "auto_deploy",
+        section: "deploy",
         kind: SettingKind::Bool,
         default: "true",
         doc: "Release every stored version at once.",
     },
     Definition {
         name: "autostart_agent_deploy_interval",
+        section: "agent",
         kind: SettingKind::Interval,
         default: "\"600\"",
         doc: "Seconds after its last run, or cron expression, at which a resource that is not in its desired state is \
@@ -71,12 +75,14 @@ pub const DEFINITIONS: &[Definition] = &[
     },
     Definition {
         name: "autostart_agent_repair_interval",
+        section: "agent",
         kind: SettingKind::Interval,
         default: "\"600\"",
         doc: "Seconds after its last run, or cron expression, at which any resource is verified again. 0: never.",
     },
     Definition {
         name: "deploy_retry_backoff",
+        section: "agent",
         kind: SettingKind::Int,
         default: "5",
         doc: "Seconds until a failed resource is first tried again; doubles with each further failure, up to the deploy \
@@ -84,12 +90,14 @@ pub const DEFINITIONS: &[Definition] = &[
     },
     Definition {
         name: "reset_deploy_progress_on_start",
+        section: "scheduler",
         kind: SettingKind::Bool,
         default: "false",
         doc: "Forget at each start of the server what was deployed: every resource is deployed as if it was new.",
     },
     Definition {
         name: "deploy_timeout",
+        section: "agent",
         kind: SettingKind::PositiveFloat,
         default: "3600.0",
         doc: "Seconds that a handler may take for one run of one resource. One that takes longer is ended with all that it \
@@ -97,42 +105,49 @@ pub const DEFINITIONS: &[Definition] = &[
     },
     Definition {
         name: "auto_full_compile",
+        section: "compiler",
         kind: SettingKind::Cron,
         default: "\"\"",
         doc: "Cron expression (UTC) at which the model is compiled and exported without being asked. Empty: never.",
     },
     Definition {
         name: "recompile_backoff",
+        section: "compiler",
         kind: SettingKind::PositiveFloat,
         default: "0.1",
         doc: "Seconds between a finished compile and the next one of this environment.",
     },
     Definition {
         name: "server_compile",
+        section: "compiler",
         kind: SettingKind::Bool,
         default: "true",
         doc: "Accept requests to compile on the server.",
     },
     Definition {
         name: "available_versions_to_keep",
+        section: "storage",
         kind: SettingKind::Int,
         default: "100",
         doc: "How many versions to keep beside the active one.",
     },
     Definition {
         name: "resource_action_logs_retention",
+        section: "storage",
         kind: SettingKind::Int,
         default: "7",
         doc: "Days for which the history of resources is kept.",
     },
     Definition {
         name: "lsm_partial_compile",
+        section: "lsm",
         kind: SettingKind::Bool,
         default: "false",
         doc: "Compile and export only the service instances that changed, with those that they belong to.",
     },
     Definition {
         name: "enable_batched_partial_compiles",
+        section: "lsm",
         kind: SettingKind::Bool,
         default: "false",
         doc: "Let one partial compile export all service instances that wait for one. A mistake in one of them then fails \
@@ -140,24 +155,57 @@ pub const DEFINITIONS: &[Definition] = &[
     },
     Definition {
         name: "enable_lsm_transfer_optimization",
+        section: "lsm",
         kind: SettingKind::Bool,
         default: "false",
         doc: "Compile nothing for a transfer between two states that its lifecycle marks as having the same desired state.",
     },
     Definition {
         name: "enable_lsm_expert_mode",
+        section: "lsm",
         kind: SettingKind::Bool,
         default: "false",
         doc: "Accept calls that change service instances past their lifecycle.",
     },
     Definition {
         name: "lsm_parallel_validations",
+        section: "lsm",
         kind: SettingKind::Int,
         default: "1",
         doc: "How many service instances are validated at the same time, beside the compile that exports; at least one.",
     },
     Definition {
+        name: "autostart_on_start",
+        section: "agent",
+        kind: SettingKind::Bool,
+        default: "true",
+        doc: "Take up deploying with the start of the server; otherwise with the first release, request to deploy or change \
+              of a setting.",
+    },
+    Definition {
+        name: "environment_metrics_retention",
+        section: "storage",
+        kind: SettingKind::Int,
+        default: "336",
+        doc: "Hours for which metrics are kept. 0: for ever.",
+    },
+    Definition {
+        name: "notification_retention",
+        section: "storage",
+        kind: SettingKind::Int,
+        default: "365",
+        doc: "Days for which notifications are kept.",
+    },
+    Definition {
+        name: "redeploy_failed_on_export",
+        section: "scheduler",
+        kind: SettingKind::Bool,
+        default: "false",
+        doc: "Try what failed again when a version is released, also where it did not change.",
+    },
+    Definition {
         name: "protected_environment",
+        section: "environment",
         kind: SettingKind::Bool,
         default: "false",
         doc: "Refuse to clear or delete this environment.",
@@ -269,6 +317,35 @@ impl Settings {
 
     pub fn action_retention(&self) -> Duration {
         Duration::from_secs(self.number("resource_action_logs_retention") as u64 * 86_400)
+    }
+
+    pub fn autostart_on_start(&self) -> bool {
+        self.flag("autostart_on_start")
+    }
+
+    pub fn redeploy_failed_on_export(&self) -> bool {
+        self.flag("redeploy_failed_on_export")
+    }
+
+    pub fn notification_retention(&self) -> Duration {
+        Duration::from_secs(self.number("notification_retention") as u64 * 86_400)
+    }
+
+    /// How long metrics are kept; `None`: for ever.
+    pub fn metrics_retention(&self) -> Option<Duration> {
+        let hours = self.number("environment_metrics_retention") as u64;
+        (hours > 0).then(|| Duration::from_secs(hours * 3600))
+    }
+
+    /// The effective values of all settings, by name.
+    pub fn effective(&self) -> BTreeMap<&'static str, Value> {
+        let value = |definition: &Definition| {
+            (
+                definition.name,
+                self.value(definition.name).unwrap_or_default(),
+            )
+        };
+        DEFINITIONS.iter().map(value).collect()
     }
 
     fn flag(&self, name: &str) -> bool {

@@ -109,6 +109,7 @@ impl Embedded {
             // Nothing is ordered here; a model with services has its instances from a file.
             services: Services::new(self.store.clone(), self.stop.clone()),
             deploys,
+            waits: false,
         });
         self.engine = Some((engine.clone(), task));
         engine

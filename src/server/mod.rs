@@ -30,6 +30,7 @@ use crate::config::{Config, Database};
 use crate::domain::{DataDir, Timestamp};
 use crate::gc::{self, Garbage};
 use crate::lsm::Services;
+use crate::metrics;
 use crate::observe::Bus;
 use crate::process;
 use crate::python::{self, Interpreter, Pythons};
@@ -72,6 +73,7 @@ pub struct Server {
     collecting: JoinHandle<()>,
     looking_again: JoinHandle<()>,
     watching: JoinHandle<()>,
+    measuring: JoinHandle<()>,
     // The lock on the data directory ends with it; that on the database with the store.
     _lock: std::fs::File,
 }
@@ -121,6 +123,7 @@ impl Server {
             looking_again: tokio::spawn(environments::run(app.clone())),
             collecting: tokio::spawn(collecting),
             watching: tokio::spawn(store::watch(app.store.clone(), app.shutdown.clone())),
+            measuring: tokio::spawn(metrics::run(app.store.clone(), app.shutdown.clone())),
             app,
             address,
             _lock: lock,
@@ -144,6 +147,7 @@ impl Server {
         self.collecting.abort();
         self.looking_again.abort();
         self.watching.abort();
+        self.measuring.abort();
         self.app.store.close().await;
     }
 }

@@ -41,6 +41,10 @@ const FILES: &[(&str, &str)] = &[
         "0008_protected_setting",
         include_str!("../../migrations/0008_protected_setting.sql"),
     ),
+    (
+        "0014_notifications_and_metrics",
+        include_str!("../../migrations/0014_notifications_and_metrics.sql"),
+    ),
 ];
 
 /// What PostgreSQL needs behind the file of that name, and SQLite does not: `0004_x.postgres.sql` for `0004_x`.

@@ -6,6 +6,7 @@
 
 mod action;
 mod address;
+mod clear;
 mod columns;
 mod compile;
 mod discovered;
@@ -16,7 +17,9 @@ mod gate;
 mod life;
 mod listing;
 mod macros;
+mod metric;
 mod migrations;
+mod notification;
 mod project;
 mod protected_setting;
 mod resource;
@@ -40,14 +43,16 @@ pub use compile::{
     Stage,
 };
 pub use discovered::Discovered;
-pub use dry_run::{DryRun, DryRunResult};
+pub use dry_run::{About, DryRun, DryRunResult, UnfinishedDryRun};
 pub use environment::{Environment, NewEnvironment};
 pub use fact::Fact;
 use gate::Gate;
 use life::Life;
 pub use life::watch;
 pub use listing::{COUNTED, Search, Span};
+pub use metric::{CompileTimes, Measurement};
 use migrations::Dialect;
+pub use notification::Notification;
 pub use project::Project;
 pub use resource::StoredResource;
 pub use service::{

@@ -133,6 +133,19 @@ impl Store {
         Ok(())
     }
 
+    /// The resources that are undefined in some version, with the versions in which they are.
+    pub async fn resource_undefined(
+        &self,
+        environment: EnvironmentId,
+    ) -> Result<Vec<(ResourceId, std::ops::Range<VersionNumber>)>> {
+        const SQL: &str = "SELECT resource_id, from_version, to_version FROM desired_resource \
+                           WHERE environment_id = $1 AND is_undefined = TRUE ORDER BY resource_id";
+        let rows: Vec<(ResourceId, VersionNumber, VersionNumber)> = read!(self.db, pool => {
+            sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
+        });
+        Ok(rows.into_iter().map(|(id, from, to)| (id, from..to)).collect())
+    }
+
     /// All resources of a version, by id.
     pub async fn resource_list(
         &self,

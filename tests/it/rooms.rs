@@ -30,7 +30,7 @@ pub const SERVER: Layers = Layers {
         // These two do not know each other: they meet in the store.
         &["compile", "deploy"],
         // One set of rules for both of them and for the API.
-        &["facts", "lsm"],
+        &["facts", "lsm", "metrics"],
         &["executor", "modules"],
         &["python"],
         &["files", "forge", "git", "observe"],

@@ -56,8 +56,16 @@ pub(super) enum Request {
         agents: Option<BTreeSet<AgentName>>,
         reply: oneshot::Sender<Result<Scheduled, RequestError>>,
     },
+    /// Deploys these resources, as far as the method takes them.
+    DeploySome {
+        method: DeployKind,
+        ids: BTreeSet<ResourceId>,
+        reply: oneshot::Sender<Result<Vec<ResourceId>, RequestError>>,
+    },
     DryRun {
         version: VersionNumber,
+        /// Only these; `None`: all of the version.
+        ids: Option<BTreeSet<ResourceId>>,
         reply: oneshot::Sender<Result<DryRunId, RequestError>>,
     },
     /// Ask a resource's handler for its facts.
@@ -107,6 +115,8 @@ pub struct Options {
     pub services: Services,
     /// Whether it brings what is released into force; else it does dry runs only.
     pub deploys: bool,
+    /// Whether it waits for the first request before it does anything (the setting `autostart_on_start`).
+    pub waits: bool,
 }
 
 impl Engine {
@@ -163,10 +173,32 @@ impl Engine {
         answer.await.map_err(|_| RequestError::Gone)?
     }
 
-    pub async fn dry_run(&self, version: VersionNumber) -> Result<DryRunId, RequestError> {
+    /// Schedules a deploy or a repair of these resources; gives those that are scheduled, sorted.
+    pub async fn deploy_some(
+        &self,
+        method: DeployKind,
+        ids: BTreeSet<ResourceId>,
+    ) -> Result<Vec<ResourceId>, RequestError> {
         let (reply, answer) = oneshot::channel();
         self.inbox
-            .send(Request::DryRun { version, reply })
+            .send(Request::DeploySome { method, ids, reply })
+            .map_err(|_| RequestError::Gone)?;
+        answer.await.map_err(|_| RequestError::Gone)?
+    }
+
+    /// Compares a version with what is there; `ids`: only these resources of it.
+    pub async fn dry_run(
+        &self,
+        version: VersionNumber,
+        ids: Option<BTreeSet<ResourceId>>,
+    ) -> Result<DryRunId, RequestError> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox
+            .send(Request::DryRun {
+                version,
+                ids,
+                reply,
+            })
             .map_err(|_| RequestError::Gone)?;
         answer.await.map_err(|_| RequestError::Gone)?
     }
