@@ -94,9 +94,14 @@ async fn list_discovered(app: App, args: Args) -> Result<Answer, ApiError> {
     let key = |found: &Discovered| found.resource_id.to_string();
     let columns = ["discovered_resource_id"];
     let sort = Sort::of(&args, &columns, Sort::ascending(columns[0]))?;
-    page::page(&args, "/api/v2/discovered", shown, key, sort.is_descending, |found| {
-        shape(found, &managed)
-    })
+    page::page(
+        &args,
+        "/api/v2/discovered",
+        shown,
+        key,
+        sort.is_descending,
+        |found| shape(found, &managed),
+    )
 }
 
 async fn create(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {

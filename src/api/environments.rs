@@ -90,7 +90,11 @@ async fn list(app: App, args: Args) -> Result<Answer, ApiError> {
     let mut shapes = Vec::new();
     for environment in app.store.environment_list().await? {
         let shape = shape(&app, &environment).await?;
-        shapes.push(if details { shape } else { wire::without_details(shape) });
+        shapes.push(if details {
+            shape
+        } else {
+            wire::without_details(shape)
+        });
     }
     Ok(Answer::Data(Value::Array(shapes)))
 }
@@ -99,7 +103,11 @@ async fn get(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = named(&app, &args, &id).await?;
     let shape = shape(&app, &environment).await?;
     let details = args.flag("details", false)?;
-    Ok(Answer::Data(if details { shape } else { wire::without_details(shape) }))
+    Ok(Answer::Data(if details {
+        shape
+    } else {
+        wire::without_details(shape)
+    }))
 }
 
 /// The stored form of a repository and branch that a client names. Local paths and private hosts are for the server's own
@@ -416,7 +424,11 @@ async fn setting_get(name: Segment, app: App, args: Args) -> Result<Answer, ApiE
     ))
 }
 
-pub(in crate::api) async fn setting_set(name: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+pub(in crate::api) async fn setting_set(
+    name: Segment,
+    app: App,
+    args: Args,
+) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     let value = args
         .value("value")
@@ -433,7 +445,11 @@ pub(in crate::api) async fn setting_set(name: Segment, app: App, args: Args) -> 
     Ok(Answer::Data(Value::Null))
 }
 
-pub(in crate::api) async fn setting_delete(name: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+pub(in crate::api) async fn setting_delete(
+    name: Segment,
+    app: App,
+    args: Args,
+) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     if !DEFINITIONS
         .iter()

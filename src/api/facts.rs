@@ -83,9 +83,14 @@ async fn all_facts(app: App, args: Args) -> Result<Answer, ApiError> {
             _ => format!("{}\u{1}{resource_id}", fact.name),
         }
     };
-    page::page(&args, "/api/v2/facts", shown, key, sort.is_descending, |found| {
-        fact_json(environment, found)
-    })
+    page::page(
+        &args,
+        "/api/v2/facts",
+        shown,
+        key,
+        sort.is_descending,
+        |found| fact_json(environment, found),
+    )
 }
 
 async fn all_parameters(app: App, args: Args) -> Result<Answer, ApiError> {
@@ -108,9 +113,14 @@ async fn all_parameters(app: App, args: Args) -> Result<Answer, ApiError> {
         "updated" => format!("{}\u{1}{}", fact.updated, fact.name),
         _ => fact.name.clone(),
     };
-    page::page(&args, "/api/v2/parameters", shown, key, sort.is_descending, |found| {
-        parameter_json(environment, found)
-    })
+    page::page(
+        &args,
+        "/api/v2/parameters",
+        shown,
+        key,
+        sort.is_descending,
+        |found| parameter_json(environment, found),
+    )
 }
 
 /// `GET /parameter/<name>?resource_id=`: a fact that is missing or too old is asked for, and 503 is the answer meanwhile.
@@ -193,7 +203,7 @@ async fn set_parameters(app: App, args: Args) -> Result<Answer, ApiError> {
     if let Some(name) = needs_compile {
         recompile(&app, &environment, &name).await?;
     }
-    Ok(Answer::Empty)
+    Ok(Answer::Body(json!({})))
 }
 
 /// An empty id is none, as clients send it for parameters.

@@ -1,19 +1,18 @@
 //! Deploys and dry runs of some resources. Source: docs/reference/rest.md § 2.13, § 2.14.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use crate::api::Answer;
-use crate::api::deployments::{engine, fetch_dry_run, method_of};
+use crate::api::deployments::{engine, method_of};
 use crate::api::environments::scope;
-use crate::api::http::args::{Args, Segment};
+use crate::api::http::args::Args;
 use crate::api::http::error::ApiError;
 use crate::api::routes::routes;
-use crate::api::wire;
+use crate::api::{Answer, versions, wire};
 use crate::app::App;
-use crate::domain::{Blocked, Compliance, EnvironmentId, LastRun, ResourceId};
-use crate::store::ResourceState;
+use crate::domain::{Blocked, Compliance, EnvironmentId, LastRun, ResourceId, VersionNumber};
+use crate::store::{ResourceState, StoredResource};
 
 routes! {
     Post "/api/v2/deploy_filtered" Environment "deploys or repairs some resources now" => Body deploy();
@@ -31,10 +30,15 @@ struct TextFilter {
 
 impl TextFilter {
     fn passes(&self, value: &str) -> bool {
-        self.eq.as_ref().is_none_or(|eq| eq.iter().any(|one| one == value))
+        self.eq
+            .as_ref()
+            .is_none_or(|eq| eq.iter().any(|one| one == value))
             && !self.neq.iter().any(|one| one == value)
             && self.contains.iter().all(|pattern| is_like(value, pattern))
-            && !self.not_contains.iter().any(|pattern| is_like(value, pattern))
+            && !self
+                .not_contains
+                .iter()
+                .any(|pattern| is_like(value, pattern))
     }
 }
 
@@ -50,7 +54,7 @@ struct ResourceFilter {
     is_deploying: Option<bool>,
     is_orphan: Option<bool>,
     purged: Option<bool>,
-    model_version: bool,
+    model_version: Option<VersionNumber>,
 }
 
 /// Where what is known of the filter is read from: names are those of the GraphQL schema.
@@ -65,7 +69,9 @@ fn read_filter(args: &Args) -> Result<ResourceFilter, ApiError> {
         let flag = || match value {
             Value::Null => Ok(None),
             Value::Bool(flag) => Ok(Some(*flag)),
-            _ => Err(ApiError::bad_request(format!("filter.{name} has to be true or false"))),
+            _ => Err(ApiError::bad_request(format!(
+                "filter.{name} has to be true or false"
+            ))),
         };
         match name.as_str() {
             "resourceType" => filter.resource_type = text_filter(name, value, true)?,
@@ -73,15 +79,31 @@ fn read_filter(args: &Args) -> Result<ResourceFilter, ApiError> {
             "resourceIdValue" => filter.resource_id_value = text_filter(name, value, true)?,
             "blocked" => filter.blocked = word_filter(name, value, &Blocked::words())?,
             "compliance" => filter.compliance = word_filter(name, value, &Compliance::words())?,
-            "lastHandlerRun" => filter.last_handler_run = word_filter(name, value, &LastRun::words())?,
+            "lastHandlerRun" => {
+                filter.last_handler_run = word_filter(name, value, &LastRun::words())?
+            }
             "isDeploying" => filter.is_deploying = flag()?,
             "isOrphan" => filter.is_orphan = flag()?,
             "purged" => filter.purged = flag()?,
-            "modelVersion" => filter.model_version = !value.is_null(),
-            _ => return Err(ApiError::bad_request(format!("there is no filter `{name}`"))),
+            "modelVersion" => filter.model_version = version_of(value)?,
+            _ => {
+                return Err(ApiError::bad_request(format!(
+                    "there is no filter `{name}`"
+                )));
+            }
         }
     }
     Ok(filter)
+}
+
+fn version_of(value: &Value) -> Result<Option<VersionNumber>, ApiError> {
+    match value {
+        Value::Null => Ok(None),
+        value => value
+            .as_i64()
+            .map(|number| Some(VersionNumber::new(number)))
+            .ok_or_else(|| ApiError::bad_request("filter.modelVersion has to be a whole number")),
+    }
 }
 
 fn text_filter(name: &str, value: &Value, has_patterns: bool) -> Result<TextFilter, ApiError> {
@@ -89,7 +111,11 @@ fn text_filter(name: &str, value: &Value, has_patterns: bool) -> Result<TextFilt
     let object = match value {
         Value::Null => &Map::new(),
         Value::Object(object) => object,
-        _ => return Err(refuse(" has to be an object with eq, neq, contains or notContains")),
+        _ => {
+            return Err(refuse(
+                " has to be an object with eq, neq, contains or notContains",
+            ));
+        }
     };
     let mut filter = TextFilter::default();
     for (kind, texts) in object {
@@ -175,52 +201,56 @@ enum Part {
 }
 
 impl ResourceFilter {
-    /// Whether a resource of the version in force passes; `purged` aside, which its state does not say.
-    fn passes(&self, state: &ResourceState) -> bool {
-        state.orphaned_after.is_none()
-            && self.is_deploying.is_none_or(|wanted| wanted == state.is_deploying)
-            && self.resource_type.passes(&state.resource_type)
-            && self.agent.passes(state.agent.as_str())
-            && self.resource_id_value.passes(&state.id_value)
-            && self.blocked.passes(state.blocked.as_str())
-            && self.last_handler_run.passes(state.last_run.as_str())
+    /// Whether a resource of a version passes, with its state if it has one.
+    fn passes(&self, resource: &StoredResource, state: Option<&ResourceState>) -> bool {
+        let is_purged = || {
+            let attributes = wire::attributes(resource);
+            attributes.get("purged").and_then(Value::as_bool) == Some(true)
+        };
+        let word = |of: fn(&ResourceState) -> &'static str| state.map_or("", of);
+        self.resource_type.passes(&resource.resource_type)
+            && self.agent.passes(resource.agent.as_str())
+            && self.resource_id_value.passes(&resource.id_value)
+            && self.purged.is_none_or(|wanted| wanted == is_purged())
             && self
-                .compliance
-                .passes(state.compliance().map_or("", Compliance::as_str))
+                .is_deploying
+                .is_none_or(|wanted| state.is_some_and(|state| state.is_deploying == wanted))
+            && self.blocked.passes(word(|state| state.blocked.as_str()))
+            && self
+                .last_handler_run
+                .passes(word(|state| state.last_run.as_str()))
+            && self.compliance.passes(word(|state| {
+                state.compliance().map_or("", Compliance::as_str)
+            }))
     }
 }
 
-/// The resources of the version in force that pass.
+/// The resources of a version that pass.
 async fn selected(
     app: &App,
     environment: EnvironmentId,
+    version: VersionNumber,
     filter: &ResourceFilter,
 ) -> Result<BTreeSet<ResourceId>, ApiError> {
     let states = app.store.state_list(environment).await?;
-    let passing = states.iter().filter(|state| filter.passes(state));
-    let mut ids: BTreeSet<ResourceId> = passing.map(|state| state.resource_id.clone()).collect();
-    if let Some(purged) = filter.purged {
-        let active = app.store.environment_fetch(environment).await?;
-        let active = active.and_then(|environment| environment.active_version);
-        for resource in app
-            .store
-            .resource_list(environment, active.unwrap_or_default())
-            .await?
-        {
-            let attributes = wire::attributes(&resource);
-            if attributes.get("purged").and_then(Value::as_bool).unwrap_or(false) != purged {
-                ids.remove(&resource.resource_id);
-            }
-        }
-    }
-    Ok(ids)
+    let states: HashMap<&ResourceId, &ResourceState> = states
+        .iter()
+        .map(|state| (&state.resource_id, state))
+        .collect();
+    let resources = app.store.resource_list(environment, version).await?;
+    let passing = resources
+        .into_iter()
+        .filter(|resource| filter.passes(resource, states.get(&resource.resource_id).copied()));
+    Ok(passing.map(|resource| resource.resource_id).collect())
 }
 
-/// What cannot be deployed or compared: other versions than the one in force, and what no version has any more.
-fn refuse_others(filter: &ResourceFilter) -> Result<(), ApiError> {
-    if filter.model_version {
+/// Source: docs/reference/deployment.md § 4.15.
+async fn deploy(app: App, args: Args) -> Result<Answer, ApiError> {
+    let environment = scope(&app, &args).await?;
+    let filter = read_filter(&args)?;
+    if filter.model_version.is_some() {
         return Err(ApiError::bad_request(
-            "filter.modelVersion cannot be used here: it is about the version in force",
+            "filter.modelVersion cannot be used here: the version in force is deployed",
         ));
     }
     if filter.is_orphan == Some(true) {
@@ -228,38 +258,37 @@ fn refuse_others(filter: &ResourceFilter) -> Result<(), ApiError> {
             "filter.isOrphan cannot be true here: orphans are not in the version in force",
         ));
     }
-    Ok(())
-}
-
-/// Source: docs/reference/deployment.md § 4.15.
-async fn deploy(app: App, args: Args) -> Result<Answer, ApiError> {
-    let environment = scope(&app, &args).await?;
-    let filter = read_filter(&args)?;
-    refuse_others(&filter)?;
     let method = method_of(&args)?;
-    let ids = selected(&app, environment.id, &filter).await?;
-    let scheduled = engine(&app, environment.id)?.deploy_some(method, ids).await?;
-    Ok(Answer::Data(serde_json::json!(scheduled)))
+    let version = environment.active_version.unwrap_or_default();
+    let ids = selected(&app, environment.id, version, &filter).await?;
+    let scheduled = engine(&app, environment.id)?
+        .deploy_some(method, ids)
+        .await?;
+    Ok(Answer::Data(json!(scheduled)))
 }
 
+/// Of the version in force, or of the one that the filter names.
 async fn dry_run(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     let filter = read_filter(&args)?;
-    refuse_others(&filter)?;
     if environment.halted {
         return Err(ApiError::conflict("the environment is halted"));
     }
-    let version = environment
-        .active_version
-        .ok_or_else(|| ApiError::not_found("a version in force"))?;
-    let ids = selected(&app, environment.id, &filter).await?;
+    let version = filter.model_version.or(environment.active_version);
+    let version = version.ok_or_else(|| ApiError::not_found("a version in force"))?;
+    versions::fetch(&app, &environment, version).await?;
+    let ids = match filter.is_orphan {
+        Some(true) => BTreeSet::new(),
+        _ => selected(&app, environment.id, version, &filter).await?,
+    };
+    if ids.is_empty() {
+        return Err(ApiError::not_found(format!(
+            "version {version} has no resource that passes the filter"
+        )));
+    }
     let engine = engine(&app, environment.id)?;
     let id = engine.dry_run(version, Some(ids)).await?;
-    let dry_run = fetch_dry_run(&app, &environment, &Segment(id.to_string())).await?;
-    Ok(Answer::Data(wire::dry_run(
-        serde_json::json!(environment.id),
-        &dry_run,
-    )))
+    Ok(Answer::Data(json!({"id": id, "model": version})))
 }
 
 #[cfg(test)]

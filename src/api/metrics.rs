@@ -82,7 +82,9 @@ impl Windows {
             return Ok(asked);
         }
         if asked.end_us - asked.start_us < n_points.saturating_mul(HOUR_US) {
-            return refuse("with round_timestamps there must be at least an hour for each data point");
+            return refuse(
+                "with round_timestamps there must be at least an hour for each data point",
+            );
         }
         Ok(asked.widened())
     }
@@ -131,7 +133,11 @@ fn point(kind: Kind, measured: &[&Measurement], hours: f64) -> Value {
             }
             let average = |total: i64| total as f64 / minutes.len() as f64;
             let totals = totals.into_iter();
-            json!(totals.map(|(category, total)| (category, average(total))).collect::<BTreeMap<_, _>>())
+            json!(
+                totals
+                    .map(|(category, total)| (category, average(total)))
+                    .collect::<BTreeMap<_, _>>()
+            )
         }
     }
 }
@@ -158,9 +164,15 @@ async fn metrics(app: App, args: Args) -> Result<Answer, ApiError> {
         n_points,
         args.flag("round_timestamps", false)?,
     )?;
-    let names: BTreeSet<String> = args.list("metrics")?.unwrap_or_default().into_iter().collect();
+    let names: BTreeSet<String> = args
+        .list("metrics")?
+        .unwrap_or_default()
+        .into_iter()
+        .collect();
     if names.is_empty() {
-        return Err(ApiError::bad_request("Field 'metrics' must name at least one metric"));
+        return Err(ApiError::bad_request(
+            "Field 'metrics' must name at least one metric",
+        ));
     }
     let mut found = BTreeMap::new();
     for name in names {
@@ -178,7 +190,11 @@ async fn metrics(app: App, args: Args) -> Result<Answer, ApiError> {
             let end = windows.end_of(window);
             let (own, later) = rest.split_at(rest.partition_point(|one| one.minute.0 < end));
             rest = later;
-            point(*kind, &own.iter().collect::<Vec<_>>(), windows.hours_of_one())
+            point(
+                *kind,
+                &own.iter().collect::<Vec<_>>(),
+                windows.hours_of_one(),
+            )
         });
         found.insert(name, Value::Array(points.collect()));
     }
@@ -216,7 +232,10 @@ mod tests {
             measured("down", 2, 1, 1),
         ];
         let gauge: Vec<_> = gauge.iter().collect();
-        assert_eq!(point(Kind::Gauge, &gauge, 1.0), json!({"up": 3.0, "down": 0.5}));
+        assert_eq!(
+            point(Kind::Gauge, &gauge, 1.0),
+            json!({"up": 3.0, "down": 0.5})
+        );
         let timers = [measured("", 1, 2, 3_000_000), measured("", 2, 1, 6_000_000)];
         let timers: Vec<_> = timers.iter().collect();
         assert_eq!(point(Kind::Timer, &timers, 0.5), json!(3.0));
@@ -234,7 +253,9 @@ mod tests {
     fn windows_have_the_same_length_and_full_hours_if_they_are_rounded() {
         let at = |minute: i64| Timestamp(minute * MINUTE_US);
         let windows = Windows::new(at(0), at(10), 4, false).unwrap();
-        let ends: Vec<i64> = (0..4).map(|window| windows.end_of(window) * 2 / MINUTE_US).collect();
+        let ends: Vec<i64> = (0..4)
+            .map(|window| windows.end_of(window) * 2 / MINUTE_US)
+            .collect();
         assert_eq!(ends, [5, 10, 15, 20]);
         for (from, to, n_points, is_rounded) in [
             (10, 10, 1, false),
@@ -247,7 +268,11 @@ mod tests {
         }
         let rounded = Windows::new(at(30), at(330), 2, true).unwrap();
         assert_eq!(
-            (rounded.start_us / HOUR_US, rounded.end_us / HOUR_US, rounded.n_points),
+            (
+                rounded.start_us / HOUR_US,
+                rounded.end_us / HOUR_US,
+                rounded.n_points
+            ),
             (0, 6, 2)
         );
     }

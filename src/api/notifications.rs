@@ -88,7 +88,9 @@ async fn get(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
 async fn update(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?.id;
     if args.value("read").is_none() && args.value("cleared").is_none() {
-        return Err(ApiError::bad_request("one of `read` and `cleared` has to be given"));
+        return Err(ApiError::bad_request(
+            "one of `read` and `cleared` has to be given",
+        ));
     }
     let mut found = fetch(&app, environment, &id).await?;
     found.is_read = args.flag("read", found.is_read)?;

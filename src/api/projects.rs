@@ -33,7 +33,11 @@ async fn shape(app: &App, project: &Project, details: bool) -> Result<Value, Api
     let mut shapes = Vec::new();
     for environment in own {
         let shape = crate::api::environments::shape(app, environment).await?;
-        shapes.push(if details { shape } else { wire::without_details(shape) });
+        shapes.push(if details {
+            shape
+        } else {
+            wire::without_details(shape)
+        });
     }
     Ok(json!({"id": project.id, "name": project.name, "environments": shapes}))
 }

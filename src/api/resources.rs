@@ -15,7 +15,9 @@ use crate::api::routes::routes;
 use crate::api::versions::{BY_ID, MAX_SORTED, contains, refuse_many, search};
 use crate::api::{Answer, wire};
 use crate::app::App;
-use crate::domain::{LogLevel, ResourceId, ResourceStatus, SUMMARY_STATES, Timestamp, VersionNumber};
+use crate::domain::{
+    LogLevel, ResourceId, ResourceStatus, SUMMARY_STATES, Timestamp, VersionNumber,
+};
 use crate::store::{ActionSearch, COUNTED, ResourceState, Search, Span};
 
 routes! {
@@ -88,10 +90,17 @@ async fn by_value(
         format!("{value}\u{1}{}", state.resource_id)
     };
     let is_descending = sort.is_descending;
-    page::page(args, "/api/v2/resource", rows, key, is_descending, |state| {
-        let requires = requires.get(&state.resource_id);
-        listed(state, version, requires.map_or(&[][..], Vec::as_slice))
-    })
+    page::page(
+        args,
+        "/api/v2/resource",
+        rows,
+        key,
+        is_descending,
+        |state| {
+            let requires = requires.get(&state.resource_id);
+            listed(state, version, requires.map_or(&[][..], Vec::as_slice))
+        },
+    )
 }
 
 /// A page in the order of the ids.
@@ -146,7 +155,8 @@ fn statuses_of(filters: &[String]) -> Option<Vec<ResourceStatus>> {
 }
 
 fn summary(counts: &BTreeMap<ResourceStatus, i64>) -> Value {
-    let mut by_state: BTreeMap<&str, i64> = SUMMARY_STATES.iter().map(|state| (*state, 0)).collect();
+    let mut by_state: BTreeMap<&str, i64> =
+        SUMMARY_STATES.iter().map(|state| (*state, 0)).collect();
     let mut total = 0;
     for (status, n_resources) in counts {
         if *status != ResourceStatus::Orphaned && *n_resources > 0 {
@@ -220,7 +230,7 @@ async fn explanation(id: Segment, app: App, args: Args) -> Result<Answer, ApiErr
 }
 
 async fn history_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
-    let (environment, _) = state_of(&app, &args, &id).await?;
+    let environment = scope(&app, &args).await?;
     let sort = Sort::of(&args, &["date"], Sort::descending("date"))?;
     let history = app
         .store
@@ -250,7 +260,7 @@ async fn history_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiErro
 }
 
 async fn logs_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
-    let (environment, _) = state_of(&app, &args, &id).await?;
+    let environment = scope(&app, &args).await?;
     args.only_filters(&["minimal_log_level", "timestamp", "message", "action"])?;
     let sort = Sort::of(&args, &["timestamp"], Sort::descending("timestamp"))?;
     let moments = Ranges::of_moments(&args, "timestamp")?;

@@ -91,10 +91,16 @@ pub(in crate::api) async fn fetch(
 
 async fn resources(version: VersionNumber, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
-    let n_resources = fetch(&app, &environment, version).await?.n_resources;
+    // A version that is not there has no resources, as for other clients.
+    let found = app.store.version_fetch(environment.id, version).await?;
+    let n_resources = found.map_or(0, |version| version.n_resources);
     args.only_filters(&["resource_type", "agent", "resource_id_value"])?;
     let search = search(&args)?;
-    let sort = Sort::of(&args, &[BY_ID, "agent", "resource_id_value"], Sort::ascending(BY_ID))?;
+    let sort = Sort::of(
+        &args,
+        &[BY_ID, "agent", "resource_id_value"],
+        Sort::ascending(BY_ID),
+    )?;
     let (id, store) = (environment.id, &app.store);
     let path = format!("/api/v2/desiredstate/{version}");
     if sort.column != BY_ID {
@@ -103,7 +109,11 @@ async fn resources(version: VersionNumber, app: App, args: Args) -> Result<Answe
         refuse_many(rows.len())?;
         let key = |row: &StoredResource| {
             let agent = row.agent.as_str();
-            let value = if sort.column == "agent" { agent } else { &row.id_value };
+            let value = if sort.column == "agent" {
+                agent
+            } else {
+                &row.id_value
+            };
             format!("{value}\u{1}{}", row.resource_id)
         };
         return page::page(&args, &path, rows, key, sort.is_descending, |resource| {

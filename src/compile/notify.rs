@@ -52,6 +52,7 @@ async fn is_told(
     message: &str,
 ) -> store::Result<bool> {
     let newest = store.notification_newest(compile.environment_id).await?;
-    Ok(newest
-        .is_some_and(|newest| newest.title == title && newest.message == message && !newest.is_cleared))
+    Ok(newest.is_some_and(|newest| {
+        newest.title == title && newest.message == message && !newest.is_cleared
+    }))
 }

@@ -215,7 +215,10 @@ impl Reconciler {
         let mut next_refresh = Instant::now();
         if waits {
             let first = requests.recv().await;
-            if self.on_request(first, &mut messages, &mut next_refresh).await {
+            if self
+                .on_request(first, &mut messages, &mut next_refresh)
+                .await
+            {
                 return;
             }
         }

@@ -17,7 +17,9 @@ pub use code::{CodeFile, CodeModule, Content, VersionCode};
 pub use data_dir::DataDir;
 pub use error::chain;
 pub use facts::FactTimes;
-pub use ids::{ActionId, CompileId, DryRunId, EnvironmentId, ParameterId, ProjectId, ResourceSetId};
+pub use ids::{
+    ActionId, CompileId, DryRunId, EnvironmentId, ParameterId, ProjectId, ResourceSetId,
+};
 pub use interval::{Interval, IntervalError};
 pub use names::{AgentName, VersionNumber};
 pub use resource_id::{NotAResourceId, ResourceId};
@@ -25,9 +27,8 @@ pub use settings::{
     DEFINITIONS, Definition, SettingError, SettingKind, Settings, check as check_setting,
 };
 pub use state::{
-    SUMMARY_STATES, Severity,
     ActionKind, Blocked, Change, CompileState, Compliance, DryRunStatus, FactSource, HandlerStatus,
-    LastRun, LogLevel, ResourceStatus, UnknownWord,
+    LastRun, LogLevel, ResourceStatus, SUMMARY_STATES, Severity, UnknownWord,
 };
 pub use time::Timestamp;
 pub use wake::WakeHandle;

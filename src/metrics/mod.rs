@@ -31,7 +31,10 @@ pub async fn run(store: Store, shutdown: CancellationToken) {
         }
         let now = Timestamp::now();
         if let Err(error) = measure(&store, since, now).await {
-            tracing::error!(error = chain(&error), "cannot write the metrics of the last minute");
+            tracing::error!(
+                error = chain(&error),
+                "cannot write the metrics of the last minute"
+            );
         }
         since = now;
     }

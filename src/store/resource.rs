@@ -143,7 +143,10 @@ impl Store {
         let rows: Vec<(ResourceId, VersionNumber, VersionNumber)> = read!(self.db, pool => {
             sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
         });
-        Ok(rows.into_iter().map(|(id, from, to)| (id, from..to)).collect())
+        Ok(rows
+            .into_iter()
+            .map(|(id, from, to)| (id, from..to))
+            .collect())
     }
 
     /// All resources of a version, by id.

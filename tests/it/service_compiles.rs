@@ -150,6 +150,7 @@ fn id_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap()
 }
 
+//: deploy 126
 #[test]
 //: lsm 53, 60, 63, 91, 92
 fn a_tree_is_exported_alone_and_goes_with_its_last_member() {

@@ -54,7 +54,11 @@ impl Cut {
 
     /// Whether the page ends at the boundary, instead of beginning there.
     fn is_backwards(&self) -> bool {
-        let bound = if self.is_descending { &self.start } else { &self.end };
+        let bound = if self.is_descending {
+            &self.start
+        } else {
+            &self.end
+        };
         bound.is_some()
     }
 
@@ -301,7 +305,10 @@ mod tests {
         }
         let all = all(10);
         let page = ask(&all, "/p?limit=2&sort=down&end=r003");
-        assert_eq!((&page["data"], &page["metadata"]["before"]), (&json!(["r002", "r001"]), &json!(7)));
+        assert_eq!(
+            (&page["data"], &page["metadata"]["before"]),
+            (&json!(["r002", "r001"]), &json!(7))
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::api::Answer;
-use crate::api::environments::{agent_shape, scope};
+use crate::api::environments::{agent_shape, fetch, scope};
 use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
 use crate::api::http::page;
@@ -30,7 +30,9 @@ async fn list(app: App, args: Args) -> Result<Answer, ApiError> {
     let mut agents = app.store.agent_list(environment).await?;
     agents.sort_by(|a, b| a.name.cmp(&b.name));
     agents.retain(|agent| {
-        start.as_deref().is_none_or(|start| agent.name.as_str() > start)
+        start
+            .as_deref()
+            .is_none_or(|start| agent.name.as_str() > start)
             && end.as_deref().is_none_or(|end| agent.name.as_str() < end)
     });
     agents.truncate(limit);
@@ -50,8 +52,11 @@ async fn list(app: App, args: Args) -> Result<Answer, ApiError> {
 }
 
 /// Executors are processes of the server, with no session of their own.
-async fn processes(_app: App, args: Args) -> Result<Answer, ApiError> {
+async fn processes(app: App, args: Args) -> Result<Answer, ApiError> {
     page::limit(&args)?;
+    if let Some(id) = args.parsed("environment")? {
+        fetch(&app, id).await?;
+    }
     Ok(Answer::Body(json!({"processes": []})))
 }
 

@@ -35,6 +35,14 @@ fn shape(compile: &Compile, stages: Option<&[Stage]>) -> Value {
     if stages.is_none() {
         fields.remove("reports");
     }
+    for stage in fields
+        .get_mut("reports")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        stage["compile"] = json!(compile.id);
+    }
     shape
 }
 
@@ -66,5 +74,7 @@ async fn get(id: Segment, app: App, _args: Args) -> Result<Answer, ApiError> {
     let compile = compiles::find(&id, &app).await?;
     let ran = compile.substitute.unwrap_or(compile.id);
     let stages = app.store.stage_list(ran).await?;
-    Ok(Answer::Body(json!({"report": shape(&compile, Some(&stages))})))
+    Ok(Answer::Body(
+        json!({"report": shape(&compile, Some(&stages))}),
+    ))
 }

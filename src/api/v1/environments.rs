@@ -40,12 +40,16 @@ async fn list(app: App, _args: Args) -> Result<Answer, ApiError> {
 
 async fn create(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = environments::created(&app, &args).await?;
-    Ok(Answer::Body(json!({"environment": shape(&app, &environment).await?})))
+    Ok(Answer::Body(
+        json!({"environment": shape(&app, &environment).await?}),
+    ))
 }
 
 async fn modify(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = environments::modified(&app, &args, &id).await?;
-    Ok(Answer::Body(json!({"environment": shape(&app, &environment).await?})))
+    Ok(Answer::Body(
+        json!({"environment": shape(&app, &environment).await?}),
+    ))
 }
 
 /// `versions`: how many of the newest versions are wanted with it.

@@ -36,19 +36,25 @@ async fn list(app: App, _args: Args) -> Result<Answer, ApiError> {
 
 async fn create(app: App, args: Args) -> Result<Answer, ApiError> {
     let project = projects::created(&app, &args).await?;
-    Ok(Answer::Body(json!({"project": shape(&app, &project).await?})))
+    Ok(Answer::Body(
+        json!({"project": shape(&app, &project).await?}),
+    ))
 }
 
 async fn get(id: Segment, app: App, _args: Args) -> Result<Answer, ApiError> {
     let project = projects::fetch(&app, project_id(&id)?).await?;
-    Ok(Answer::Body(json!({"project": shape(&app, &project).await?})))
+    Ok(Answer::Body(
+        json!({"project": shape(&app, &project).await?}),
+    ))
 }
 
 async fn modify(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let (id, name) = (project_id(&id)?, args.required("name")?);
     app.store.project_rename(id, &name).await?;
     let project = Project { id, name };
-    Ok(Answer::Body(json!({"project": shape(&app, &project).await?})))
+    Ok(Answer::Body(
+        json!({"project": shape(&app, &project).await?}),
+    ))
 }
 
 async fn delete(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {

@@ -92,11 +92,10 @@ pub(super) async fn actions(
         .store
         .action_list(environment, Some(resource), SEARCHED)
         .await?;
-    let shown = actions
-        .iter()
-        .filter(|action| action.version == version && kind.is_none_or(|kind| action.action == kind));
+    let shown = actions.iter().filter(|action| {
+        action.version == version && kind.is_none_or(|kind| action.action == kind)
+    });
     Ok(shown
         .map(|action| wire::action(json!(environment), action))
         .collect())
 }
-
