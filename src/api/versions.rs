@@ -91,9 +91,7 @@ pub(in crate::api) async fn fetch(
 
 async fn resources(version: VersionNumber, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
-    // A version that is not there has no resources, as for other clients.
-    let found = app.store.version_fetch(environment.id, version).await?;
-    let n_resources = found.map_or(0, |version| version.n_resources);
+    let n_resources = fetch(&app, &environment, version).await?.n_resources;
     args.only_filters(&["resource_type", "agent", "resource_id_value"])?;
     let search = search(&args)?;
     let sort = Sort::of(

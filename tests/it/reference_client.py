@@ -626,17 +626,18 @@ def run(port, out, token):
 
 
 def asked(link):
-    """Path and arguments of a link, without where its page begins: what a boundary looks like is the server's."""
+    """Path and arguments of a link, without where its page begins, which is the server's, and without defaults."""
     path, _, query = link.partition("?")
-    own = ("start=", "end=", "first_id=", "last_id=", "before=")
-    return path, sorted(part for part in query.split("&") if not part.startswith(own))
+    own = ("start=", "end=", "first_id=", "last_id=", "before=", "sort=", "deploy_summary=")
+    kept = (part for part in query.split("&") if not part.startswith(own))
+    return f"{path}?{'&'.join(sorted(kept))}"
 
 
 def differences(path, there, here):
     """How an answer differs from that of the reference. What we have beyond it is no difference."""
     if path.startswith(".links.") and isinstance(there, str) and isinstance(here, str):
         if asked(there) != asked(here):
-            yield f"{path} is {here[:200]}, not {there[:200]}"
+            yield f"{path} is {asked(here)}, not {asked(there)}"
     elif isinstance(there, dict) and isinstance(here, dict):
         for name, value in there.items():
             if name not in here:
