@@ -63,6 +63,10 @@ fn compiled(served: &Logged, environment: &str, update: bool) -> Value {
 
 //: deploy 121, 122, 123, 125, 127, 128, 130, 132, 139, 145
 #[test]
+#[expect(
+    clippy::too_many_lines,
+    reason = "a list of what one server is asked for, whose start takes longer than all of it"
+)]
 fn a_compile_is_asked_for_watched_reported_and_its_failure_told() {
     let directory = tempfile::tempdir().unwrap();
     let (repo, served, id) = start(&directory);
