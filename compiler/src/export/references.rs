@@ -64,8 +64,8 @@ pub(super) fn take_out(
         let heap = &mut machine.state.heap;
         let arguments = [
             ("resource", "resource", "id", resource),
-            ("reference", "value", "id", &model.id),
-            ("literal", "destination", "value", &path),
+            ("reference", "value", "id", model.id.as_str()),
+            ("literal", "destination", "value", path.as_str()),
         ]
         .map(|(kind, name, key, text)| {
             let text = heap.new_str(text);
