@@ -225,6 +225,13 @@ fn fields_have_the_same_value_in_whatever_form_they_travel() {
 }
 
 #[test]
+fn a_field_that_no_value_can_be_made_of_is_an_error_at_its_resource() {
+    let outcome = export("    return 10 ** 5000", &Options::default());
+    let said = error(&outcome);
+    assert!(said.contains("an integer that can not be read"), "{said}");
+}
+
+#[test]
 fn of_the_resources_of_one_instance_the_last_one_has_what_it_requires() {
     let model = r#"
 import m
