@@ -247,7 +247,7 @@ fn compile_cold() {
 }
 
 fn no_op_resources() {
-    const RESOURCES: usize = 2000;
+    const RESOURCES: usize = 20_000;
     let dir = tempfile::tempdir().expect("a folder");
     let project = dir.path().join("project");
     fs::create_dir(&project).expect("a folder");

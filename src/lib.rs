@@ -1,5 +1,6 @@
 //! Steward: a commit goes in at one end, the infrastructure is as the commit says at the other.
 
+pub mod agent;
 pub mod api;
 pub mod app;
 pub mod cli;
@@ -16,6 +17,7 @@ pub mod fuzzing;
 pub mod gc;
 pub mod git;
 pub mod lsm;
+pub mod metrics;
 pub mod modules;
 pub mod observe;
 pub mod process;

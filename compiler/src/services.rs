@@ -39,15 +39,48 @@ pub enum ServiceQuestion {
     Service(String),
     /// The instance with this id, of whatever service.
     Instance(String),
+    /// The values that a path finds in the attributes of a service's instances: less than the instances, and known without
+    /// reading them.
+    Values {
+        /// The name of the service.
+        service: String,
+        /// A dict path, with wildcards or without.
+        path: String,
+        /// The ids of instances that are left out: those that the compile knows itself, and may have changed.
+        without: BTreeSet<String>,
+    },
+}
+
+/// The answer to a [`ServiceQuestion`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServiceAnswer {
+    /// The instances that it is about; none if there are none.
+    Instances(ServiceInstances),
+    /// The values that are not null, of all attribute sets of instances that have not ended.
+    Values(Vec<serde_json::Value>),
+}
+
+impl ServiceAnswer {
+    /// As Python gets it: a dict, or a list.
+    ///
+    /// # Errors
+    /// It can not be written as JSON.
+    pub fn into_json(self) -> serde_json::Result<serde_json::Value> {
+        match self {
+            Self::Instances(instances) => serde_json::to_value(instances),
+            Self::Values(values) => Ok(serde_json::Value::Array(values)),
+        }
+    }
 }
 
 /// Has all instances of an environment, for compiles that were given some ([`ServicesInput::has_more`]).
 pub trait ServiceInventory: std::fmt::Debug + Send + Sync {
-    /// The instances that a question is about; none if there are none.
+    /// Answers a question.
     ///
     /// # Errors
-    /// Why they can not be had, for people.
-    fn ask(&self, question: ServiceQuestion) -> Result<ServiceInstances, String>;
+    /// Why it can not be answered, for people.
+    fn ask(&self, question: ServiceQuestion) -> Result<ServiceAnswer, String>;
 }
 
 /// Whose resource sets the instances of a service are part of.

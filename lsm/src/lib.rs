@@ -12,6 +12,7 @@
 //! - `select`, `ownership`: which instances take part in a compile, and with which attributes;
 //! - `change`: what a changed definition does to the instances that there are;
 //! - `lifecycle`: the state machine. Start reading at [`lifecycle::decide`];
+//! - `order`: changes to several instances in one call;
 //! - `people`: diagrams, schemas and descriptions of the API.
 //!
 //! Source: docs/reference/lsm.md.
@@ -24,6 +25,7 @@ pub mod definition;
 pub mod dict_path;
 pub mod instance;
 pub mod lifecycle;
+pub mod order;
 pub mod ownership;
 pub mod people;
 pub mod problem;

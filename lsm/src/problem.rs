@@ -4,6 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 
+/// Problems that a message says; it says of the others how many there are.
+const MAX_SHOWN: usize = 1000;
+
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
@@ -63,8 +66,13 @@ impl From<Problem> for Problems {
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let texts: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        f.write_str(&texts.join("; "))
+        let shown = self.0.iter().take(MAX_SHOWN);
+        let texts: Vec<String> = shown.map(ToString::to_string).collect();
+        f.write_str(&texts.join("; "))?;
+        match self.0.len().saturating_sub(MAX_SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
+        }
     }
 }
 

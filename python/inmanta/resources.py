@@ -458,6 +458,13 @@ def identifies(cls: type[Resource]) -> bool:
     return getattr(cls.object_to_id, "__func__", None) is not _OBJECT_TO_ID or creates()
 
 
+def getters(cls: type[Resource], fields: tuple[str, ...]) -> list[Callable[..., object] | None]:
+    """What `map_field` would call for each of these fields; None: it has to be asked."""
+    if getattr(cls.map_field, "__func__", None) is not _MAP_FIELD:
+        return [None] * len(fields)
+    return [getattr(cls, "get_" + field, None) or cls.map.get(field) for field in fields]
+
+
 def has_getter(cls: type[Resource], field: str) -> bool:
     """Whether a class computes a field itself, other than by the getters of our own base classes."""
     if getattr(cls.map_field, "__func__", None) is not _MAP_FIELD or creates():

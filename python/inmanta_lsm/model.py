@@ -15,6 +15,7 @@ from typing import Any
 import pydantic
 
 from inmanta._more.base_model import BaseModel
+from inmanta.const import ResourceState
 from inmanta_lsm.const import TransferTrigger
 
 
@@ -268,3 +269,10 @@ class ServiceInstanceLog(Record):
         """The instance that it was."""
         fields = self.model_dump()
         return ServiceInstance(id=fields.pop("service_instance_id"), **fields)
+
+
+class Resource(Record):
+    """A resource that counts for an instance, with the state that it is in."""
+
+    resource_id: str
+    resource_state: ResourceState

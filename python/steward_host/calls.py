@@ -1,11 +1,14 @@
-"""Frames with calls of plugins (`compiler/src/protocol/calls.rs`): reading them, and the values in them.
+"""Frames with calls of plugins (`compiler/src/protocol/calls.rs`): reading them, and the values in them; and the answers.
 
-Behind the tag comes what `marshal` reads: a list of calls, each `(number, plugin, args, kwargs, file, line, namespace)`.
+Behind the tag comes what `marshal` reads: a list of calls, each `(number, plugin, args, kwargs, file, line, namespace)`, or of
+resources whose fields are computed, each `(number, class, instance, identify, fields)`. Answers are told in
+`compiler/src/protocol/answers.rs`.
 """
 
 from __future__ import annotations
 
 import marshal
+from struct import Struct
 
 from inmanta.execute import runtime
 from steward_host import msgpack
@@ -14,8 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# First byte of a result that is a text: no MessagePack begins with it.
-TEXT = b"\xc1"
+# First bytes of answers in forms of their own: no message in MessagePack begins with them.
+_TEXT = b"\xc1"
+_VALUE = b"\xc0"
+_RENDERED = b"\xc2"
 
 # What a list of all kinds of values looks like that Steward writes.
 _SAMPLE = (
@@ -24,13 +29,25 @@ _SAMPLE = (
 )
 _MEANT = [("n", "n", None, True, False, -2, -(1 + (4 << 30)), 1.5, "a", "\u00e9", b"\x04\x05", ["b"], {"k": 1})]
 
+# The same of an answer.
+_ANSWER = (["n", None, True, 7, 1 << 40, 1.5, "\u00e9", {"k": -1}], (), ("n",))
+_WRITTEN = (
+    b"(\3\0\0\0[\x08\0\0\0u\1\0\0\0nNTi\7\0\0\0l\3\0\0\0\0\0\0\0\0\x04g\0\0\0\0\0\0\xf8?"
+    b"u\2\0\0\0\xc3\xa9{u\1\0\0\0ki\xff\xff\xff\xff" b"0(\0\0\0\0(\1\0\0\0u\1\0\0\0n"
+)
+
 loads = marshal.loads
+_dumps = marshal.dumps
+# In it, each value is written by itself: the forms that refer to others came later.
+_FORMAT = 2
+_head = Struct(">cQ").pack
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def works() -> bool:
-    """Whether this Python reads the format as it is written: it is that of its own files, and no promise."""
+    """Whether this Python reads and writes the format as we do: it is that of its own files, and no promise."""
     try:
-        return bool(loads(_SAMPLE) == _MEANT)
+        return bool(loads(_SAMPLE) == _MEANT) and _dumps(_ANSWER, _FORMAT) == _WRITTEN
     except (EOFError, ValueError, TypeError):
         return False
 
@@ -46,22 +63,67 @@ def value(given: Any) -> Any:
                 return {key: value(item) for key, item in inner.items()}
             return [value(item) for item in inner]
         number = given[0]
-        if number in _instances:
-            found = _instances[number]
-        else:
+        found = _instances.get(number)
+        if found is None:
             found = _instances[number] = Instance(number, given[1])
-        if size > 2:
+            if size > 2:
+                found._values = given[2]
+        elif size > 2:
             # Variables are assigned once: what is known stays true.
+            found._values.update(given[2])
+        if size > 3:
             known = found._values
-            for name, item in zip(given[2], given[3]):
-                known[name] = item
-            if size > 4:
-                for name, item in zip(given[4], given[5]):
-                    known[name] = value(item)
+            for name, item in given[3].items():
+                known[name] = value(item)
         return found
     if kind is bytes:
         return msgpack.ext_decoders[given[0]](given[1:])
     return given
+
+
+def text_result(number: int, text: str) -> bytes | None:
+    """The answer to a call whose result is a text; None if only MessagePack can say what is wrong with it."""
+    try:
+        return _head(_TEXT, number) + text.encode()
+    except UnicodeEncodeError:
+        return None
+
+
+def result(number: int, value: object) -> bytes | None:
+    """The answer to a call whose result is data in lists and dicts; None if there is more to it."""
+    return _packed(_head(_VALUE, number), value) if _is_data(value) else None
+
+
+def rendered(number: int, values: list[object], identity: dict[str, str] | None, id_value: list[object]) -> bytes | None:
+    """The answer with the fields of a resource; None if there is more to them than data."""
+    parts = () if identity is None else tuple(identity[key] for key in ("entity_type", "agent", "attribute", "value"))
+    return _packed(_head(_RENDERED, number), (values, parts, tuple(id_value)))
+
+
+def _packed(head: bytes, value: Any) -> bytes | None:
+    try:
+        written = _dumps(value, _FORMAT)
+    except ValueError:
+        # An instance, an Unknown, an object; or nested too deeply.
+        return None
+    # Half of a character in two parts begins so, which is no text anywhere else, and some letters, which are.
+    return None if b"\xed" in written else head + written
+
+
+def _is_data(value: object) -> bool:
+    """Whether it is made of what both sides have: `marshal` writes more than that."""
+    kind = type(value)
+    if kind is list:
+        for item in value:  # type: ignore[attr-defined]  # it is a list
+            if type(item) not in _PLAIN and not _is_data(item):
+                return False
+        return True
+    if kind is dict:
+        for key, item in value.items():  # type: ignore[attr-defined]  # it is a dict
+            if type(key) is not str or type(item) not in _PLAIN and not _is_data(item):
+                return False
+        return True
+    return kind in _PLAIN
 
 
 Instance = runtime.Instance

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-from struct import Struct
 
 from inmanta import plugins, resources
 from inmanta.ast import Location, MultiUnsetException, RuntimeException, UnknownException, UnsetException
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
 
 # `{"result": [`, of which two values follow.
 _RESULT = b"\x81\xa6result\x92"
-# The head of a result that is a text: the tag, and the number of the call.
-_TEXT = Struct(">cQ").pack
 
 # The only folder that a host in a sandbox may write to.
 SCRATCH = os.environ.get("STEWARD_SCRATCH")
@@ -227,9 +224,12 @@ class Compiling:
         plugins.Runtime.inputs = request["inputs"]
         plugins.Runtime.refs = {"facts": request["inputs"].get("facts") or {}}
 
-    def calls(self, requests: list[Call]) -> None:
-        """Calls plugins, one after the other, up to one that fails."""
+    def calls(self, requests: list[Any]) -> None:
+        """Calls plugins, or the getters of resources, one after the other, up to one that fails."""
         self._pipe.begin_answers()
+        if type(requests[0][1]) is int:
+            self._exporting.render_all(requests)
+            return
         for request in requests:
             if not self.call(request, True):
                 return
@@ -250,13 +250,11 @@ class Compiling:
         try:
             self._values.constructs = True
             result = self._call(request)
-            if in_frame and type(result) is str:
-                try:
-                    text = result.encode()
-                except UnicodeEncodeError:
-                    packed = msgpack.pack_behind(_RESULT, number, result)
-                else:
-                    packed = _TEXT(calls.TEXT, number) + text
+            packed = None
+            if in_frame:
+                packed = calls.text_result(number, result) if type(result) is str else calls.result(number, result)
+            if packed is not None:
+                pass
             elif type(result) in PLAIN:
                 packed = msgpack.pack_behind(_RESULT, number, result)
             else:

@@ -7,9 +7,9 @@ from inmanta.ast import UnknownException
 from inmanta.execute import proxy
 from inmanta.execute.proxy import DynamicProxy
 from inmanta.execute.util import Unknown
-from steward_host import msgpack
+from steward_host import calls, msgpack
 from steward_host.pipe import Closed
-from steward_host.values import copied, exported
+from steward_host.values import PLAIN, copied, exported
 from steward_host.world import Types
 
 TYPE_CHECKING = False
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
     from inmanta import export
     from steward_host.declared import Declared
-    from steward_host.messages import Numbered, PostProcess, RenderFields, Serialize, Unprocessed
+    from steward_host.messages import Numbered, PostProcess, RenderFields, Rendering, Serialize, Unprocessed
     from steward_host.pipe import Pipe
     from steward_host.values import Values
 
     Fail = Callable[..., object]
+    Getter = Callable[..., object]
 
 
 class Exporting:
@@ -58,40 +59,81 @@ class Exporting:
 
     def render_fields(self, request: RenderFields) -> None:
         """Runs the getters of a resource class on an instance."""
-        number = request["id"]
+        asked = (request["id"], request["class"], request["instance"], request["identify"], tuple(request["fields"]))
+        self._render(asked, None)
+
+    def render_all(self, requests: list[Rendering]) -> None:
+        """The same for the resources of a frame, one after the other, up to one that fails."""
+        getters: dict[tuple[int, tuple[str, ...]], list[Getter | None]] = {}
+        for request in requests:
+            if not self._render(request, getters):
+                return
+        self._pipe.flush()
+
+    def _render(
+        self, request: Rendering, known: dict[tuple[int, tuple[str, ...]], list[Getter | None]] | None
+    ) -> bool:
+        """Answers with what a resource class computes for an instance; False: that has failed.
+
+        `known`: the getters that resources of the same frame had; None: the request came by itself.
+        """
+        number, at, given, identify, fields = request
         field = None
         self._values.constructs = False
         try:
-            entity, cls, options = self._declared.classes[request["class"]]
-            instance = DynamicProxy.return_value(request["instance"])
-            rendered: dict[str, object] = {"id": number}
+            entity, cls, options = self._declared.classes[at]
+            instance = DynamicProxy.return_value(given if known is None else calls.value(given))
+            identity: dict[str, str] | None = None
+            id_value: list[object] = []
+            values: list[object] = []
             if resources.creates():
                 created = resources.Resource.create_from_model(self.exporter, entity, instance)
-                rendered["identity"] = _identity(cls, created.id)
-                rendered["values"] = [_or_unknown(getattr(created, field)) for field in request["fields"]]
-                self._pipe.send_packed(msgpack.pack({"fields_rendered": rendered}))
-                return
-            if request["identify"] == "whole":
-                rendered["identity"] = _identity(cls, resources.cls_id(cls, instance, entity, options))
-            elif request["identify"] == "value":
-                field = options["name"]
-                rendered["id_value"] = _or_unknown(cls.map_field(None, entity, field, instance))
-            values = rendered["values"] = []
-            with proxy.exportcontext:
-                for field in request["fields"]:
-                    values.append(self._field(cls, entity, field, instance))
-            self._pipe.send_packed(msgpack.pack({"fields_rendered": rendered}))
+                identity = _identity(cls, created.id)
+                values = [_or_unknown(getattr(created, field)) for field in fields]
+            else:
+                if identify == "whole":
+                    identity = _identity(cls, resources.cls_id(cls, instance, entity, options))
+                elif identify == "value":
+                    field = options["name"]
+                    id_value = [_or_unknown(cls.map_field(None, entity, field, instance))]
+                getters: list[Getter | None] | None = None if known is None else known.get((at, fields))
+                if getters is None:
+                    getters = resources.getters(cls, fields)
+                    if known is not None:
+                        known[at, fields] = getters
+                with proxy.exportcontext:
+                    for field, getter in zip(fields, getters):
+                        values.append(self._field(cls, entity, field, instance, getter))
+            packed = None if known is None else calls.rendered(number, values, identity, id_value)
+            if packed is None:
+                rendered: dict[str, object] = {"id": number, "values": values}
+                if identity is not None:
+                    rendered["identity"] = identity
+                if id_value:
+                    rendered["id_value"] = id_value[0]
+                packed = msgpack.pack({"fields_rendered": rendered})
+            if known is None:
+                self._pipe.send_packed(packed)
+            else:
+                self._pipe.answer(packed)
+            return True
         except Closed:
             raise
         except resources.IgnoreResourceException as error:
             self._pipe.send("ignored", {"id": number, "reason": str(error)})
-            return
+            return True
         except BaseException as error:
-            self._fail(number, error, field)
+            return bool(self._fail(number, error, field))
 
-    def _field(self, cls: type[resources.Resource], entity: str, field: str, instance: object) -> object:
+    def _field(
+        self, cls: type[resources.Resource], entity: str, field: str, instance: object, getter: Getter | None
+    ) -> object:
         try:
-            return exported(cls.map_field(self.exporter, entity, field, instance, _COLLECTOR))
+            if getter is None:
+                value = cls.map_field(self.exporter, entity, field, instance, _COLLECTOR)
+            else:
+                value = getter(self.exporter, instance)
+            return value if type(value) in PLAIN else exported(value)
         except UnknownException as error:
             return error.unknown if isinstance(error.unknown, Unknown) else Unknown()
 

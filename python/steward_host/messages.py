@@ -71,6 +71,8 @@ class Reap(TypedDict):
 
 # An array: id, plugin, arguments, named arguments, file, line, namespace.
 Call = tuple[int, str, list[Any], list[tuple[str, Any]], str, int, str]
+# A resource whose fields are computed: number, class, instance, what of the id is asked for, names of the fields.
+Rendering = tuple[int, int, Any, str, tuple[str, ...]]
 
 # `class` is no name in Python.
 RenderFields = TypedDict("RenderFields", {"class": int, "id": int, "instance": Any, "identify": str, "fields": list[str]})

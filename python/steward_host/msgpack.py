@@ -34,8 +34,6 @@ EXT_OPAQUE = 4
 EXT_DATACLASS = 5
 # A reference; the payload is an array that compiling.py knows.
 EXT_REFERENCE = 6
-# An instance of the model with what is going to be read of it, as `calls` reads it.
-EXT_KNOWN = 9
 # A text of a class of its own: an array of the opaque id of the object, and the text.
 EXT_TEXT = 8
 

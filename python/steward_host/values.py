@@ -7,7 +7,7 @@ from inmanta.ast import PluginTypeException, RuntimeException, UnknownException
 from inmanta.execute import proxy, runtime
 from inmanta.execute.proxy import DynamicProxy, ProxyContext
 from inmanta.execute.util import Unknown
-from steward_host import annotations as hints, calls, msgpack
+from steward_host import annotations as hints, msgpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +66,6 @@ class Values:
         self.constructs = False
         msgpack.ext_decoders[msgpack.EXT_UNKNOWN] = lambda payload: Unknown()
         msgpack.ext_decoders[msgpack.EXT_INSTANCE] = _decode_instance
-        msgpack.ext_decoders[msgpack.EXT_KNOWN] = lambda payload: calls.value(calls.loads(payload))
         msgpack.ext_decoders[msgpack.EXT_OPAQUE] = lambda payload: self.objects[int.from_bytes(payload, "big")]
         msgpack.ext_decoders[msgpack.EXT_DATACLASS] = self._decode_dataclass
         msgpack.ext_decoders[msgpack.EXT_REFERENCE] = self._decode_reference

@@ -77,7 +77,7 @@ class World(runtime.World):
         info = self._pipe.request("typedef", {"name": name}, "typedef_info")
         return info["base"], info["condition"]
 
-    def services(self, question: dict[str, str]) -> tuple[dict[str, Any], str | None]:
+    def services(self, question: dict[str, Any]) -> tuple[Any, str | None]:
         answer = self._pipe.request("services", {"question": question}, "service_list")
         return answer["services"] or {}, answer["failure"]
 

@@ -25,18 +25,46 @@ class CallsTest(unittest.TestCase):
 
     def test_an_instance_is_one_handle_that_keeps_what_is_known_of_it(self) -> None:
         plain = calls.value((7, "m::Host"))
-        told = calls.value((7, "m::Host", ("name",), ("h",)))
-        more = calls.value((7, "m::Host", (), (), ("site", "peers"), ((8, "m::Site"), ([(7, "m::Host"), (9, "m::Host")],))))
+        told = calls.value((7, "m::Host", {"name": "h"}))
+        others = {"site": (8, "m::Site"), "peers": ([(7, "m::Host"), (9, "m::Host", {}, {"peers": ([(7, "m::Host")],)})],)}
+        more = calls.value((7, "m::Host", {}, others))
         self.assertIs(plain, told)
         self.assertIs(plain, more)
         self.assertEqual(plain._values["name"], "h")
         self.assertEqual(plain._values["site"].id, 8)
         self.assertIs(plain._values["peers"][0], plain)
-        self.assertEqual(plain._values["peers"][1].id, 9)
+        other = plain._values["peers"][1]
+        self.assertEqual(other.id, 9)
+        self.assertIs(other._values["peers"][0], plain)
 
     def test_containers_with_instances_are_gone_through(self) -> None:
         found = calls.value(({"a": (1, "m::Host"), "b": ([(2, "m::Host")],), "c": [3]},))
         self.assertEqual((found["a"].id, found["b"][0].id, found["c"]), (1, 2, [3]))
+
+    def test_results_of_data_have_a_form_of_their_own(self) -> None:
+        for result in (None, True, -5, 1 << 70, 1.5, ["a", [None]], {"k": {"\u00e9": [1]}}):
+            packed = calls.result(9, result)
+            assert packed is not None
+            self.assertEqual(packed[:9], b"\xc0" + (9).to_bytes(8, "big"))
+            self.assertEqual(marshal.loads(packed[9:]), result)
+
+    def test_results_with_more_to_them_are_left_to_message_pack(self) -> None:
+        class Text(str):
+            pass
+
+        mean: list[object] = [(1,), b"x", {1: 2}, {"k": (1,)}, 1j, {1}, Text("a"), ["\ud800"], ..., [runtime.Instance(1, "m::Host")]]
+        for result in mean:
+            self.assertIsNone(calls.result(9, result), repr(result))
+        # Letters that begin as half of a character does take the longer way only.
+        self.assertIsNone(calls.result(9, ["\ud55c"]))
+
+    def test_fields_of_a_resource_have_a_form_of_their_own(self) -> None:
+        identity = {"entity_type": "m::Host", "agent": "a", "attribute": "name", "value": "v"}
+        packed = calls.rendered(3, [1, ["a"]], identity, [None])
+        assert packed is not None
+        self.assertEqual(packed[:9], b"\xc2" + (3).to_bytes(8, "big"))
+        self.assertEqual(marshal.loads(packed[9:]), ([1, ["a"]], ("m::Host", "a", "name", "v"), (None,)))
+        self.assertIsNone(calls.rendered(3, [runtime.Instance(1, "m::Host")], None, []))
 
     def test_what_an_older_format_can_not_say_is_no_surprise(self) -> None:
         # What a Python whose `marshal` differs would find: no answer, and MessagePack is used.

@@ -5,9 +5,14 @@ from __future__ import annotations
 import copy
 import importlib.util
 import unittest
+from typing import Any
 
 import inmanta  # noqa: F401  # makes our modules importable
+from inmanta.execute import runtime
+from inmanta.plugins import Runtime
 from inmanta.util import dict_path
+from inmanta_plugins.lsm._compile import kept
+from inmanta_plugins.lsm._inventory import CacheManager
 from inmanta_plugins.lsm._lifecycles import problems
 from inmanta_plugins.lsm._tracking import with_flags
 from inmanta_plugins.lsm.allocation import AnyUniqueInt
@@ -18,6 +23,40 @@ DATA = {
     "if": [{"n": "e0", "mtu": 1500, "u": [{"v": 10}, {"v": 20}]}, {"n": "e1", "mtu": None, "u": []}],
     "m": {"a.b": 1, "c": 2},
 }
+
+
+class Inventory:
+    """The server's side of a compile that was given one of two instances."""
+
+    def __init__(self, can_tell_values: bool) -> None:
+        self.can_tell_values = can_tell_values
+        self.asked: list[str] = []
+
+    def services(self, question: dict[str, Any]) -> tuple[Any, str | None]:
+        self.asked += question
+        if "values" not in question:
+            return {"link": [record("a", 7), record("b", 1)]}, None
+        without = question["values"]["without"]
+        return ([1], None) if self.can_tell_values and without == ["a"] else ({}, "it can not be told")
+
+
+def record(name: str, vlan: int) -> dict[str, Any]:
+    sets = {"candidate_attributes": {"vlan": vlan}, "active_attributes": None, "rollback_attributes": {"vlan": None}}
+    return {"id": name, "deleted": False, **sets}
+
+
+class Values(unittest.TestCase):
+    def test_values_that_are_taken_are_those_of_the_compile_and_those_of_the_server(self) -> None:
+        before = runtime.world, Runtime.inputs
+        self.addCleanup(lambda: (setattr(runtime, "world", before[0]), setattr(Runtime, "inputs", before[1])))
+        for can_tell_values, asked in ((True, ["values"]), (False, ["values", "service"])):
+            inventory = Inventory(can_tell_values)
+            runtime.world = inventory  # type: ignore[assignment]
+            Runtime.inputs = {"services": {"has_more": True, "instances": {}}}
+            # What the compile was given, and has changed since.
+            kept.values()["by id"] = {"a": {**record("a", 5), "service_entity": "link"}}
+            self.assertEqual(sorted(CacheManager().used_values("link", "vlan"), key=str), [1, 5])
+            self.assertEqual(inventory.asked, asked, "all instances are read only if there is no other way")
 
 
 class Paths(unittest.TestCase):

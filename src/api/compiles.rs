@@ -7,6 +7,7 @@ use warp::{Filter, Reply, filters::BoxedFilter};
 use crate::api::environments::{environment_id, fetch, named, scope};
 use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
+use crate::api::http::order::{Ranges, Sort};
 use crate::api::http::page;
 use crate::api::routes::routes;
 use crate::api::{Answer, Body, wire, with};
@@ -97,24 +98,27 @@ async fn list_reports(app: App, args: Args) -> Result<Answer, ApiError> {
     let is = |wanted: &[String], actual: bool| {
         wanted
             .iter()
-            .all(|wanted| (wanted == "true" || wanted == "True") == actual)
+            .all(|wanted| wanted.eq_ignore_ascii_case("true") == actual)
     };
     let (success, started, completed) = (
         args.filter("success")?,
         args.filter("started")?,
         args.filter("completed")?,
     );
+    let sort = Sort::of(&args, &["requested"], Sort::descending("requested"))?;
+    let requested = Ranges::of_moments(&args, "requested")?;
     keys.retain(|key| {
         is(&success, key.is_success)
             && is(&started, key.is_started)
             && is(&completed, key.is_completed)
+            && requested.hold(key.requested.0)
     });
     let paged = page::page(
         &args,
         "/api/v2/compilereport",
         keys,
         |key| format!("{} {}", key.requested, key.id),
-        true,
+        sort.is_descending,
         |key| json!(key.id),
     )?;
     let Answer::Body(mut body) = paged else {
@@ -135,7 +139,7 @@ async fn list_reports(app: App, args: Args) -> Result<Answer, ApiError> {
     Ok(Answer::Body(body))
 }
 
-async fn find(segment: &Segment, app: &App) -> Result<Compile, ApiError> {
+pub(in crate::api) async fn find(segment: &Segment, app: &App) -> Result<Compile, ApiError> {
     let id: CompileId = segment
         .0
         .parse()

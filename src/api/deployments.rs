@@ -7,12 +7,13 @@ use serde_json::{Map, Value, json};
 use crate::api::environments::scope;
 use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
+use crate::api::http::principal::EnvironmentAccess;
 use crate::api::routes::routes;
 use crate::api::{Answer, wire};
 use crate::app::App;
 use crate::deploy::{DeployKind, Engine};
 use crate::domain::{AgentName, DryRunId, DryRunStatus, EnvironmentId, VersionNumber};
-use crate::store::DryRunResult;
+use crate::store::{DryRun, DryRunResult};
 
 routes! {
     Post "/api/v1/deploy" Environment "deploys or repairs now" => Body deploy_now();
@@ -21,7 +22,7 @@ routes! {
     Get "/api/v2/dryrun/<version>/<id>" Environment "what a dry run found" => Query dry_run_diff(version, id);
 }
 
-fn engine(app: &App, id: EnvironmentId) -> Result<Engine, ApiError> {
+pub(in crate::api) fn engine(app: &App, id: EnvironmentId) -> Result<Engine, ApiError> {
     app.engine(id).ok_or_else(|| {
         ApiError::not_found(match crate::api::environments::failure(app, id) {
             Some(failure) => format!("the environment does not run: {failure}"),
@@ -30,17 +31,37 @@ fn engine(app: &App, id: EnvironmentId) -> Result<Engine, ApiError> {
     })
 }
 
+/// What a request to deploy is to run: everything, if it does not say.
+pub(in crate::api) fn method_of(args: &Args) -> Result<DeployKind, ApiError> {
+    match args.text("agent_trigger_method")?.as_deref() {
+        None | Some("push_full_deploy") => Ok(DeployKind::Repair),
+        Some("push_incremental_deploy") => Ok(DeployKind::Deploy),
+        Some(other) => Err(ApiError::bad_request(format!(
+            "`{other}` is not push_full_deploy or push_incremental_deploy"
+        ))),
+    }
+}
+
+/// The dry run of that id, in this environment.
+pub(in crate::api) async fn fetch_dry_run(
+    app: &App,
+    environment: &EnvironmentAccess,
+    id: &Segment,
+) -> Result<DryRun, ApiError> {
+    let id: DryRunId =
+        id.0.parse()
+            .map_err(|_| ApiError::bad_request(format!("`{}` is no dry run id", id.0)))?;
+    let dry_runs = app.store.dry_run_all(environment.id).await?;
+    let mut found = dry_runs.into_iter().filter(|dry_run| dry_run.id == id);
+    found
+        .next()
+        .ok_or_else(|| ApiError::not_found(format!("dry run {id}")))
+}
+
 /// `POST /api/v1/deploy`: a user deploy (`push_incremental_deploy`) or repair (`push_full_deploy`, the default).
 async fn deploy_now(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
-    let method = match args.text("agent_trigger_method")?.as_deref() {
-        None | Some("push_full_deploy") => DeployKind::Repair,
-        Some("push_incremental_deploy") => DeployKind::Deploy,
-        Some(other) => {
-            let message = format!("`{other}` is not push_full_deploy or push_incremental_deploy");
-            return Err(ApiError::bad_request(message));
-        }
-    };
+    let method = method_of(&args)?;
     let agents = args.list("agents")?.map(|agents| {
         agents
             .into_iter()
@@ -76,7 +97,7 @@ async fn start_dry_run(version: VersionNumber, app: App, args: Args) -> Result<A
         return Err(ApiError::conflict("the environment is halted"));
     }
     Ok(Answer::Data(json!(
-        engine(&app, environment.id)?.dry_run(version).await?
+        engine(&app, environment.id)?.dry_run(version, None).await?
     )))
 }
 
@@ -104,16 +125,15 @@ async fn dry_run_diff(
     args: Args,
 ) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
-    let id: DryRunId =
-        id.0.parse()
-            .map_err(|_| ApiError::bad_request(format!("`{}` is no dry run id", id.0)))?;
-    let dry_runs = app.store.dry_run_list(environment.id, version).await?;
-    let dry_run = dry_runs.iter().find(|dry_run| dry_run.id == id);
-    let dry_run = dry_run.ok_or_else(|| ApiError::not_found(format!("dry run {id}")))?;
-    let results = app.store.dry_run_results(id).await?;
+    let dry_run = fetch_dry_run(&app, &environment, &id).await?;
+    if dry_run.version != version {
+        let message = format!("dry run {} of version {version}", id.0);
+        return Err(ApiError::not_found(message));
+    }
+    let results = app.store.dry_run_results(dry_run.id).await?;
     let diff: Vec<Value> = results.iter().map(difference).collect();
     Ok(Answer::Data(
-        json!({"summary": wire::dry_run(json!(environment.id), dry_run), "diff": diff}),
+        json!({"summary": wire::dry_run(json!(environment.id), &dry_run), "diff": diff}),
     ))
 }
 

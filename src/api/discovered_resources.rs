@@ -8,6 +8,7 @@ use crate::api::Answer;
 use crate::api::environments::scope;
 use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
+use crate::api::http::order::Sort;
 use crate::api::http::page;
 use crate::api::http::principal::EnvironmentAccess;
 use crate::api::routes::routes;
@@ -91,9 +92,16 @@ async fn list_discovered(app: App, args: Args) -> Result<Answer, ApiError> {
         })
         .collect();
     let key = |found: &Discovered| found.resource_id.to_string();
-    page::page(&args, "/api/v2/discovered", shown, key, false, |found| {
-        shape(found, &managed)
-    })
+    let columns = ["discovered_resource_id"];
+    let sort = Sort::of(&args, &columns, Sort::ascending(columns[0]))?;
+    page::page(
+        &args,
+        "/api/v2/discovered",
+        shown,
+        key,
+        sort.is_descending,
+        |found| shape(found, &managed),
+    )
 }
 
 async fn create(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {

@@ -6,15 +6,17 @@ use serde_json::{Map, Value, json};
 
 use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
+use crate::api::http::order::Sort;
 use crate::api::http::page;
 use crate::api::http::principal::EnvironmentAccess;
 use crate::api::protected_settings;
 use crate::api::routes::routes;
+use crate::api::versions::contains;
 use crate::api::{Answer, wire};
 use crate::app::App;
 use crate::domain::{AgentName, DEFINITIONS, EnvironmentId, SettingError, check_setting};
 use crate::git::RepositoryRules;
-use crate::store::{Environment, NewEnvironment};
+use crate::store::{Agent, Environment, NewEnvironment};
 
 routes! {
     Get "/api/v2/environment" Access "the environments" => Query list();
@@ -30,6 +32,7 @@ routes! {
     Get "/api/v2/environment_settings/<id>" Environment "a setting" => Query setting_get(id);
     Post "/api/v2/environment_settings/<id>" Environment "sets a setting" => Body setting_set(id);
     Delete "/api/v2/environment_settings/<id>" Environment "puts a setting back to its default" => Query setting_delete(id);
+    Delete "/api/v2/decommission/<id>" Access "clears an environment" => Query clear(id);
 }
 
 /// The environment a request is about, which whoever sent it may use.
@@ -69,10 +72,10 @@ pub(in crate::api) fn environment_id(segment: &Segment) -> Result<EnvironmentId,
         .map_err(|_| ApiError::bad_request(format!("`{}` is no environment id", segment.0)))
 }
 
-async fn shape(app: &App, environment: &Environment) -> Result<Value, ApiError> {
+pub(in crate::api) async fn shape(app: &App, environment: &Environment) -> Result<Value, ApiError> {
     let settings = app.store.settings_fetch(environment.id).await?;
     let failure = failure(app, environment.id);
-    Ok(wire::environment(environment, Some(&settings), failure))
+    Ok(wire::environment(environment, &settings, failure))
 }
 
 /// Why an environment of the configuration does not run; `None`: it does.
@@ -81,17 +84,30 @@ pub(in crate::api) fn failure(app: &App, id: EnvironmentId) -> Option<String> {
     Some(format!("{}: {}", trouble.field, trouble.message))
 }
 
-async fn list(app: App, _args: Args) -> Result<Answer, ApiError> {
+/// `details`: with description and icon.
+async fn list(app: App, args: Args) -> Result<Answer, ApiError> {
+    let details = args.flag("details", false)?;
     let mut shapes = Vec::new();
     for environment in app.store.environment_list().await? {
-        shapes.push(shape(&app, &environment).await?);
+        let shape = shape(&app, &environment).await?;
+        shapes.push(if details {
+            shape
+        } else {
+            wire::without_details(shape)
+        });
     }
     Ok(Answer::Data(Value::Array(shapes)))
 }
 
 async fn get(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = named(&app, &args, &id).await?;
-    Ok(Answer::Data(shape(&app, &environment).await?))
+    let shape = shape(&app, &environment).await?;
+    let details = args.flag("details", false)?;
+    Ok(Answer::Data(if details {
+        shape
+    } else {
+        wire::without_details(shape)
+    }))
 }
 
 /// The stored form of a repository and branch that a client names. Local paths and private hosts are for the server's own
@@ -151,38 +167,54 @@ fn description(args: &Args) -> Result<Option<String>, ApiError> {
 }
 
 async fn create(app: App, args: Args) -> Result<Answer, ApiError> {
+    let environment = created(&app, &args).await?;
+    Ok(Answer::Data(shape(&app, &environment).await?))
+}
+
+/// The environment that a request asks for, made and started.
+pub(in crate::api) async fn created(app: &App, args: &Args) -> Result<Environment, ApiError> {
     let project_id = args
         .parsed("project_id")?
         .ok_or_else(|| ApiError::bad_request("Field 'project_id' is required"))?;
-    let (repo_url, repo_branch) = repository(&args, &app.repositories)?.unwrap_or_default();
+    let (repo_url, repo_branch) = repository(args, &app.repositories)?.unwrap_or_default();
     if !repo_url.is_empty() {
-        refuse_repository_without_token(&app)?;
+        refuse_repository_without_token(app)?;
     }
     let new = NewEnvironment {
         id: args
             .parsed("environment_id")?
             .unwrap_or_else(EnvironmentId::generate),
         project_id,
-        name: name(&args)?,
-        description: description(&args)?.unwrap_or_default(),
+        name: name(args)?,
+        description: description(args)?.unwrap_or_default(),
         icon: String::new(),
         repo_url,
         repo_branch,
         variables: Default::default(),
     };
     app.store.environment_create(&new).await?;
-    let environment = fetch(&app, new.id).await?;
+    let environment = fetch(app, new.id).await?;
     app.environment_start(&environment).await;
-    Ok(Answer::Data(shape(&app, &environment).await?))
+    Ok(environment)
 }
 
 async fn modify(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
-    let mut environment = Environment::clone(&*named(&app, &args, &id).await?);
-    environment.name = name(&args)?;
-    if let Some(description) = description(&args)? {
+    let environment = modified(&app, &args, &id).await?;
+    Ok(Answer::Data(shape(&app, &environment).await?))
+}
+
+/// The environment of that id, changed as a request says. What it does not say stays.
+pub(in crate::api) async fn modified(
+    app: &App,
+    args: &Args,
+    id: &Segment,
+) -> Result<Environment, ApiError> {
+    let mut environment = Environment::clone(&*named(app, args, id).await?);
+    environment.name = name(args)?;
+    if let Some(description) = description(args)? {
         environment.description = description;
     }
-    let moved = repository(&args, &app.repositories)?.filter(|to| {
+    let moved = repository(args, &app.repositories)?.filter(|to| {
         *to != (
             environment.repo_url.clone(),
             environment.repo_branch.clone(),
@@ -190,7 +222,7 @@ async fn modify(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     });
     let is_moved = moved.is_some();
     if is_moved {
-        refuse_repository_without_token(&app)?;
+        refuse_repository_without_token(app)?;
     }
     if let Some((url, branch)) = moved {
         (environment.repo_url, environment.repo_branch) = (url, branch);
@@ -204,10 +236,24 @@ async fn modify(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
         app.environment_stop(environment.id).await;
         app.environment_start(&environment).await;
     }
-    Ok(Answer::Data(shape(&app, &environment).await?))
+    Ok(environment)
 }
 
-async fn delete(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+/// Everything goes but the environment itself, its settings and the counter of its versions.
+/// Source: docs/reference/deployment.md § 1.2.
+pub(in crate::api) async fn clear(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    let id = named(&app, &args, &id).await?.id;
+    refuse_protected(&app, id).await?;
+    app.environment_stop(id).await;
+    let cleared = app.store.environment_clear(id).await;
+    // Whatever came of it, the environment goes on.
+    let environment = fetch(&app, id).await?;
+    app.environment_start(&environment).await;
+    cleared?;
+    Ok(Answer::Empty)
+}
+
+pub(in crate::api) async fn delete(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let id = named(&app, &args, &id).await?.id;
     refuse_protected(&app, id).await?;
     app.environment_stop(id).await;
@@ -228,36 +274,54 @@ async fn halt(action: Segment, app: App, args: Args) -> Result<Answer, ApiError>
     Ok(Answer::Empty)
 }
 
+/// Source: docs/reference/deployment.md § 1.4.
+fn status_of(agent: &crate::store::Agent) -> &'static str {
+    match (agent.paused, agent.away_since()) {
+        (true, _) => "paused",
+        (false, Some(_)) => "down",
+        (false, None) => "up",
+    }
+}
+
 async fn agents_list(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     args.only_filters(&["name", "process_name", "status"])?;
     let mut agents = app.store.agent_list(environment.id).await?;
-    let names = args.filter("name")?;
+    let columns = ["name", "process_name", "status"];
+    let sort = Sort::of(&args, &columns, Sort::ascending("name"))?;
+    let (names, statuses) = (args.filter("name")?, args.filter("status")?);
+    let processes = args.filter("process_name")?;
     agents.retain(|agent| {
-        names.is_empty()
-            || names
-                .iter()
-                .any(|name| agent.name.as_str().contains(name.as_str()))
+        // No agent has a process that clients could know.
+        processes.is_empty()
+            && contains(&names, agent.name.as_str())
+            && (statuses.is_empty() || statuses.iter().any(|status| status == status_of(agent)))
     });
-    let shape = |agent: &crate::store::Agent| {
-        json!({
-            "environment": environment.id,
-            "name": agent.name,
-            "paused": agent.paused,
-            "status": if agent.paused { "paused" } else { "up" },
-            "unpause_on_resume": agent.unpause_on_resume,
-            "process_id": null,
-            "process_name": null,
-        })
+    let key = |agent: &Agent| match sort.column {
+        "status" => format!("{}\u{1}{}", status_of(agent), agent.name),
+        _ => agent.name.to_string(),
     };
     page::page(
         &args,
         "/api/v2/agents",
         agents,
-        |agent| agent.name.to_string(),
-        false,
-        shape,
+        |agent| key(agent),
+        sort.is_descending,
+        |agent| agent_shape(environment.id, agent),
     )
+}
+
+/// An agent as it is shown.
+pub(in crate::api) fn agent_shape(environment: EnvironmentId, agent: &Agent) -> Value {
+    json!({
+        "environment": environment,
+        "name": agent.name,
+        "paused": agent.paused,
+        "status": status_of(agent),
+        "unpause_on_resume": agent.unpause_on_resume,
+        "process_id": null,
+        "process_name": null,
+    })
 }
 
 async fn agent_action(
@@ -321,7 +385,7 @@ async fn act_on_agents(
 
 /// The definitions of settings, by name. Source: docs/reference/rest.md § 2.1.
 /// `protected`: what decides those that are not free.
-fn definitions(protected: &BTreeMap<String, String>) -> Value {
+pub(in crate::api) fn definitions(protected: &BTreeMap<String, String>) -> Value {
     let define = |definition: &crate::domain::Definition| {
         let protected_by = protected.get(definition.name);
         let default: Value = serde_json::from_str(definition.default).unwrap_or(Value::Null);
@@ -334,7 +398,7 @@ fn definitions(protected: &BTreeMap<String, String>) -> Value {
             "update_model": false,
             "agent_restart": false,
             "allowed_values": null,
-            "section": "Deployment",
+            "section": definition.section,
             "protected": protected_by.is_some(),
             "protected_by": protected_by,
         });
@@ -348,7 +412,7 @@ async fn settings_list(app: App, args: Args) -> Result<Answer, ApiError> {
     let settings = app.store.settings_fetch(environment.id).await?;
     let protected = app.store.settings_protected(environment.id).await?;
     Ok(Answer::Data(
-        json!({"settings": settings.stored(), "definition": definitions(&protected)}),
+        json!({"settings": settings.effective(), "definition": definitions(&protected)}),
     ))
 }
 
@@ -365,7 +429,11 @@ async fn setting_get(name: Segment, app: App, args: Args) -> Result<Answer, ApiE
     ))
 }
 
-async fn setting_set(name: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+pub(in crate::api) async fn setting_set(
+    name: Segment,
+    app: App,
+    args: Args,
+) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     let value = args
         .value("value")
@@ -382,7 +450,11 @@ async fn setting_set(name: Segment, app: App, args: Args) -> Result<Answer, ApiE
     Ok(Answer::Data(Value::Null))
 }
 
-async fn setting_delete(name: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+pub(in crate::api) async fn setting_delete(
+    name: Segment,
+    app: App,
+    args: Args,
+) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     if !DEFINITIONS
         .iter()

@@ -1,18 +1,19 @@
 //! Facts and parameters. Source: docs/reference/rest.md § 1.7, docs/reference/deployment.md § 5.7.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use warp::http::StatusCode;
 
 use crate::api::Answer;
 use crate::api::environments::scope;
 use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
+use crate::api::http::order::{Ranges, Sort};
 use crate::api::http::page;
 use crate::api::http::principal::EnvironmentAccess;
 use crate::api::routes::routes;
 use crate::api::versions::contains;
 use crate::app::App;
-use crate::domain::{ParameterId, ResourceId};
+use crate::domain::{ParameterId, ResourceId, Timestamp};
 use crate::facts::{self, FactInput, Known, fact_json, parameter_json};
 use crate::store::Fact;
 
@@ -26,6 +27,7 @@ routes! {
     Get "/api/v1/parameter/<name>" Environment "a fact or a parameter; a missing fact is asked of its handler" => Query get_param(name);
     Put "/api/v1/parameter/<name>" Environment "sets a fact or a parameter" => Body set_param(name);
     Delete "/api/v1/parameter/<name>" Environment "deletes a fact or a parameter" => Query delete_param(name);
+    Put "/api/v1/parameters" Environment "sets facts and parameters" => Body set_parameters();
     Post "/api/v1/parameter" Environment "facts and parameters by their metadata" => Body list_params();
 }
 
@@ -73,27 +75,52 @@ async fn all_facts(app: App, args: Args) -> Result<Answer, ApiError> {
                 && (!only_expiry || fact.expires == expires)
         })
         .collect();
+    let sort = Sort::of(&args, &["name", "resource_id"], Sort::ascending("name"))?;
     let key = |fact: &Fact| {
         let resource_id = fact.resource_id.as_ref().map_or("", ResourceId::as_str);
-        format!("{}\u{1}{resource_id}", fact.name)
+        match sort.column {
+            "resource_id" => format!("{resource_id}\u{1}{}", fact.name),
+            _ => format!("{}\u{1}{resource_id}", fact.name),
+        }
     };
-    page::page(&args, "/api/v2/facts", shown, key, false, |found| {
-        fact_json(environment, found)
-    })
+    page::page(
+        &args,
+        "/api/v2/facts",
+        shown,
+        key,
+        sort.is_descending,
+        |found| fact_json(environment, found),
+    )
 }
 
 async fn all_parameters(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?.id;
-    args.only_filters(&["name", "source"])?;
+    args.only_filters(&["name", "source", "updated"])?;
+    let columns = ["name", "source", "updated"];
+    let sort = Sort::of(&args, &columns, Sort::ascending("name"))?;
+    let updated = Ranges::of_moments(&args, "updated")?;
     let (names, sources) = (args.filter("name")?, args.filter("source")?);
     let facts = app.store.fact_list_of(environment, None).await?.into_iter();
     let shown = facts
-        .filter(|fact| contains(&names, &fact.name) && contains(&sources, fact.source.as_str()))
+        .filter(|fact| {
+            contains(&names, &fact.name)
+                && contains(&sources, fact.source.as_str())
+                && updated.hold(fact.updated.0)
+        })
         .collect();
-    let key = |fact: &Fact| fact.name.clone();
-    page::page(&args, "/api/v2/parameters", shown, key, false, |found| {
-        parameter_json(environment, found)
-    })
+    let key = |fact: &Fact| match sort.column {
+        "source" => format!("{}\u{1}{}", fact.source.as_str(), fact.name),
+        "updated" => format!("{}\u{1}{}", fact.updated, fact.name),
+        _ => fact.name.clone(),
+    };
+    page::page(
+        &args,
+        "/api/v2/parameters",
+        shown,
+        key,
+        sort.is_descending,
+        |found| parameter_json(environment, found),
+    )
 }
 
 /// `GET /parameter/<name>?resource_id=`: a fact that is missing or too old is asked for, and 503 is the answer meanwhile.
@@ -138,6 +165,45 @@ async fn set_param(name: Segment, app: App, args: Args) -> Result<Answer, ApiErr
     Ok(Answer::Body(
         json!({"parameter": fact_json(environment.id, &set)}),
     ))
+}
+
+/// Many at once: all of them are checked before the first is set.
+async fn set_parameters(app: App, args: Args) -> Result<Answer, ApiError> {
+    let environment = scope(&app, &args).await?;
+    let Some(Value::Array(given)) = args.value("parameters") else {
+        return Err(ApiError::bad_request("Field 'parameters' has to be a list"));
+    };
+    let text = |one: &Value, name: &str| one[name].as_str().map(str::to_owned);
+    let mut inputs = Vec::new();
+    for one in given {
+        let resource_id = text(one, "resource_id").filter(|id| !id.is_empty());
+        let name = text(one, "id").ok_or_else(|| {
+            ApiError::bad_request("each of 'parameters' is an object with id, source and value")
+        })?;
+        let input = FactInput {
+            name,
+            resource_id: resource_id.map(ResourceId::new),
+            value: text(one, "value"),
+            source: text(one, "source"),
+            metadata: Some(one["metadata"].clone()).filter(|metadata| !metadata.is_null()),
+            expires: one["expires"].as_bool(),
+            recompile: false,
+        };
+        let checked = input.clone().check(Timestamp::now());
+        checked.map_err(ApiError::bad_request)?;
+        inputs.push(input);
+    }
+    let mut needs_compile = None;
+    for input in inputs {
+        let set = facts::set(&app.store, environment.id, input).await?;
+        if set.needs_compile(is_waited_for(&app, &environment, &set.fact).await?) {
+            needs_compile = Some(set.fact.name);
+        }
+    }
+    if let Some(name) = needs_compile {
+        recompile(&app, &environment, &name).await?;
+    }
+    Ok(Answer::Body(json!({})))
 }
 
 /// An empty id is none, as clients send it for parameters.

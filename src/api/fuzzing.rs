@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 use hmac::{Hmac, Mac};
 use hyper::body::Incoming;
 use hyper::service::Service;
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use sha2::Sha256;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use warp::http::{Request, StatusCode};
 use warp::reply::Response as Reply;
 
@@ -154,12 +155,10 @@ impl Site {
                 .admit(connection.client, Arc::clone(&connection));
             assert!(place.is_some(), "a place was not given back");
             let (client, server) = tokio::io::duplex(PIPE_BYTES);
-            // It tells connections to end when it is dropped.
-            let graceful = GracefulShutdown::new();
-            let watcher = graceful.watcher();
+            // Nobody stops it: each connection ends by itself.
+            let watcher = listen::Watcher::new(&CancellationToken::new(), &TaskTracker::new());
             let spoken = listen::speak(server, &connection, self.routes.clone(), watcher);
             let ((), ()) = tokio::join!(spoken, talk(client, bytes, &connection));
-            drop(graceful);
         });
         self.routes.n_failed.swap(0, Relaxed)
     }

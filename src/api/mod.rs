@@ -3,24 +3,30 @@
 //! A table says which handler answers what ([`routes`]); handlers are plain functions of the [`App`] and the arguments of a
 //! request, and answer with a value or an `ApiError`, which becomes a reply here and never a rejection.
 
+pub(super) mod agents;
 pub(super) mod compiles;
 pub(super) mod compliance;
 pub(super) mod deployments;
 pub(super) mod discovered_resources;
+mod document;
 pub(super) mod environments;
 mod events;
 mod exported_code;
 pub(super) mod exports;
 pub(super) mod facts;
 mod files;
+mod filtered;
 pub(crate) mod fuzzing;
 pub(super) mod http;
+mod metrics;
+mod notifications;
 pub(super) mod projects;
 pub(super) mod protected_settings;
 pub(super) mod resources;
 mod routes;
 pub(super) mod services;
 mod status;
+mod v1;
 pub(super) mod versions;
 pub(super) mod webhooks;
 mod wire;
@@ -35,6 +41,7 @@ use warp::http::{Response, StatusCode, header};
 use warp::{Filter, Reply, filters::BoxedFilter};
 
 pub(crate) use crate::api::deployments::difference;
+use crate::api::document::Document;
 use crate::api::http::error::ApiError;
 pub use crate::api::http::listen::serve;
 pub use crate::api::routes::reference;
@@ -62,7 +69,12 @@ pub fn routes(app: App) -> BoxedFilter<(impl Reply,)> {
                 Work::Answered(body) => body,
             }
         });
-    let open = webhooks::own(&app).or(status::open(&app)).unify().boxed();
+    let open = webhooks::own(&app)
+        .or(status::open(&app))
+        .unify()
+        .or(agents::own(&app))
+        .unify()
+        .boxed();
     open.or(api)
         .unify()
         .recover(crate::api::http::error::recover)
@@ -91,6 +103,8 @@ enum Answer {
     Body(Value),
     /// There is no body.
     Empty,
+    /// A text that is no answer of the API in JSON's envelope: a page, a picture, a description for other programs.
+    Document(Document),
 }
 
 /// Runs work to its end even when the client hangs up, which drops the future of its request: half a change, such as an
@@ -129,6 +143,7 @@ fn reply(answer: Result<Answer, ApiError>) -> Body {
         Ok(Answer::Data(data)) => json(StatusCode::OK, &serde_json::json!({"data": data})),
         Ok(Answer::Body(body)) => json(StatusCode::OK, &body),
         Ok(Answer::Empty) => Response::new(Vec::new()).into_response(),
+        Ok(Answer::Document(document)) => document.into_reply(),
         Err(error) => error.into_reply(),
     }
 }

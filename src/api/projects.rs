@@ -32,16 +32,12 @@ async fn shape(app: &App, project: &Project, details: bool) -> Result<Value, Api
         .filter(|environment| environment.project_id == project.id);
     let mut shapes = Vec::new();
     for environment in own {
-        let settings = if details {
-            Some(app.store.settings_fetch(environment.id).await?)
+        let shape = crate::api::environments::shape(app, environment).await?;
+        shapes.push(if details {
+            shape
         } else {
-            None
-        };
-        shapes.push(wire::environment(
-            environment,
-            settings.as_ref(),
-            crate::api::environments::failure(app, environment.id),
-        ));
+            wire::without_details(shape)
+        });
     }
     Ok(json!({"id": project.id, "name": project.name, "environments": shapes}))
 }
@@ -56,6 +52,12 @@ async fn list(app: App, args: Args) -> Result<Answer, ApiError> {
 }
 
 async fn create(app: App, args: Args) -> Result<Answer, ApiError> {
+    let project = created(&app, &args).await?;
+    Ok(Answer::Data(shape(&app, &project, false).await?))
+}
+
+/// The project that a request asks for, made.
+pub(in crate::api) async fn created(app: &App, args: &Args) -> Result<Project, ApiError> {
     let name = args.required("name")?;
     if name.trim().is_empty() || name.len() > 255 {
         return Err(ApiError::bad_request(
@@ -65,17 +67,17 @@ async fn create(app: App, args: Args) -> Result<Answer, ApiError> {
     let id = args
         .parsed("project_id")?
         .unwrap_or_else(ProjectId::generate);
-    let project = app.store.project_create(id, &name).await?;
-    Ok(Answer::Data(shape(&app, &project, false).await?))
+    Ok(app.store.project_create(id, &name).await?)
+}
+
+pub(in crate::api) async fn fetch(app: &App, id: ProjectId) -> Result<Project, ApiError> {
+    let project = app.store.project_fetch(id).await?;
+    project.ok_or_else(|| ApiError::not_found(format!("project {id}")))
 }
 
 async fn get(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let id = project_id(&id)?;
-    let project = app
-        .store
-        .project_fetch(id)
-        .await?
-        .ok_or_else(|| ApiError::not_found(format!("project {id}")))?;
+    let project = fetch(&app, id).await?;
     Ok(Answer::Data(
         shape(&app, &project, args.flag("environment_details", false)?).await?,
     ))
@@ -89,7 +91,7 @@ async fn modify(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     ))
 }
 
-async fn delete(id: Segment, app: App, _args: Args) -> Result<Answer, ApiError> {
+pub(in crate::api) async fn delete(id: Segment, app: App, _args: Args) -> Result<Answer, ApiError> {
     let id = project_id(&id)?;
     let environments = app.store.environment_list().await?;
     let own: Vec<_> = environments

@@ -8,13 +8,16 @@ use crate::api::environments::scope;
 use crate::api::http::args::{Args, Segment};
 use crate::api::http::cut::{Counts, Cut};
 use crate::api::http::error::ApiError;
+use crate::api::http::order::{Ranges, Sort};
 use crate::api::http::page;
 use crate::api::http::principal::EnvironmentAccess;
 use crate::api::routes::routes;
-use crate::api::versions::{contains, search};
+use crate::api::versions::{BY_ID, MAX_SORTED, contains, refuse_many, search};
 use crate::api::{Answer, wire};
 use crate::app::App;
-use crate::domain::{LogLevel, ResourceId, ResourceStatus};
+use crate::domain::{
+    LogLevel, ResourceId, ResourceStatus, SUMMARY_STATES, Timestamp, VersionNumber,
+};
 use crate::store::{ActionSearch, COUNTED, ResourceState, Search, Span};
 
 routes! {
@@ -26,51 +29,105 @@ routes! {
     Get "/api/v2/resource_actions" Environment "what was done to resources" => Query actions_of();
 }
 
-/// The states of a deploy summary, zeros included.
-const STATES: [&str; 10] = [
-    "unavailable",
-    "skipped",
-    "deployed",
-    "failed",
-    "deploying",
-    "available",
-    "cancelled",
-    "undefined",
-    "skipped_for_undefined",
-    "non_compliant",
-];
-
 async fn list_resources(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     args.only_filters(&["resource_type", "agent", "resource_id_value", "status"])?;
-    let version = environment.active_version.unwrap_or_default();
-    let (id, store) = (environment.id, &app.store);
-    let counts = store.state_counts(id).await?;
+    let counts = app.store.state_counts(environment.id).await?;
     let search = Search {
         statuses: statuses_of(&args.filter("status")?),
         ..search(&args)?
     };
-    let cut = Cut::of(&args)?;
-    let rows = store.state_page(id, &search, &counts, &cut.span()).await?;
+    let columns = [BY_ID, "agent", "resource_id_value", "status"];
+    let sort = Sort::of(&args, &columns, Sort::ascending(BY_ID))?;
+    let mut answer = if sort.column == BY_ID {
+        by_id(&app, &environment, &args, &search, &counts, sort).await?
+    } else {
+        by_value(&app, &environment, &args, &search, &counts, sort).await?
+    };
+    if args.flag("deploy_summary", false)?
+        && let Answer::Body(whole) = &mut answer
+    {
+        whole["metadata"]["deploy_summary"] = summary(&counts);
+    }
+    Ok(answer)
+}
+
+/// A resource of the list.
+fn listed(state: &ResourceState, version: VersionNumber, requires: &[ResourceId]) -> Value {
+    json!({
+        "resource_id": state.resource_id,
+        "resource_version_id": format!("{},v={}", state.resource_id, state.orphaned_after.unwrap_or(version)),
+        "id_details": wire::id_details(&state.resource_id),
+        "requires": requires,
+        "status": state.status(),
+        "compliance": state.compliance(),
+        "last_deploy": state.last_run_at.map(|at| at.to_string()),
+    })
+}
+
+/// A page in the order of another column, of a list that is not too long for it.
+async fn by_value(
+    app: &App,
+    environment: &EnvironmentAccess,
+    args: &Args,
+    search: &Search,
+    counts: &BTreeMap<ResourceStatus, i64>,
+    sort: Sort,
+) -> Result<Answer, ApiError> {
+    let version = environment.active_version.unwrap_or_default();
+    let (id, store) = (environment.id, &app.store);
+    let all = Span::first(MAX_SORTED);
+    let rows = store.state_page(id, search, counts, &all).await?;
+    refuse_many(rows.len())?;
+    let ids: Vec<ResourceId> = rows.iter().map(|row| row.resource_id.clone()).collect();
+    let requires = store.resource_requires(id, version, &ids).await?;
+    let key = |state: &ResourceState| {
+        let value = match sort.column {
+            "agent" => state.agent.as_str(),
+            "status" => state.status().as_str(),
+            _ => &state.id_value,
+        };
+        format!("{value}\u{1}{}", state.resource_id)
+    };
+    let is_descending = sort.is_descending;
+    page::page(
+        args,
+        "/api/v2/resource",
+        rows,
+        key,
+        is_descending,
+        |state| {
+            let requires = requires.get(&state.resource_id);
+            listed(state, version, requires.map_or(&[][..], Vec::as_slice))
+        },
+    )
+}
+
+/// A page in the order of the ids.
+async fn by_id(
+    app: &App,
+    environment: &EnvironmentAccess,
+    args: &Args,
+    search: &Search,
+    counts: &BTreeMap<ResourceStatus, i64>,
+    sort: Sort,
+) -> Result<Answer, ApiError> {
+    let version = environment.active_version.unwrap_or_default();
+    let (id, store) = (environment.id, &app.store);
+    let cut = Cut::of(args, sort.is_descending)?;
+    let rows = store.state_page(id, search, counts, &cut.span()).await?;
     let some = Span::first(COUNTED);
-    let total = store.state_count(id, &search, &counts, &some).await?;
+    let total = store.state_count(id, search, counts, &some).await?;
     let before = match cut.to_count() {
         Ok(before) => before,
-        Err(span) => store.state_count(id, &search, &counts, &span).await?,
+        Err(span) => store.state_count(id, search, counts, &span).await?,
     };
     let is_exact = !search.is_narrow() || total < COUNTED;
     let ids: Vec<ResourceId> = rows.iter().map(|row| row.resource_id.clone()).collect();
     let requires = store.resource_requires(id, version, &ids).await?;
     let shape = |state: &ResourceState| {
-        json!({
-            "resource_id": state.resource_id,
-            "resource_version_id": format!("{},v={}", state.resource_id, state.orphaned_after.unwrap_or(version)),
-            "id_details": wire::id_details(&state.resource_id),
-            "requires": requires.get(&state.resource_id).map_or(&[][..], Vec::as_slice),
-            "status": state.status(),
-            "compliance": state.compliance(),
-            "last_deploy": state.last_run_at.map(|at| at.to_string()),
-        })
+        let requires = requires.get(&state.resource_id);
+        listed(state, version, requires.map_or(&[][..], Vec::as_slice))
     };
     let found = Counts {
         total,
@@ -78,13 +135,7 @@ async fn list_resources(app: App, args: Args) -> Result<Answer, ApiError> {
         before,
     };
     let key = |state: &ResourceState| state.resource_id.to_string();
-    let mut answer = cut.answer(&args, "/api/v2/resource", rows, &found, key, shape);
-    if args.flag("deploy_summary", false)?
-        && let Answer::Body(whole) = &mut answer
-    {
-        whole["metadata"]["deploy_summary"] = summary(&counts);
-    }
-    Ok(answer)
+    Ok(cut.answer(args, "/api/v2/resource", rows, &found, key, shape))
 }
 
 /// Included words are alternatives, `!word` excludes; `None`: any status.
@@ -104,7 +155,8 @@ fn statuses_of(filters: &[String]) -> Option<Vec<ResourceStatus>> {
 }
 
 fn summary(counts: &BTreeMap<ResourceStatus, i64>) -> Value {
-    let mut by_state: BTreeMap<&str, i64> = STATES.iter().map(|state| (*state, 0)).collect();
+    let mut by_state: BTreeMap<&str, i64> =
+        SUMMARY_STATES.iter().map(|state| (*state, 0)).collect();
     let mut total = 0;
     for (status, n_resources) in counts {
         if *status != ResourceStatus::Orphaned && *n_resources > 0 {
@@ -178,7 +230,8 @@ async fn explanation(id: Segment, app: App, args: Args) -> Result<Answer, ApiErr
 }
 
 async fn history_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
-    let (environment, _) = state_of(&app, &args, &id).await?;
+    let environment = scope(&app, &args).await?;
+    let sort = Sort::of(&args, &["date"], Sort::descending("date"))?;
     let history = app
         .store
         .resource_history(environment.id, &id.resource_id())
@@ -201,14 +254,16 @@ async fn history_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiErro
         &path,
         history,
         |content| format!("{} {}", content.created, content.digest),
-        true,
+        sort.is_descending,
         shape,
     )
 }
 
 async fn logs_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
-    let (environment, _) = state_of(&app, &args, &id).await?;
+    let environment = scope(&app, &args).await?;
     args.only_filters(&["minimal_log_level", "timestamp", "message", "action"])?;
+    let sort = Sort::of(&args, &["timestamp"], Sort::descending("timestamp"))?;
+    let moments = Ranges::of_moments(&args, "timestamp")?;
     let minimal = args.filter("minimal_log_level")?;
     let minimal = minimal.first().map(|name| {
         LogLevel::parse(name).ok_or_else(|| {
@@ -238,6 +293,7 @@ async fn logs_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
     let mut lines: Vec<(String, Value)> = actions.iter().flat_map(lines_of).collect();
     lines.retain(|(_, line)| {
         level_of(line).unwrap_or(LogLevel::Trace) <= minimal
+            && (moments.is_empty() || moments.hold(moment_of(line)))
             && contains(&texts, line["msg"].as_str().unwrap_or_default())
             && (kinds.is_empty() || kinds.iter().any(|kind| line["action"] == json!(kind)))
     });
@@ -250,9 +306,15 @@ async fn logs_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
         &path,
         lines,
         |(key, _)| key.clone(),
-        true,
+        sort.is_descending,
         |(_, line)| line.clone(),
     )
+}
+
+/// When a log line was written, in microseconds.
+fn moment_of(line: &Value) -> i64 {
+    let text = line["timestamp"].as_str().unwrap_or_default();
+    Timestamp::parse(text).map_or(0, |moment| moment.0)
 }
 
 async fn actions_of(app: App, args: Args) -> Result<Answer, ApiError> {

@@ -17,9 +17,9 @@ use crate::api::http::args::{self, Args, Segment};
 use crate::api::http::error::ApiError;
 use crate::api::http::principal::Principal;
 use crate::api::{
-    Answer, Body, answer, compiles, compliance, deployments, discovered_resources, environments,
-    events, exports, facts, files, projects, protected_settings, resources, services, status,
-    versions, webhooks,
+    Answer, Body, agents, answer, compiles, compliance, deployments, discovered_resources,
+    environments, events, exports, facts, files, filtered, metrics, notifications, projects,
+    protected_settings, resources, services, status, v1, versions, webhooks,
 };
 use crate::app::App;
 use crate::domain::VersionNumber;
@@ -40,14 +40,28 @@ pub(in crate::api) const TABLE: &[&[Route]] = &[
     facts::ROUTES,
     discovered_resources::ROUTES,
     files::ROUTES,
+    filtered::ROUTES,
+    notifications::ROUTES,
+    metrics::ROUTES,
+    v1::projects::ROUTES,
+    v1::environments::ROUTES,
+    v1::settings::ROUTES,
+    v1::compiles::ROUTES,
+    v1::versions::ROUTES,
+    v1::resources::ROUTES,
+    v1::dry_runs::ROUTES,
+    v1::agents::ROUTES,
     webhooks::ROUTES,
+    agents::ROUTES,
     services::catalog::ROUTES,
+    services::documents::ROUTES,
     services::inventory::ROUTES,
     services::modify::ROUTES,
     services::history::ROUTES,
     services::diagnosis::ROUTES,
     services::experts::ROUTES,
     services::callbacks::ROUTES,
+    services::orders::ROUTES,
 ];
 
 /// Placeholders in paths that stand for a whole number; all others stand for a text.
@@ -123,6 +137,8 @@ pub(in crate::api) enum Needs {
     Nothing,
     /// The signature of a forge.
     Signature,
+    /// The token that the agents of the environment have.
+    AgentToken,
     /// The token of the API, if one is configured; else that the request comes from this machine.
     Access,
     /// The same, and the environment that the request is about.
@@ -134,6 +150,7 @@ impl Needs {
         match self {
             Self::Nothing => "nothing",
             Self::Signature => "signature",
+            Self::AgentToken => "the token of agents",
             Self::Access => "access",
             Self::Environment => "access, environment",
         }

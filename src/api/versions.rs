@@ -1,6 +1,6 @@
 //! Versions and what they hold. Source: docs/reference/rest.md § 1.5.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -8,13 +8,14 @@ use crate::api::environments::scope;
 use crate::api::http::args::{Args, Segment};
 use crate::api::http::cut::{Counts, Cut};
 use crate::api::http::error::ApiError;
+use crate::api::http::order::{Ranges, Sort};
 use crate::api::http::page;
 use crate::api::http::principal::EnvironmentAccess;
 use crate::api::routes::routes;
 use crate::api::{Answer, wire};
 use crate::app::App;
 use crate::domain::VersionNumber;
-use crate::store::{COUNTED, Search, Span, Version};
+use crate::store::{COUNTED, Search, Span, StoredResource, Version};
 
 routes! {
     Get "/api/v2/desiredstate" Environment "the versions" => Query list_versions();
@@ -28,19 +29,35 @@ async fn list_versions(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     args.only_filters(&["version", "date", "status", "released"])?;
     let statuses = args.filter("status")?;
+    let sort = Sort::of(&args, &["version"], Sort::descending("version"))?;
+    let numbers = Ranges::of_numbers(&args, "version")?;
+    let dates = Ranges::of_moments(&args, "date")?;
+    let is_released_only = args.value("filter.released").is_some();
+    let released = args.flag("filter.released", false)?;
     let active = environment.active_version;
     // Of the whole history only the numbers: the rest for what is shown.
     let mut keys = app.store.version_keys(environment.id).await?;
     keys.retain(|(number, is_released)| {
         let status = wire::version_status(*number, *is_released, active);
-        statuses.is_empty() || statuses.iter().any(|wanted| wanted == status)
+        (statuses.is_empty() || statuses.iter().any(|wanted| wanted == status))
+            && numbers.hold(number.get())
+            && (!is_released_only || *is_released == released)
     });
+    if !dates.is_empty() {
+        let numbers: Vec<VersionNumber> = keys.iter().map(|(number, _)| *number).collect();
+        let versions = app.store.version_some(environment.id, &numbers).await?;
+        let dated = versions
+            .iter()
+            .filter(|version| dates.hold(version.created.0));
+        let dated: BTreeSet<VersionNumber> = dated.map(|version| version.number).collect();
+        keys.retain(|(number, _)| dated.contains(number));
+    }
     let paged = page::page(
         &args,
         "/api/v2/desiredstate",
         keys,
         |(number, _)| *number,
-        true,
+        sort.is_descending,
         |(number, _)| json!(number),
     )?;
     let Answer::Body(mut whole) = paged else {
@@ -63,7 +80,7 @@ async fn list_versions(app: App, args: Args) -> Result<Answer, ApiError> {
     Ok(Answer::Body(whole))
 }
 
-async fn fetch(
+pub(in crate::api) async fn fetch(
     app: &App,
     environment: &EnvironmentAccess,
     version: VersionNumber,
@@ -77,8 +94,31 @@ async fn resources(version: VersionNumber, app: App, args: Args) -> Result<Answe
     let n_resources = fetch(&app, &environment, version).await?.n_resources;
     args.only_filters(&["resource_type", "agent", "resource_id_value"])?;
     let search = search(&args)?;
-    let cut = Cut::of(&args)?;
+    let sort = Sort::of(
+        &args,
+        &[BY_ID, "agent", "resource_id_value"],
+        Sort::ascending(BY_ID),
+    )?;
     let (id, store) = (environment.id, &app.store);
+    let path = format!("/api/v2/desiredstate/{version}");
+    if sort.column != BY_ID {
+        let all = Span::first(MAX_SORTED);
+        let rows = store.resource_page(id, version, &search, &all).await?;
+        refuse_many(rows.len())?;
+        let key = |row: &StoredResource| {
+            let agent = row.agent.as_str();
+            let value = if sort.column == "agent" {
+                agent
+            } else {
+                &row.id_value
+            };
+            format!("{value}\u{1}{}", row.resource_id)
+        };
+        return page::page(&args, &path, rows, key, sort.is_descending, |resource| {
+            wire::versioned_resource(resource, version)
+        });
+    }
+    let cut = Cut::of(&args, sort.is_descending)?;
     let rows = store
         .resource_page(id, version, &search, &cut.span())
         .await?;
@@ -98,7 +138,6 @@ async fn resources(version: VersionNumber, app: App, args: Args) -> Result<Answe
         is_exact: is_exact || total < COUNTED,
         before,
     };
-    let path = format!("/api/v2/desiredstate/{version}");
     Ok(cut.answer(
         &args,
         &path,
@@ -107,6 +146,24 @@ async fn resources(version: VersionNumber, app: App, args: Args) -> Result<Answe
         |resource| resource.resource_id.to_string(),
         |resource| wire::versioned_resource(resource, version),
     ))
+}
+
+/// The order that lists of resources have in the store: ids begin with the type. Pages in it cost the same however long the
+/// list is.
+pub(in crate::api) const BY_ID: &str = "resource_type";
+
+/// Rows of lists that are sorted by something else: they are read whole for each page, one more than may be.
+pub(in crate::api) const MAX_SORTED: i64 = 20_001;
+
+/// Refuses to sort what is too long for it.
+pub(in crate::api) fn refuse_many(n_rows: usize) -> Result<(), ApiError> {
+    if n_rows < MAX_SORTED as usize {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!(
+        "more than {} resources are sorted by {BY_ID} only; filter them first",
+        MAX_SORTED - 1
+    )))
 }
 
 /// What lists of resources are filtered by, but for their status.

@@ -21,7 +21,7 @@ fn maybe(moment: Option<Timestamp>) -> Value {
 /// `failure`: why it does not run, if it does not.
 pub(super) fn environment(
     environment: &Environment,
-    settings: Option<&Settings>,
+    settings: &Settings,
     failure: Option<String>,
 ) -> Value {
     json!({
@@ -30,7 +30,7 @@ pub(super) fn environment(
         "project_id": environment.project_id,
         "repo_url": environment.repo_url,
         "repo_branch": environment.repo_branch,
-        "settings": settings.map_or_else(|| json!({}), |settings| json!(settings.stored())),
+        "settings": settings.effective(),
         "halted": environment.halted,
         "is_marked_for_deletion": false,
         "description": environment.description,
@@ -38,6 +38,14 @@ pub(super) fn environment(
         // Beyond the reference:
         "failure": failure,
     })
+}
+
+/// The environment without what lists leave out: its texts may be long.
+pub(super) fn without_details(mut environment: Value) -> Value {
+    for field in ["description", "icon"] {
+        environment[field] = Value::String(String::new());
+    }
+    environment
 }
 
 pub(super) fn compile(compile: &Compile) -> Value {
@@ -55,7 +63,8 @@ pub(super) fn compile(compile: &Compile) -> Value {
     all_variables.extend(mergeable.clone());
     json!({
         "id": compile.id,
-        "remote_id": compile.remote_id,
+        // Whoever asked without a name for it knows it by its id.
+        "remote_id": compile.remote_id.clone().unwrap_or_else(|| compile.id.to_string()),
         "environment": compile.environment_id,
         "requested": timestamp(compile.requested),
         "started": maybe(compile.started),
@@ -114,7 +123,10 @@ pub(super) fn compile_details(record: &Compile, stages: &[Stage]) -> Value {
         .flatten()
         .filter(|diagnostic| diagnostic["severity"] == "error");
     let errors: Vec<Value> = errors.map(compile_error).collect();
-    details["compile_data"] = if record.completed.is_some() {
+    // What never came to a verdict on the model has nothing to say of it.
+    let is_judged =
+        record.completed.is_some() && (record.state != CompileState::Aborted || !errors.is_empty());
+    details["compile_data"] = if is_judged {
         json!({"errors": errors})
     } else {
         Value::Null
@@ -281,8 +293,9 @@ pub(super) fn action(environment: Value, action: &Action) -> Value {
     } else {
         vec![rvid.clone()]
     };
-    let changes = if ids.is_empty() {
-        json!({})
+    let is_unchanged = action.changes.as_object().is_none_or(Map::is_empty);
+    let changes = if ids.is_empty() || is_unchanged {
+        Value::Null
     } else {
         json!({rvid: action.changes})
     };
@@ -325,6 +338,8 @@ pub(super) fn dry_run(environment: Value, dry_run: &DryRun) -> Value {
         "date": timestamp(dry_run.requested),
         "total": dry_run.total,
         "todo": dry_run.todo,
+        "resource_filter": null,
+        "context": null,
     })
 }
 

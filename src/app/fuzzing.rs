@@ -61,6 +61,7 @@ impl App {
             store,
             bus: Bus::default(),
             hooks: Arc::new(hooks),
+            agents: Default::default(),
             api_token: None,
             started: Timestamp::now(),
             facts: FactTimes::default(),

@@ -1,9 +1,11 @@
 //! What the API and the command line reach the server by, and the loops of its environments.
 
+mod agents;
 pub(crate) mod fuzzing;
 mod hooks;
 mod refused;
 
+pub use agents::AgentAccesses;
 pub use hooks::Hooks;
 pub use refused::EnvironmentProblem;
 pub(crate) use refused::{Entry, RefusedEnvironments};
@@ -51,6 +53,8 @@ pub struct App {
     pub store: Store,
     pub bus: Bus,
     pub hooks: Arc<Hooks>,
+    /// Who may be an agent of which environment.
+    pub agents: AgentAccesses,
     pub api_token: Option<Arc<str>>,
     pub started: Timestamp,
     pub facts: FactTimes,
@@ -206,6 +210,9 @@ impl App {
         let mut restoring = tokio::spawn(self.clone().restore(environment.clone(), stop.clone()));
         let _ = tokio::time::timeout(RESTORE_PATIENCE, &mut restoring).await;
         let recompile = Arc::new(tokio::sync::Notify::new());
+        // Settings that cannot be read now are read again by the loop: it starts.
+        let settings = self.store.settings_fetch(id).await;
+        let waits = settings.is_ok_and(|settings| !settings.autostart_on_start());
         let (engine, engine_task) = Engine::start(deploy::Options {
             recompile: Arc::clone(&recompile),
             environment: id,
@@ -215,8 +222,10 @@ impl App {
             shutdown: stop.clone(),
             facts: self.facts,
             executor: self.executor,
+            ssh_config: self.agents.of(id).ssh_config,
             services: self.services.clone(),
             deploys: true,
+            waits,
         });
         let (compiler, compiler_task) = self
             .start_compiler(environment, &access, &engine, &stop)

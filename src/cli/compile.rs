@@ -110,7 +110,8 @@ fn prepare(arguments: &CompileArguments, stdout: &Stdout) -> Result<(DirWorld, O
     }
     let world = with_packages(world, pythons.clone());
     let options = Options {
-        export: arguments.export_json.is_some(),
+        // The definitions of services are made by the export.
+        export: arguments.export_json.is_some() || arguments.services_json.is_some(),
         dump_model: arguments.dump_model.is_some(),
         python: steward_compiler::PythonSource::Find(Arc::new(move || python(&pythons))),
         inputs,

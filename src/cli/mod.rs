@@ -1,5 +1,6 @@
 //! The command line: one file a command.
 
+mod agent;
 mod attached;
 mod check;
 mod compile;
@@ -11,6 +12,7 @@ mod fmt;
 mod handles;
 mod install_progress;
 mod log;
+mod lsm;
 mod lsp;
 mod plan;
 mod project;
@@ -52,6 +54,8 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Run the handlers of some agents on this machine, for a server on another one.
+    Agent(agent::AgentArguments),
     /// Compile the project of this folder and deploy it, without a server.
     Deploy(DeployArguments),
     /// Say what a deploy of the project of this folder would do, or of the newest version of a server's environment.
@@ -60,6 +64,11 @@ enum Command {
     Explain(ExplainArguments),
     /// Compile the project of this folder and store the result as a version on a server.
     Export(ExportArguments),
+    /// The services of a server's environment: what can be ordered, what was ordered, and how it goes.
+    Lsm {
+        #[command(subcommand)]
+        command: lsm::LsmCommand,
+    },
     /// Compile a project here, without a server.
     Compile(CompileArguments),
     /// Say what is wrong with a project without running it: syntax, names, types of all of its files.
@@ -111,6 +120,9 @@ enum Command {
         /// How long the import of Python modules may take.
         #[arg(long, value_name = "SECONDS")]
         import_timeout: Option<u64>,
+        /// It came over ssh, into this folder.
+        #[arg(long, value_name = "DIR")]
+        carried: Option<PathBuf>,
     },
     /// Compile for the process at the other end of standard input, which is the Python host of the compile.
     #[command(hide = true)]
@@ -420,10 +432,12 @@ pub fn main() -> ExitCode {
     match arguments.command {
         Command::Up(arguments) => up::run(arguments),
         Command::Serve { config, check } => serve::run(&config, check),
+        Command::Agent(arguments) => agent::run(arguments),
         Command::Deploy(arguments) => deploy::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
+        Command::Lsm { command } => lsm::run(&command),
         Command::Compile(arguments) => compile::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Project { command } => project::run(&command),
@@ -444,17 +458,19 @@ pub fn main() -> ExitCode {
             hosts,
             keep,
             import_timeout,
+            carried,
         } => {
             log::child();
             if let Some(umask) = umask {
                 crate::process::restore_umask(umask);
             }
             let default = crate::executor::limits::Limits::default();
-            crate::executor::process::run(crate::executor::limits::Limits {
+            let limits = crate::executor::limits::Limits {
                 hosts: hosts.map_or(default.hosts, |n| usize::try_from(n).unwrap_or(usize::MAX)),
                 keep: keep.map_or(default.keep, Duration::from_secs),
                 import: import_timeout.map_or(default.import, Duration::from_secs),
-            })
+            };
+            crate::executor::process::run(limits, carried)
         }
         Command::Attached {
             project,

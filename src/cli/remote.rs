@@ -45,6 +45,8 @@ pub(super) struct ServerArguments {
 /// Where the API is, in the files.
 const TRANSPORT: &str = "compiler_rest_transport";
 
+const NO_ENVIRONMENT: &str = "no environment is named: use `-e ENVIRONMENT`, or `environment = ID` below `[config]` of .inmanta";
+
 /// How long one request may take: a large version is stored in seconds.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -148,6 +150,37 @@ pub(super) fn names_server(arguments: &ServerArguments, project: &Path) -> Resul
 impl Remote {
     /// The server and environment that the arguments name, or the files of the project.
     pub(super) fn of(arguments: &ServerArguments, project: &Path) -> Result<Self, String> {
+        let remote = Self::server(arguments, project)?;
+        if remote.environment.is_empty() {
+            return Err(NO_ENVIRONMENT.to_owned());
+        }
+        remote.with_id().map_err(|error| error.to_string())
+    }
+
+    /// As [`Remote::of`]; if nobody names an environment, the only one that the server has.
+    pub(super) fn of_only(
+        arguments: &ServerArguments,
+        project: &Path,
+    ) -> Result<Result<Self, RemoteError>, String> {
+        let mut remote = Self::server(arguments, project)?;
+        if !remote.environment.is_empty() {
+            return Ok(remote.with_id());
+        }
+        let list = match remote.call("GET", "/api/v2/environment", None) {
+            Ok(list) => list,
+            Err(error) => return Ok(Err(error)),
+        };
+        match list["data"].as_array().map(Vec::as_slice) {
+            Some([only]) => {
+                remote.environment = only["id"].as_str().unwrap_or_default().to_owned();
+                Ok(Ok(remote))
+            }
+            _ => Err(NO_ENVIRONMENT.to_owned()),
+        }
+    }
+
+    /// The server that is named, and the environment as it is named: empty if it is not.
+    fn server(arguments: &ServerArguments, project: &Path) -> Result<Self, String> {
         let settings = Settings::read(project, arguments.config.as_deref())?;
         let of = |name: &str| settings.get(TRANSPORT, name);
         let host = arguments.address.clone().or_else(|| of("host"));
@@ -166,19 +199,20 @@ impl Remote {
         let certificate = certificate.or_else(|| of("ssl-ca-cert-file").map(PathBuf::from));
         let named = arguments.environment.clone();
         let named = named.or_else(|| settings.get("config", "environment"));
-        let named = named.ok_or(
-            "no environment is named: use `-e ENVIRONMENT`, or `environment = ID` below `[config]` of .inmanta",
-        )?;
-        let mut remote = Self {
+        Ok(Self {
             url: format!("{}://{host}:{port}", if ssl { "https" } else { "http" }),
-            environment: named,
+            environment: named.unwrap_or_default(),
             token: arguments.token.clone().or_else(|| of("token")),
             agent: agent(certificate.as_deref())?,
-        };
-        if uuid::Uuid::parse_str(&remote.environment).is_err() {
-            remote.environment = remote.id_of_name().map_err(|error| error.to_string())?;
+        })
+    }
+
+    /// With the id of the environment, of which there may be the name.
+    fn with_id(mut self) -> Result<Self, RemoteError> {
+        if uuid::Uuid::parse_str(&self.environment).is_err() {
+            self.environment = self.id_of_name()?;
         }
-        Ok(remote)
+        Ok(self)
     }
 
     /// The id of the environment of that name.
@@ -237,8 +271,10 @@ impl Remote {
     ) -> Result<(u16, String), RemoteError> {
         let mut request = http::Request::builder()
             .method(method)
-            .uri(format!("{}{path}", self.url))
-            .header("X-Inmanta-tid", &self.environment);
+            .uri(format!("{}{path}", self.url));
+        if uuid::Uuid::parse_str(&self.environment).is_ok() {
+            request = request.header("X-Inmanta-tid", &self.environment);
+        }
         if let Some(token) = &self.token {
             request = request.header("Authorization", format!("Bearer {token}"));
         }

@@ -26,6 +26,12 @@ impl Paint {
         Self { is_colored }
     }
 
+    /// No colours.
+    #[cfg(test)]
+    pub(super) fn none() -> Self {
+        Self { is_colored: false }
+    }
+
     pub(super) fn is_colored(self) -> bool {
         self.is_colored
     }

@@ -105,6 +105,7 @@ fn configure(arguments: &UpArguments) -> Result<Config, String> {
         webhooks: Vec::new(),
         network: arguments.network.clone(),
         warnings: Vec::new(),
+        agents: Default::default(),
     };
     Ok(Config {
         listen: arguments.listen,

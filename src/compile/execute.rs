@@ -7,10 +7,10 @@
 
 use std::path::{Path, PathBuf};
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use futures_util::{FutureExt, TryFutureExt};
 use steward_compiler::{
-    Partial, ServiceInstances, ServicePurpose, ServiceQuestion, ServicesInput, ServicesOutput,
+    Partial, ServiceAnswer, ServicePurpose, ServiceQuestion, ServicesInput, ServicesOutput,
 };
 use tokio::sync::RwLockReadGuard;
 
@@ -297,9 +297,11 @@ async fn work(
 }
 
 impl Inventory for Context<'_> {
-    fn ask(&self, question: ServiceQuestion) -> BoxFuture<'_, Result<ServiceInstances, String>> {
+    fn ask(&self, question: ServiceQuestion) -> BoxFuture<'_, Result<ServiceAnswer, String>> {
         let found = self.store.services_ask(self.environment, question);
-        found.map_err(|error| chain(&error)).boxed()
+        found
+            .map(|found| found.map_err(|error| chain(&error))?)
+            .boxed()
     }
 }
 

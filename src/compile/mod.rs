@@ -14,6 +14,7 @@ mod install;
 mod local;
 mod network;
 mod next;
+mod notify;
 mod packages;
 mod redact;
 mod repository;

@@ -17,6 +17,7 @@ use super::execute::Ready;
 use super::install::Place;
 use super::network::Proxy;
 use super::next::{inputs_digest, needs_compile};
+use super::notify::notify_failed;
 use super::redact::SecretVariables;
 use super::repository::Reader;
 use super::run::{self, Context, begin};
@@ -336,13 +337,20 @@ impl CompileLoop {
         };
         let (Some((head, fetched)), None) = (accepted.as_ref().or(self.head.as_ref()), &failure)
         else {
-            let end = aborted(first, served, failure.unwrap_or_default());
-            return self.options.store.compile_finish(&end).await;
+            let store = &self.options.store;
+            let why = failure.unwrap_or_default();
+            let end = aborted(first, served, why.clone());
+            store.compile_finish(&end).await?;
+            let all = std::iter::once(first).chain(served);
+            let is_fetch = self.n_failures > 0;
+            return notify_failed(store, all, is_fetch.then_some(&why)).await;
         };
         let checkouts = Arc::clone(&self.options.checkouts);
         let _in_use = checkouts.read().await;
         let context = self.options.context(&self.lanes, Place::Export).await?;
         let verdict = run::run(&context, first, served, head, *fetched).await?;
+        let all = std::iter::once(first).chain(served);
+        notify_failed(&self.options.store, all, None).await?;
         if verdict == run::Verdict::Stored {
             if first.services.is_none() {
                 self.lanes.accepted.send_replace(Some(head.clone()));

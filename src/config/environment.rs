@@ -16,6 +16,7 @@ use super::secret::{Secret, SecretFrom};
 use super::{EnvironmentConfig, Refused, WebhookConfig};
 use crate::compile::{Grant, MIN_REDACTED_CHARS, SecretVariables, Source};
 use crate::domain::{DataDir, chain, check_setting};
+use crate::executor::access::{AgentAccess, MIN_TOKEN_CHARACTERS};
 use crate::git::{self, Credentials};
 
 const DEFAULT_POLL: Duration = Duration::from_secs(60);
@@ -40,6 +41,8 @@ pub(super) struct EnvironmentSection {
     /// Hosts that its compiles may reach.
     #[serde(default)]
     network: Vec<String>,
+    #[serde(default)]
+    agents: AgentsSection,
 }
 
 /// YAML reads `8080` as a number; as a variable it is text. What is read from elsewhere is secret.
@@ -62,6 +65,14 @@ struct CredentialsSection {
     token: Option<Secret>,
     ssh_key: Option<PathBuf>,
     known_hosts: Option<PathBuf>,
+}
+
+/// Agents on other machines.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct AgentsSection {
+    token: Option<Secret>,
+    ssh_config: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -186,8 +197,35 @@ impl Declared {
             settings,
             credentials,
             webhooks,
+            agents: self.agents()?,
             network: self.network()?,
             warnings: variables.warnings,
+        })
+    }
+
+    fn agents(&self) -> Result<AgentAccess, Fault> {
+        let section = &self.section.agents;
+        let fault = |name: &str, message: String| {
+            Fault::new(self.field(&format!("agents.{name}")), message)
+        };
+        let token = section.token.as_ref().map(|token| {
+            let token = token.value().map_err(|why| fault("token", why))?;
+            match token.chars().count() {
+                0..MIN_TOKEN_CHARACTERS => Err(fault(
+                    "token",
+                    format!("a token needs at least {MIN_TOKEN_CHARACTERS} characters"),
+                )),
+                _ => Ok(Arc::from(token)),
+            }
+        });
+        if let Some(file) = &section.ssh_config
+            && let Err(why) = git::check_ssh_file(file)
+        {
+            return Err(fault("ssh_config", why));
+        }
+        Ok(AgentAccess {
+            token: token.transpose()?,
+            ssh_config: section.ssh_config.clone(),
         })
     }
 

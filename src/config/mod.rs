@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use crate::compile::{Grant, PoolOptions, SecretVariables, Source};
 use crate::domain::{DataDir, FactTimes};
+use crate::executor::access::AgentAccess;
 use crate::executor::limits::Limits;
 use crate::forge::Forge;
 use crate::git::{Credentials, Login, RepositoryRules};
@@ -89,6 +90,8 @@ pub struct EnvironmentConfig {
     /// Hosts that its compiles may reach.
     pub network: Vec<Grant>,
     pub webhooks: Vec<WebhookConfig>,
+    /// Of agents on other machines.
+    pub agents: AgentAccess,
     /// What is not good, but does not keep it from running.
     pub warnings: Vec<String>,
 }

@@ -8,7 +8,7 @@
 //!
 //! Each turn of the loop does the same, whatever woke it: timers that are due go into the schedule;
 //! the store is read if it is time, or if somebody said so; what may run is handed to the executor;
-//! what is known and not written is written; then it waits for the next message, request or timer.
+//! what is known begins to be written, beside the loop (`writing`); then it waits for the next message, request or timer.
 //! A wake-up carries no data, so one that is lost costs time and nothing else: the store is read
 //! every 30 s anyway.
 //!
@@ -17,11 +17,14 @@
 //! dirty, or its repair is still due, and it runs again. And nothing is handed out while the
 //! database takes no writes ([`Store::is_usable`]), since its result would be lost.
 
+mod agents;
 mod dry_run;
 mod handle;
 mod results;
 mod services;
+mod writing;
 
+pub use agents::Admission;
 pub use handle::{DeployKind, Engine, Options, RequestError, Scheduled};
 
 use std::collections::{BTreeSet, HashMap};
@@ -34,6 +37,7 @@ use tokio_util::sync::CancellationToken;
 use handle::Request;
 
 use results::Round;
+use writing::{Batch, Writing};
 
 use super::Intent;
 use super::code::{Code, code_of};
@@ -45,13 +49,12 @@ use crate::domain::{
 };
 use crate::executor::agent_code::AgentCode;
 use crate::executor::bounds::Daily;
-use crate::executor::link::{Executor, Message, Purpose};
+use crate::executor::link::{Message, Purpose};
+use crate::executor::places::Executors;
 use crate::executor::protocol::{Task, TaskKind};
-use crate::executor::replies::Held;
-use crate::executor::transport::Pipe;
 use crate::lsm::{Report, Services};
-use crate::observe::{Bus, EventKind, ResourceDone};
-use crate::store::{self, ActionEnd, ActionStart, Store};
+use crate::observe::{Bus, EventKind};
+use crate::store::{self, ActionStart, Store};
 
 /// Runs the engine of an environment, from reading the store until it is stopped.
 async fn run_until_stopped(
@@ -60,7 +63,7 @@ async fn run_until_stopped(
 ) -> Result<(), store::Error> {
     let (messages, executor_messages) = mpsc::unbounded_channel();
     let mut engine = Reconciler::restore(options, messages).await?;
-    engine.run(requests, executor_messages).await;
+    engine.run(requests, executor_messages, options.waits).await;
     Ok(())
 }
 
@@ -77,7 +80,9 @@ pub(super) struct Reconciler {
     bus: Bus,
     pub(super) schedule: Schedule,
     settings: Settings,
-    pub(super) executor: Executor,
+    pub(super) executor: Executors,
+    /// Some agent is, or was a moment ago, on another machine.
+    has_places: bool,
     pub(super) code: Code,
     /// The environment is halted: nothing is started.
     halted: bool,
@@ -91,12 +96,10 @@ pub(super) struct Reconciler {
     services: Services,
     /// What instances are to be told of the deployment of their resources, before the ends of these runs are written.
     reports: Vec<Report>,
-    /// Beginnings of runs that are not written yet.
-    starts: Vec<ActionStart>,
-    /// Ends of runs that are not written yet, with the event to publish when they are.
-    ends: Vec<(ActionEnd, ResourceDone)>,
-    /// The room that the answers in `ends` take; it is given back when they are written.
-    held: Vec<Held>,
+    /// Beginnings and ends of runs that wait to be written.
+    pub(super) unwritten: Batch,
+    /// Those that are being written.
+    writing: Writing,
     /// How many log lines each resource has written today.
     pub(super) daily: Daily,
     /// The round of work that goes on; `None`: the environment is at rest.
@@ -144,8 +147,12 @@ impl Reconciler {
         let (intents, states, code) = match active {
             None => (Vec::new(), Vec::new(), Code::default()),
             Some(version) => {
-                let resources = store.resource_list(environment, version).await?;
-                let intents: Vec<Intent> = resources.into_iter().map(Intent::from).collect();
+                let mut intents: Vec<Intent> = Vec::new();
+                store
+                    .resource_each(environment, version, |resource| {
+                        intents.push(resource.into());
+                    })
+                    .await?;
                 let code = code_of(&store, environment, version).await?;
                 let types = intents.iter();
                 let code = code.for_agents(types.map(|of| (&of.agent, of.resource_type.as_str())));
@@ -166,12 +173,11 @@ impl Reconciler {
             paused,
             now,
         );
-        let executor = Executor::new(
+        let executor = Executors::new(
             environment,
             options.python.clone(),
-            Box::new(Pipe {
-                limits: options.executor,
-            }),
+            options.executor,
+            options.ssh_config.clone(),
             messages,
         );
         let mut engine = Self {
@@ -181,6 +187,8 @@ impl Reconciler {
             schedule,
             settings,
             executor,
+            // What the store has of before is looked at once.
+            has_places: true,
             code,
             halted,
             deploys: options.deploys,
@@ -190,9 +198,8 @@ impl Reconciler {
             shutdown: options.shutdown.clone(),
             services: options.services.clone(),
             reports: Vec::new(),
-            starts: Vec::new(),
-            ends: Vec::new(),
-            held: Vec::new(),
+            unwritten: Batch::default(),
+            writing: Writing::default(),
             daily: Daily::default(),
             round: None,
             n_rounds: 0,
@@ -209,17 +216,28 @@ impl Reconciler {
         &mut self,
         requests: &mut mpsc::UnboundedReceiver<Request>,
         mut messages: mpsc::UnboundedReceiver<Message>,
+        waits: bool,
     ) {
+        // A refresh that failed is tried again; and once in a while there is one without a wake-up.
+        let mut next_refresh = Instant::now();
+        if waits {
+            let first = requests.recv().await;
+            if self
+                .on_request(first, &mut messages, &mut next_refresh)
+                .await
+            {
+                return;
+            }
+        }
         if let Err(error) = self.executor.prestart().await {
             tracing::error!(environment.id = %self.environment, %error, "cannot start the executor process");
         }
-        // A refresh that failed is tried again; and once in a while there is one without a wake-up.
-        let mut next_refresh = Instant::now();
         loop {
             // Before a refresh, which plans the crons anew.
             if !self.halted {
                 self.tick();
             }
+            self.give_up_overdue().await;
             if Instant::now() >= next_refresh {
                 let pause = if self.refresh().await {
                     REFRESH_EVERY
@@ -229,32 +247,21 @@ impl Reconciler {
                 next_refresh = Instant::now() + pause;
             }
             // Nothing is begun whose result could not be written. Without deploys there are tasks of dry runs only.
-            if !self.halted && self.store.is_usable().is_ok() {
+            if !self.halted && self.may_begin() {
                 self.start_ready_runs().await;
             }
-            self.flush().await;
+            self.begin_writing().await;
             self.settle();
             let wait = self
                 .wait()
                 .min(next_refresh.saturating_duration_since(Instant::now()));
             tokio::select! {
                 // Dropping a receive loses no message; the work is in the arms' bodies.
-                request = requests.recv() => match request {
-                    None => return,
-                    Some(Request::Wake) => next_refresh = Instant::now(),
-                    Some(Request::Deploy { method, agents, reply }) => {
-                        let _ = reply.send(self.request(method, agents));
-                    }
-                    Some(Request::DryRun { version, reply }) => {
-                        let _ = reply.send(self.dry_run(version).await);
-                    }
-                    Some(Request::Facts { resource_id }) => self.ask_for_facts(&resource_id),
-                    Some(Request::Stop { reply }) => {
-                        self.shut_down(&mut messages).await;
-                        let _ = reply.send(());
+                request = requests.recv() => {
+                    if self.on_request(request, &mut messages, &mut next_refresh).await {
                         return;
                     }
-                },
+                }
                 message = messages.recv() => {
                     if let Some(message) = message {
                         self.on_message(message).await;
@@ -266,9 +273,55 @@ impl Reconciler {
                         self.on_message(message).await;
                     }
                 }
+                // Dropped, it goes on. Afterwards the next batch begins.
+                written = self.writing.end() => self.on_written(written).await,
                 () = tokio::time::sleep(wait) => {}
             }
         }
+    }
+
+    /// Does what somebody asks for; `true`: the loop ends.
+    async fn on_request(
+        &mut self,
+        request: Option<Request>,
+        messages: &mut mpsc::UnboundedReceiver<Message>,
+        next_refresh: &mut Instant,
+    ) -> bool {
+        match request {
+            None => return true,
+            Some(Request::Wake) => *next_refresh = Instant::now(),
+            Some(Request::Deploy {
+                method,
+                agents,
+                reply,
+            }) => {
+                let _ = reply.send(self.request(method, agents));
+            }
+            Some(Request::DeploySome { method, ids, reply }) => {
+                let _ = reply.send(self.request_some(method, &ids));
+            }
+            Some(Request::DryRun {
+                version,
+                ids,
+                reply,
+            }) => {
+                let _ = reply.send(self.dry_run(version, ids.as_ref()).await);
+            }
+            Some(Request::Attach {
+                hello,
+                commands,
+                reply,
+            }) => {
+                let _ = reply.send(self.attach(&hello, commands).await);
+            }
+            Some(Request::Facts { resource_id }) => self.ask_for_facts(&resource_id),
+            Some(Request::Stop { reply }) => {
+                self.shut_down(messages).await;
+                let _ = reply.send(());
+                return true;
+            }
+        }
+        false
     }
 
     /// Reads what changed in the store: settings, pauses, halting, released versions.
@@ -289,6 +342,7 @@ impl Reconciler {
             return Ok(());
         };
         self.halted = record.halted;
+        self.place_agents().await?;
         if !self.deploys {
             return Ok(());
         }
@@ -357,8 +411,16 @@ impl Reconciler {
                 n_total: self.schedule.len(),
             },
         );
+        self.tell_who_waits(&activation.changed).await;
+        // Before anything runs: some of the new ones may be out of reach.
+        self.place_agents().await?;
         // Even a version that changes nothing ends in a summary.
         self.begin_round();
+        if self.settings.redeploy_failed_on_export() {
+            let reason = "a new version was released, and what failed is tried again";
+            self.schedule
+                .request(Selection::Dirty, Priority::NewVersion, reason, None);
+        }
         Ok(())
     }
 
@@ -413,7 +475,7 @@ impl Reconciler {
     async fn start_deploy(&mut self, run: Run) -> bool {
         self.begin_round();
         let started = Timestamp::now();
-        self.starts.push(ActionStart {
+        self.unwritten.starts.push(ActionStart {
             id: run.action,
             action: ActionKind::Deploy,
             version: run.version,
@@ -458,7 +520,7 @@ impl Reconciler {
         };
         if matches!(task.kind, TaskKind::CollectFacts) {
             self.facts.on_started(&task.resource_id);
-            self.starts.push(ActionStart {
+            self.unwritten.starts.push(ActionStart {
                 id: action,
                 action: ActionKind::CollectFacts,
                 version: task.version,
@@ -488,23 +550,7 @@ impl Reconciler {
             return Err(RequestError::UnknownAgents(names.join(", ")));
         }
         let round = self.begin_round();
-        let (which, priority, reason) = match method {
-            DeployKind::Deploy => (
-                Selection::Dirty,
-                Priority::UserDeploy,
-                "user requested a deploy",
-            ),
-            DeployKind::Verify => (
-                Selection::All,
-                Priority::UserRepair,
-                "the server was started",
-            ),
-            DeployKind::Repair => (
-                Selection::All,
-                Priority::UserRepair,
-                "user requested a repair",
-            ),
-        };
+        let (which, priority, reason) = what_is_asked(method);
         let agents = self
             .schedule
             .request(which, priority, reason, agents.as_ref());
@@ -512,6 +558,20 @@ impl Reconciler {
             agents: agents.into_iter().collect(),
             round,
         })
+    }
+
+    /// Schedules what somebody asks for of some resources, and gives those.
+    fn request_some(
+        &mut self,
+        method: DeployKind,
+        ids: &BTreeSet<ResourceId>,
+    ) -> Result<Vec<ResourceId>, RequestError> {
+        if self.halted {
+            return Err(RequestError::Halted);
+        }
+        self.begin_round();
+        let (which, priority, reason) = what_is_asked(method);
+        Ok(self.schedule.request_some(which, priority, reason, ids))
     }
 
     /// The time until the next timer fires, at most a minute.
@@ -534,7 +594,11 @@ impl Reconciler {
     /// Waits a moment for running tasks, cuts off those that go on, and writes what is known.
     async fn shut_down(&mut self, messages: &mut mpsc::UnboundedReceiver<Message>) {
         let deadline = tokio::time::Instant::now() + PATIENCE;
-        while !self.in_flight.is_empty() {
+        while self
+            .in_flight
+            .keys()
+            .any(|action| !self.executor.goes_on_without_us(*action))
+        {
             match tokio::time::timeout_at(deadline, messages.recv()).await {
                 Ok(Some(message)) => self.on_message(message).await,
                 Ok(None) | Err(_) => break,
@@ -551,6 +615,27 @@ impl Reconciler {
             }
         }
         self.flush().await;
+    }
+}
+
+/// What a request is to run, how urgent that is, and the reason that is noted with it.
+fn what_is_asked(method: DeployKind) -> (Selection, Priority, &'static str) {
+    match method {
+        DeployKind::Deploy => (
+            Selection::Dirty,
+            Priority::UserDeploy,
+            "user requested a deploy",
+        ),
+        DeployKind::Verify => (
+            Selection::All,
+            Priority::UserRepair,
+            "the server was started",
+        ),
+        DeployKind::Repair => (
+            Selection::All,
+            Priority::UserRepair,
+            "user requested a repair",
+        ),
     }
 }
 

@@ -160,8 +160,8 @@ impl Reconciler {
         self.queue_task(task, code, Priority::CollectFacts);
     }
 
-    /// Writes what a handler answered. The state of the resource is as it was.
-    pub(super) async fn on_facts_collected(&mut self, done: TaskResult) {
+    /// Notes what a handler answered, to be written. The state of the resource is as it was.
+    pub(super) fn on_facts_collected(&mut self, done: TaskResult) {
         self.schedule.task_finished(done.action);
         let mut outcome = done.outcome;
         bound(
@@ -182,17 +182,7 @@ impl Reconciler {
             discovered: Vec::new(),
             resource_id: done.resource_id,
         };
-        let ends = [end];
-        // Its beginning may not be written yet.
-        let starts = self.take_start_of(done.action);
-        match self
-            .store
-            .action_write(self.environment, &starts, &ends)
-            .await
-        {
-            Ok(()) => self.recompile_for_facts(&ends).await,
-            Err(error) => tracing::error!(error = chain(&error), "cannot write facts"),
-        }
+        self.unwritten.ends.push((end, None));
     }
 
     /// Queues a compile if one of the facts in these ends is what the version in force waits for.

@@ -66,6 +66,7 @@ mod counts;
 mod entry;
 mod finish;
 mod graph;
+mod in_step;
 mod queues;
 mod timers;
 mod version;
@@ -83,6 +84,7 @@ use crate::store::ResourceState;
 use agents::{AgentIndex, Queue};
 pub use counts::Counts;
 use entry::ScheduledResource;
+use in_step::InStep;
 
 /// Why something is to run, and how urgent that is: the earlier of these runs first. Source:
 /// docs/reference/deployment.md § 4.2.
@@ -236,14 +238,11 @@ impl Schedule {
         for agent in paused {
             schedule.pause(&agent, true);
         }
-        let mut states: HashMap<ResourceId, ResourceState> = states
-            .into_iter()
-            .map(|state| (state.resource_id.clone(), state))
-            .collect();
+        schedule.entries.reserve(intents.len());
+        schedule.by_id.reserve(intents.len());
+        let mut states = InStep::new(states);
         for intent in intents {
-            let state = states
-                .remove(&intent.resource_id)
-                .filter(|state| state.orphaned_after.is_none());
+            let state = states.take(&intent.resource_id);
             schedule.insert(intent, state);
         }
         let all = schedule.indices();
@@ -323,11 +322,8 @@ impl Schedule {
     ) -> BTreeSet<AgentName> {
         let mut touched = BTreeSet::new();
         for index in self.indices() {
+            let wanted = self.is_wanted(index, which);
             let entry = self.entry(index);
-            let wanted = match which {
-                Selection::Dirty => entry.is_dirty(),
-                Selection::All => entry.state.blocked != Blocked::Blocked,
-            };
             if wanted && agents.is_none_or(|agents| agents.contains(&entry.intent.agent)) {
                 touched.insert(entry.agent);
                 self.enqueue(index, priority, reason.to_owned(), false);
@@ -335,6 +331,36 @@ impl Schedule {
         }
         let name = |agent: AgentIndex| self.queue(agent).name.clone();
         touched.into_iter().map(name).collect()
+    }
+
+    /// As [`request`](Self::request), of these resources only; gives those that are scheduled, sorted.
+    pub fn request_some(
+        &mut self,
+        which: Selection,
+        priority: Priority,
+        reason: &str,
+        ids: &BTreeSet<ResourceId>,
+    ) -> Vec<ResourceId> {
+        let mut scheduled = Vec::new();
+        for id in ids {
+            let Some(index) = self.by_id.get(id).copied() else {
+                continue;
+            };
+            if self.is_wanted(index, which) {
+                scheduled.push(id.clone());
+                self.enqueue(index, priority, reason.to_owned(), false);
+            }
+        }
+        scheduled
+    }
+
+    /// Whether a request is about a resource.
+    fn is_wanted(&self, index: Index, which: Selection) -> bool {
+        let entry = self.entry(index);
+        match which {
+            Selection::Dirty => entry.is_dirty(),
+            Selection::All => entry.state.blocked != Blocked::Blocked,
+        }
     }
 
     /// All that may start now. Each counts as running until the schedule is told its end.

@@ -62,6 +62,8 @@ ids! {
     DryRunId;
     /// A fact or a parameter.
     ParameterId;
+    /// A resource set, which is known by its name everywhere else.
+    ResourceSetId;
 }
 
 impl EnvironmentId {
@@ -78,6 +80,13 @@ impl ParameterId {
         Self(named(&format!(
             "parameter:{environment}/{resource_id}/{name}"
         )))
+    }
+}
+
+impl ResourceSetId {
+    /// Of the set of that name: the same whenever it is asked for.
+    pub fn named(environment: EnvironmentId, name: &str) -> Self {
+        Self(named(&format!("resource set:{environment}/{name}")))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Ids, states and settings: plain data, and the one place that reads the clock.
 
+mod agent_place;
 mod code;
 mod data_dir;
 mod error;
@@ -13,11 +14,14 @@ mod state;
 mod time;
 mod wake;
 
+pub use agent_place::{AgentPlace, SshTarget, check_agent_map, read_agent_map};
 pub use code::{CodeFile, CodeModule, Content, VersionCode};
 pub use data_dir::DataDir;
 pub use error::chain;
 pub use facts::FactTimes;
-pub use ids::{ActionId, CompileId, DryRunId, EnvironmentId, ParameterId, ProjectId};
+pub use ids::{
+    ActionId, CompileId, DryRunId, EnvironmentId, ParameterId, ProjectId, ResourceSetId,
+};
 pub use interval::{Interval, IntervalError};
 pub use names::{AgentName, VersionNumber};
 pub use resource_id::{NotAResourceId, ResourceId};
@@ -26,7 +30,7 @@ pub use settings::{
 };
 pub use state::{
     ActionKind, Blocked, Change, CompileState, Compliance, DryRunStatus, FactSource, HandlerStatus,
-    LastRun, LogLevel, ResourceStatus, UnknownWord,
+    LastRun, LogLevel, ResourceStatus, SUMMARY_STATES, Severity, UnknownWord,
 };
 pub use time::Timestamp;
 pub use wake::WakeHandle;

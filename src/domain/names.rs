@@ -3,17 +3,20 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// The name of an agent: the queue of work of one managed target. Source: docs/reference/deployment.md § 1.4.
+/// The name of an agent: the queue of work of one managed target. All clones share one text, since ten thousand resources may
+/// have the same. Source: docs/reference/deployment.md § 1.4.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct AgentName(String);
+pub struct AgentName(Arc<str>);
 
 impl AgentName {
     /// Any text names an agent; there is one of that name or there is none.
     pub fn new(name: impl Into<String>) -> Self {
+        let name: String = name.into();
         Self(name.into())
     }
 
@@ -31,13 +34,13 @@ impl Borrow<str> for AgentName {
 
 impl PartialEq<str> for AgentName {
     fn eq(&self, other: &str) -> bool {
-        self.0 == other
+        *self.0 == *other
     }
 }
 
 impl PartialEq<&str> for AgentName {
     fn eq(&self, other: &&str) -> bool {
-        self.0 == *other
+        *self.0 == **other
     }
 }
 

@@ -3,13 +3,15 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// The identity of a resource, without a version. Source: docs/reference/language.md § 12.2.
+/// The identity of a resource, without a version. All clones share one text: the schedule of a million resources has each
+/// several times. Source: docs/reference/language.md § 12.2.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct ResourceId(String);
+pub struct ResourceId(Arc<str>);
 
 /// A text that is not the id of a resource.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +27,7 @@ impl ResourceId {
             Some(end) if text[end + 4..].bytes().all(|byte| byte.is_ascii_digit()) => &text[..=end],
             _ => text,
         };
-        let id = Self(body.to_owned());
+        let id = Self(body.into());
         let (resource_type, rest) = body.split_once('[')?;
         let (agent, rest) = rest.split_once(',')?;
         let (attribute, value) = rest.strip_suffix(']')?.split_once('=')?;
@@ -38,6 +40,7 @@ impl ResourceId {
     /// Any text names a resource: there is one of that id or there is none. So it is for what the compiler exported and the
     /// store keeps, and for what somebody looks up; what comes in as new is read by [`ResourceId::parse`].
     pub fn new(text: impl Into<String>) -> Self {
+        let text: String = text.into();
         Self(text.into())
     }
 
@@ -46,7 +49,7 @@ impl ResourceId {
     }
 
     pub fn into_string(self) -> String {
-        self.0
+        self.0.as_ref().to_owned()
     }
 
     pub fn resource_type(&self) -> &str {
@@ -103,13 +106,13 @@ impl AsRef<str> for ResourceId {
 
 impl PartialEq<str> for ResourceId {
     fn eq(&self, other: &str) -> bool {
-        self.0 == other
+        *self.0 == *other
     }
 }
 
 impl PartialEq<&str> for ResourceId {
     fn eq(&self, other: &&str) -> bool {
-        self.0 == *other
+        *self.0 == **other
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Interval;
+use super::{AgentName, AgentPlace, Interval, check_agent_map, read_agent_map};
 
 /// How a setting's value is checked and shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum SettingKind {
     Interval,
     /// A cron expression, or empty for off.
     Cron,
+    /// An object from names of agents to the places where they run; see [`super::AgentPlace`].
+    AgentMap,
 }
 
 impl SettingKind {
@@ -29,6 +31,7 @@ impl SettingKind {
             Self::Int => "int",
             Self::PositiveFloat => "positive_float",
             Self::Interval | Self::Cron => "str",
+            Self::AgentMap => "dict",
         }
     }
 }
@@ -36,6 +39,8 @@ impl SettingKind {
 #[derive(Debug)]
 pub struct Definition {
     pub name: &'static str,
+    /// The heading under which consoles show it.
+    pub section: &'static str,
     pub kind: SettingKind,
     /// JSON text.
     pub default: &'static str,
@@ -58,12 +63,14 @@ pub enum SettingError {
 pub const DEFINITIONS: &[Definition] = &[
     Definition {
         name: "auto_deploy",
+        section: "deploy",
         kind: SettingKind::Bool,
         default: "true",
         doc: "Release every stored version at once.",
     },
     Definition {
         name: "autostart_agent_deploy_interval",
+        section: "agent",
         kind: SettingKind::Interval,
         default: "\"600\"",
         doc: "Seconds after its last run, or cron expression, at which a resource that is not in its desired state is \
@@ -71,25 +78,37 @@ pub const DEFINITIONS: &[Definition] = &[
     },
     Definition {
         name: "autostart_agent_repair_interval",
+        section: "agent",
         kind: SettingKind::Interval,
         default: "\"600\"",
         doc: "Seconds after its last run, or cron expression, at which any resource is verified again. 0: never.",
     },
     Definition {
         name: "deploy_retry_backoff",
+        section: "agent",
         kind: SettingKind::Int,
         default: "5",
         doc: "Seconds until a failed resource is first tried again; doubles with each further failure, up to the deploy \
               interval. 0: always the deploy interval.",
     },
     Definition {
+        name: "agent_map",
+        section: "agent",
+        kind: SettingKind::AgentMap,
+        default: "{}",
+        doc: "Where agents run, by name: `external:` where somebody runs `steward agent` with that name, \
+              `ssh://[user@]host[:port]` on another machine, `local:` on the server's, as all that are not named.",
+    },
+    Definition {
         name: "reset_deploy_progress_on_start",
+        section: "scheduler",
         kind: SettingKind::Bool,
         default: "false",
         doc: "Forget at each start of the server what was deployed: every resource is deployed as if it was new.",
     },
     Definition {
         name: "deploy_timeout",
+        section: "agent",
         kind: SettingKind::PositiveFloat,
         default: "3600.0",
         doc: "Seconds that a handler may take for one run of one resource. One that takes longer is ended with all that it \
@@ -97,42 +116,49 @@ pub const DEFINITIONS: &[Definition] = &[
     },
     Definition {
         name: "auto_full_compile",
+        section: "compiler",
         kind: SettingKind::Cron,
         default: "\"\"",
         doc: "Cron expression (UTC) at which the model is compiled and exported without being asked. Empty: never.",
     },
     Definition {
         name: "recompile_backoff",
+        section: "compiler",
         kind: SettingKind::PositiveFloat,
         default: "0.1",
         doc: "Seconds between a finished compile and the next one of this environment.",
     },
     Definition {
         name: "server_compile",
+        section: "compiler",
         kind: SettingKind::Bool,
         default: "true",
         doc: "Accept requests to compile on the server.",
     },
     Definition {
         name: "available_versions_to_keep",
+        section: "storage",
         kind: SettingKind::Int,
         default: "100",
         doc: "How many versions to keep beside the active one.",
     },
     Definition {
         name: "resource_action_logs_retention",
+        section: "storage",
         kind: SettingKind::Int,
         default: "7",
         doc: "Days for which the history of resources is kept.",
     },
     Definition {
         name: "lsm_partial_compile",
+        section: "lsm",
         kind: SettingKind::Bool,
         default: "false",
         doc: "Compile and export only the service instances that changed, with those that they belong to.",
     },
     Definition {
         name: "enable_batched_partial_compiles",
+        section: "lsm",
         kind: SettingKind::Bool,
         default: "false",
         doc: "Let one partial compile export all service instances that wait for one. A mistake in one of them then fails \
@@ -140,24 +166,57 @@ pub const DEFINITIONS: &[Definition] = &[
     },
     Definition {
         name: "enable_lsm_transfer_optimization",
+        section: "lsm",
         kind: SettingKind::Bool,
         default: "false",
         doc: "Compile nothing for a transfer between two states that its lifecycle marks as having the same desired state.",
     },
     Definition {
         name: "enable_lsm_expert_mode",
+        section: "lsm",
         kind: SettingKind::Bool,
         default: "false",
         doc: "Accept calls that change service instances past their lifecycle.",
     },
     Definition {
         name: "lsm_parallel_validations",
+        section: "lsm",
         kind: SettingKind::Int,
         default: "1",
         doc: "How many service instances are validated at the same time, beside the compile that exports; at least one.",
     },
     Definition {
+        name: "autostart_on_start",
+        section: "agent",
+        kind: SettingKind::Bool,
+        default: "true",
+        doc: "Take up deploying with the start of the server; otherwise with the first release, request to deploy or change \
+              of a setting.",
+    },
+    Definition {
+        name: "environment_metrics_retention",
+        section: "storage",
+        kind: SettingKind::Int,
+        default: "336",
+        doc: "Hours for which metrics are kept. 0: for ever.",
+    },
+    Definition {
+        name: "notification_retention",
+        section: "storage",
+        kind: SettingKind::Int,
+        default: "365",
+        doc: "Days for which notifications are kept.",
+    },
+    Definition {
+        name: "redeploy_failed_on_export",
+        section: "scheduler",
+        kind: SettingKind::Bool,
+        default: "false",
+        doc: "Try what failed again when a version is released, also where it did not change.",
+    },
+    Definition {
         name: "protected_environment",
+        section: "environment",
         kind: SettingKind::Bool,
         default: "false",
         doc: "Refuse to clear or delete this environment.",
@@ -229,6 +288,12 @@ impl Settings {
         Duration::from_secs_f64(self.number("deploy_timeout").clamp(0.1, 604_800.0))
     }
 
+    /// Where agents run that do not run on this machine.
+    pub fn agent_map(&self) -> BTreeMap<AgentName, AgentPlace> {
+        let map = self.stored.get("agent_map");
+        map.map(read_agent_map).unwrap_or_default()
+    }
+
     pub fn recompile_backoff(&self) -> Duration {
         Duration::from_secs_f64(self.number("recompile_backoff").clamp(0.0, 86_400.0))
     }
@@ -271,6 +336,35 @@ impl Settings {
         Duration::from_secs(self.number("resource_action_logs_retention") as u64 * 86_400)
     }
 
+    pub fn autostart_on_start(&self) -> bool {
+        self.flag("autostart_on_start")
+    }
+
+    pub fn redeploy_failed_on_export(&self) -> bool {
+        self.flag("redeploy_failed_on_export")
+    }
+
+    pub fn notification_retention(&self) -> Duration {
+        Duration::from_secs(self.number("notification_retention") as u64 * 86_400)
+    }
+
+    /// How long metrics are kept; `None`: for ever.
+    pub fn metrics_retention(&self) -> Option<Duration> {
+        let hours = self.number("environment_metrics_retention") as u64;
+        (hours > 0).then(|| Duration::from_secs(hours * 3600))
+    }
+
+    /// The effective values of all settings, by name.
+    pub fn effective(&self) -> BTreeMap<&'static str, Value> {
+        let value = |definition: &Definition| {
+            (
+                definition.name,
+                self.value(definition.name).unwrap_or_default(),
+            )
+        };
+        DEFINITIONS.iter().map(value).collect()
+    }
+
     fn flag(&self, name: &str) -> bool {
         self.value(name)
             .and_then(|value| value.as_bool())
@@ -306,6 +400,17 @@ pub fn check(name: &str, value: &Value) -> Result<Value, SettingError> {
         value: value.to_string().trim_matches('"').to_owned(),
         reason: reason.to_owned(),
     };
+    if definition.kind == SettingKind::AgentMap {
+        // Command lines give it as a text.
+        let read = value
+            .as_str()
+            .and_then(|text| serde_json::from_str(text).ok());
+        let map = read.unwrap_or_else(|| value.clone());
+        return match check_agent_map(&map) {
+            Ok(()) => Ok(map),
+            Err(why) => Err(refuse(&why)),
+        };
+    }
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
         Value::Number(number) => number.to_string(),
@@ -313,6 +418,7 @@ pub fn check(name: &str, value: &Value) -> Result<Value, SettingError> {
         _ => return Err(refuse("a plain value is needed")),
     };
     match definition.kind {
+        SettingKind::AgentMap => Err(refuse("an object is needed")),
         SettingKind::Bool => match text.to_lowercase().as_str() {
             "true" | "1" | "yes" | "on" | "t" => Ok(Value::Bool(true)),
             "false" | "0" | "no" | "off" | "f" => Ok(Value::Bool(false)),

@@ -57,6 +57,21 @@ macro_rules! words {
     )*};
 }
 
+/// The states that summaries of an environment count, zeros included: orphans are none of its resources any more. One of
+/// them is of older clients.
+pub const SUMMARY_STATES: [&str; 10] = [
+    "unavailable",
+    "skipped",
+    "deployed",
+    "failed",
+    "deploying",
+    "available",
+    "cancelled",
+    "undefined",
+    "skipped_for_undefined",
+    "non_compliant",
+];
+
 /// A text that stands for none of the variants of an enum.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{word}` is no {kind}")]
@@ -105,6 +120,15 @@ words! {
         Created = "created",
         Updated = "updated",
         Purged = "purged",
+    }
+
+    /// How much a notification matters.
+    Severity {
+        Message = "message",
+        Info = "info",
+        Success = "success",
+        Warning = "warning",
+        Error = "error",
     }
 
     /// What was done to a resource, in its history.

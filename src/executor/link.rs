@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,15 +14,18 @@ use steward_compiler::PythonRuntime;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::domain::{
-    ActionId, DryRunId, EnvironmentId, HandlerStatus, LogLevel, ResourceId, Timestamp,
+    ActionId, CodeModule, Content, DryRunId, EnvironmentId, HandlerStatus, LogLevel, ResourceId,
+    Timestamp,
 };
 use crate::executor::agent_code::AgentCode;
 use crate::executor::bounds::MAX_REPLY_BYTES;
+use crate::executor::external::AgentMessage;
 use crate::executor::protocol::{
     ExecutorCommand, Hello, LogLine, Python, Task, TaskDone, TaskKind, TaskOutcome,
 };
 use crate::executor::replies::{self, Held};
-use crate::executor::transport::{Commands, Connection, RemoteProcess, Transport};
+use crate::executor::transport::{Commands, Connection, Far, RemoteProcess, Transport};
+use crate::files::Files;
 use crate::process;
 
 /// An executor that says nothing for this long is stopped, or its host is too busy for it to do any work.
@@ -110,14 +114,27 @@ pub(crate) enum Message {
         arguments: Map<String, Value>,
         held: Held,
     },
+    /// From an agent on another machine.
+    Agent {
+        connection: u64,
+        message: AgentMessage,
+        held: Held,
+    },
+}
+
+/// The number of the executor that a generation is of.
+pub(crate) fn executor_of(generation: u64) -> usize {
+    (generation >> 32) as usize
 }
 
 impl Executor {
+    /// `number`: which of the environment's executors it is.
     pub(crate) fn new(
         environment: EnvironmentId,
         python: Option<PythonRuntime>,
         transport: Box<dyn Transport>,
         messages: mpsc::UnboundedSender<Message>,
+        number: u32,
     ) -> Self {
         Self {
             environment,
@@ -125,7 +142,8 @@ impl Executor {
             transport,
             messages,
             running: None,
-            generation: 0,
+            // So that generations of all executors differ; see `executor_of`.
+            generation: u64::from(number) << 32,
             room: Arc::new(Semaphore::new(ROOM_KIB)),
         }
     }
@@ -163,7 +181,15 @@ impl Executor {
         if let (Some(python), Some(interpreter)) = (&mut python, &agent_code.interpreter) {
             python.interpreter.clone_from(interpreter);
         }
+        let far = self.transport.far();
+        if let Some(far) = &far {
+            python = far_python(far);
+        }
+        let files = self.python.as_ref().and_then(|python| python.files.clone());
         let running = self.start().await?;
+        if far.is_some() && !running.known_code.contains(&task.code) {
+            send_contents(&mut running.commands, &agent_code.modules, files).await?;
+        }
         if !running.known_code.contains(&task.code) {
             let code = task.code.clone();
             let command = ExecutorCommand::Code {
@@ -268,6 +294,7 @@ impl Executor {
                 messages: self.messages.clone(),
                 room: Arc::clone(&self.room),
                 silence: SILENCE,
+                startup: self.transport.far().map_or(SILENCE, |far| far.startup),
             };
             // Its hello is awaited by whoever reads its replies: tasks that are on their way to one that we do not
             // understand come back as `unavailable`.
@@ -286,6 +313,36 @@ impl Executor {
             .as_mut()
             .ok_or_else(|| io::Error::other("the executor is gone"))
     }
+}
+
+/// The Python of an executor that does not see our files: it has its own, and our package with it.
+fn far_python(far: &Far) -> Option<Python> {
+    Some(Python {
+        interpreter: far.python.clone().unwrap_or_default().into(),
+        package: PathBuf::new(),
+        files: None,
+    })
+}
+
+/// Sends the contents that some code is made of. What is not in the file store breaks its module there, which says so.
+async fn send_contents(
+    commands: &mut Box<dyn Commands>,
+    modules: &[CodeModule],
+    files: Option<PathBuf>,
+) -> io::Result<()> {
+    let Some(files) = files.map(Files::new) else {
+        return Ok(());
+    };
+    let all = modules.iter().flat_map(|module| &module.files);
+    for file in all {
+        let Content::Sha1(name) = &file.content else {
+            continue;
+        };
+        if let Some(content) = files.get(name) {
+            process::write_frame(commands, &ExecutorCommand::Content { content }).await?;
+        }
+    }
+    Ok(())
 }
 
 fn unavailable(action: ActionId, in_flight: InFlight, message: String) -> TaskResult {

@@ -4,21 +4,27 @@
 //! [`protocol`] is what they say to one another, and a `transport` carries it. In the process, `agents` are queues of tasks,
 //! which threads work off; `agent` runs a task with a native handler (`handler`, run by `native`) or through a Python host
 //! (`python`) that imports the version's code from a folder (`code_folder`). `hosts` decides which agents have a host.
+//! An executor on another machine that somebody started there (`steward agent`) speaks [`remote`] with the server.
 //! [`limits`] says how many there are; how much of what handlers say is kept is in [`bounds`].
 
+pub mod access;
 mod agent;
 pub(crate) mod agent_code;
 mod agents;
 pub mod bounds;
 mod code_folder;
+pub(crate) mod external;
+pub(crate) mod far_python;
 pub mod handler;
 mod hosts;
 pub mod limits;
 pub(crate) mod link;
 mod native;
 mod output_capture;
+pub(crate) mod places;
 pub mod process;
 pub mod protocol;
 mod python;
+pub mod remote;
 pub(crate) mod replies;
 pub(crate) mod transport;

@@ -6,22 +6,25 @@
 
 use std::collections::HashMap;
 use std::io::{self, BufReader, BufWriter, Read};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use steward_compiler::protocol;
 
+use crate::domain::CodeModule;
 use crate::executor::agent::Ask;
 use crate::executor::agents::{Agents, Reply};
 use crate::executor::bounds;
 use crate::executor::code_folder::Code;
+use crate::executor::far_python::FarPython;
 use crate::executor::limits::Limits;
-use crate::executor::protocol::{BEAT, ExecutorCommand, ExecutorReply, Hello, HelloError};
+use crate::executor::protocol::{BEAT, ExecutorCommand, ExecutorReply, Hello, HelloError, Python};
 use crate::process;
 
 /// A handler waits this long for what it asked of the server.
@@ -29,6 +32,10 @@ const ANSWER: Duration = Duration::from_secs(60);
 
 /// Bytes of what a handler asks, as JSON. Each agent has one question open at most.
 const ASK_BYTES: usize = 4 << 20;
+
+/// An executor that came over ssh hears a beat every few seconds; after this long the connection is cut, whatever the system
+/// thinks of it.
+const SILENCE: Duration = Duration::from_secs(15);
 
 /// A question of a handler's that is open: who waits for its answer.
 type OpenCalls = Arc<Mutex<HashMap<u64, mpsc::Sender<(u16, Value)>>>>;
@@ -79,7 +86,8 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// The whole life of an executor process.
-pub fn run(limits: Limits) -> ExitCode {
+/// `carried`: the folder of one that came over ssh; it ends when it hears nothing for `SILENCE`.
+pub fn run(limits: Limits, carried: Option<PathBuf>) -> ExitCode {
     process::die_with_parent();
     let replies = Replies {
         writer: Arc::new(Mutex::new(BufWriter::new(io::stdout()))),
@@ -105,14 +113,25 @@ pub fn run(limits: Limits) -> ExitCode {
     let reply: Reply = Arc::new(move |done| replying.send(&ExecutorReply::Done(done)));
     let agents = Agents::new(limits, ask, reply);
     let mut codes: HashMap<String, Arc<Code>> = HashMap::new();
+    let far = carried.map(|folder| FarPython::new(&folder, None));
+    let heard = Arc::new(Mutex::new(Instant::now()));
+    if far.is_some() {
+        end_after_silence(Arc::clone(&heard));
+    }
     loop {
-        match protocol::read_frame(&mut reader) {
+        let command = protocol::read_frame(&mut reader);
+        *locked(&heard) = Instant::now();
+        match command {
             Ok(Some(ExecutorCommand::Code {
                 code,
                 modules,
                 python,
                 environment_id,
             })) => {
+                let python = match &far {
+                    None => python,
+                    Some(far) => own_python(far, python, &modules),
+                };
                 // Kept for as long as we live: the server announces a code once, and may go back to it any time.
                 let loaded = Code::new(modules, python, environment_id);
                 codes.insert(code, Arc::new(loaded));
@@ -129,8 +148,16 @@ pub fn run(limits: Limits) -> ExitCode {
                     let _ = waiting.send((code, body));
                 }
             }
+            Ok(Some(ExecutorCommand::Content { content })) => {
+                if let Some(far) = &far
+                    && let Err(error) = far.files().put(&content)
+                {
+                    // Its module says that it is missing.
+                    tracing::error!(%error, "cannot keep a file of a module");
+                }
+            }
             // Said again, it changes nothing.
-            Ok(Some(ExecutorCommand::Hello(_))) => {}
+            Ok(Some(ExecutorCommand::Hello(_) | ExecutorCommand::Alive)) => {}
             Ok(None) => return ExitCode::SUCCESS,
             Err(error) => {
                 tracing::error!(%error, "cannot read the next command");
@@ -138,6 +165,33 @@ pub fn run(limits: Limits) -> ExitCode {
             }
         }
     }
+}
+
+/// The Python of this machine, for code that comes from another one; none for code without Python.
+fn own_python(far: &FarPython, wanted: Option<Python>, modules: &[CodeModule]) -> Option<Python> {
+    if modules.is_empty() {
+        return None;
+    }
+    let wanted = wanted.map(|python| python.interpreter).unwrap_or_default();
+    match far.python(&wanted) {
+        Ok(python) => Some(python),
+        Err(error) => {
+            tracing::error!(%error, "handlers in Python cannot run on this machine");
+            None
+        }
+    }
+}
+
+/// Ends the process when nothing was heard for too long; then the script that started it cleans up.
+fn end_after_silence(heard: Arc<Mutex<Instant>>) {
+    thread::spawn(move || {
+        loop {
+            thread::sleep(BEAT);
+            if locked(&heard).elapsed() > SILENCE {
+                std::process::exit(0);
+            }
+        }
+    });
 }
 
 /// Nothing at all is no error: the server ended before it had work.

@@ -19,7 +19,7 @@ use crate::domain::{
 };
 
 /// Of the frames below. It changes with each change that the other side would not understand.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// How often an executor says that it runs.
 pub const BEAT: Duration = Duration::from_secs(5);
@@ -140,6 +140,13 @@ pub enum ExecutorCommand {
         code: u16,
         body: Value,
     },
+    /// One content of the code that is announced next, for an executor that does not see the file store.
+    Content {
+        #[serde(with = "crate::executor::remote::bytes")]
+        content: Vec<u8>,
+    },
+    /// Said every [`BEAT`] over a connection that may be cut: the server is there.
+    Alive,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -47,6 +47,8 @@ pub(crate) struct Source {
     pub(crate) room: Arc<Semaphore>,
     /// How long the process may say nothing.
     pub(crate) silence: Duration,
+    /// How long it may say nothing before its first word.
+    pub(crate) startup: Duration,
 }
 
 /// Reads to the end; the last message is [`Message::Ended`].
@@ -76,7 +78,11 @@ async fn next(
 ) -> io::Result<Option<Message>> {
     let generation = source.generation;
     loop {
-        let length = match within(source, replies.read_u32()).await {
+        let silence = match *has_greeted {
+            true => source.silence,
+            false => source.startup,
+        };
+        let length = match within(silence, replies.read_u32()).await {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             length => length?,
         };
@@ -90,7 +96,7 @@ async fn next(
         let held: Held = Some(room.await.map_err(io::Error::other)?);
         let mut body = Vec::with_capacity((length as usize).min(1 << 16));
         let mut rest = (&mut *replies).take(u64::from(length));
-        within(source, rest.read_to_end(&mut body)).await?;
+        within(source.silence, rest.read_to_end(&mut body)).await?;
         if body.len() != length as usize {
             return Ok(None);
         }
@@ -133,12 +139,15 @@ async fn next(
 }
 
 /// Reads, and fails if nothing comes for as long as the process may be silent.
-async fn within<T>(source: &Source, reading: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    match tokio::time::timeout(source.silence, reading).await {
+async fn within<T>(
+    silence: Duration,
+    reading: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    match tokio::time::timeout(silence, reading).await {
         Ok(read) => read,
         Err(_) => Err(io::Error::other(format!(
             "it gave no sign of life for {} s, so it is stopped or stuck",
-            source.silence.as_secs_f64()
+            silence.as_secs_f64()
         ))),
     }
 }

@@ -48,7 +48,7 @@ impl FactInput {
     ///
     /// # Errors
     /// Which rule it breaks, with the name of the field.
-    pub(super) fn check(self, now: Timestamp) -> Result<Fact, String> {
+    pub(crate) fn check(self, now: Timestamp) -> Result<Fact, String> {
         let expires = self.expires.unwrap_or(self.resource_id.is_some());
         if expires && self.resource_id.is_none() {
             return Err("Cannot set expiry for parameters.".to_owned());

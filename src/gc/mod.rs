@@ -45,6 +45,11 @@ const RULES: &[Rule] = &[
         remove: |garbage| Box::pin(versions(garbage)),
     },
     Rule {
+        what: "old notifications and metrics, and agents that no version names",
+        is_logged: false,
+        remove: |garbage| Box::pin(records(garbage)),
+    },
+    Rule {
         what: "checkouts that no version needs",
         is_logged: true,
         remove: |garbage| {
@@ -142,6 +147,31 @@ async fn versions(garbage: &Garbage) -> Result<usize, store::Error> {
         n_removed += usize::try_from(n_versions).unwrap_or(usize::MAX);
     }
     Ok(n_removed)
+}
+
+/// Notifications and metrics that are older than an environment keeps them, and agents that no stored version names. Not of
+/// halted environments.
+async fn records(garbage: &Garbage) -> Result<usize, store::Error> {
+    let store = &garbage.store;
+    let mut n_removed = 0;
+    for environment in store.environment_list().await? {
+        if environment.halted {
+            continue;
+        }
+        let settings = store.settings_fetch(environment.id).await?;
+        let before = |retention: Duration| {
+            let retention = i64::try_from(retention.as_micros()).unwrap_or(i64::MAX);
+            Timestamp(Timestamp::now().0.saturating_sub(retention))
+        };
+        let id = environment.id;
+        let old = before(settings.notification_retention());
+        n_removed += store.notification_purge(id, old).await?;
+        if let Some(retention) = settings.metrics_retention() {
+            n_removed += store.metrics_purge(id, before(retention)).await?;
+        }
+        n_removed += store.agent_purge(id).await?;
+    }
+    Ok(usize::try_from(n_removed).unwrap_or(usize::MAX))
 }
 
 /// Contents of the file store that no stored version names.

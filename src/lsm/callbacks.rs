@@ -1,19 +1,30 @@
 //! Sends events of instances to the addresses that want them. Source: docs/reference/lsm.md § 5.9.
 //!
 //! Best effort: what cannot be delivered after a few attempts is dropped, as is what a server had not sent when it ended, and
-//! the log says so. One task sends, so the events of an instance arrive in their order.
+//! the log says so. Each callback has a task of its own, a lane, which sends one event after the other: the events of an instance
+//! arrive in their order, and an address that does not answer keeps no other one waiting.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::domain::{EnvironmentId, Timestamp, chain};
 use crate::store::{Callback, Store, StoredEvent};
 
 /// Events that wait to be sent. One takes some hundred bytes.
 const MAX_WAITING: usize = 10_000;
+/// Events that wait for one address.
+const MAX_WAITING_FOR_ONE: usize = 1000;
+/// Addresses that are sent to at once; each takes a thread.
+const MAX_AT_ONCE: usize = 64;
+/// A lane ends when there was nothing to send for so long.
+const IDLE: Duration = Duration::from_secs(60);
 /// How long an address may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often an address is tried, with a pause that doubles.
@@ -57,14 +68,15 @@ impl Sender {
     }
 }
 
-/// Starts the task that sends; it ends at shutdown.
+/// Starts the task that hands events to the lanes of callbacks; it ends at shutdown.
 pub(super) fn start(store: Store, shutdown: CancellationToken) -> Sender {
     let (sender, mut batches) = mpsc::channel(MAX_WAITING);
     tokio::spawn(async move {
+        let mut lanes = Lanes::new();
         loop {
             tokio::select! {
                 batch = batches.recv() => match batch {
-                    Some(batch) => deliver(&store, batch).await,
+                    Some(batch) => lanes.take(&store, batch).await,
                     None => return,
                 },
                 () = shutdown.cancelled() => return,
@@ -74,30 +86,105 @@ pub(super) fn start(store: Store, shutdown: CancellationToken) -> Sender {
     Sender(sender)
 }
 
-async fn deliver(store: &Store, batch: Batch) {
-    let callbacks = match store
-        .callback_list_of(batch.environment, &batch.entity)
-        .await
-    {
-        Ok(callbacks) => callbacks,
-        Err(error) => {
-            tracing::error!(environment.id = %batch.environment, error = chain(&error), "cannot read the callbacks");
-            return;
+/// An event on its way to one address.
+struct Parcel {
+    environment: EnvironmentId,
+    callback: Uuid,
+    url: String,
+    body: String,
+}
+
+/// The lanes of callbacks that have something to send, or had a while ago.
+struct Lanes {
+    open: HashMap<Uuid, mpsc::Sender<Parcel>>,
+    threads: Arc<Semaphore>,
+}
+
+impl Lanes {
+    fn new() -> Self {
+        Self {
+            open: HashMap::new(),
+            threads: Arc::new(Semaphore::new(MAX_AT_ONCE)),
         }
-    };
-    for event in &batch.events {
-        for callback in callbacks.iter().filter(|callback| wants(callback, event)) {
-            let url = callback.url.clone();
-            let body = body(&batch, event).to_string();
-            let sent = tokio::task::spawn_blocking(move || post(&url, &body)).await;
-            if let Ok(Err(error)) = sent {
-                tracing::warn!(
-                    environment.id = %batch.environment, callback.id = %callback.id,
-                    "the callback {} did not take an event: {error}", callback.url
-                );
+    }
+
+    /// Hands events to whom they concern.
+    async fn take(&mut self, store: &Store, batch: Batch) {
+        let callbacks = match store
+            .callback_list_of(batch.environment, &batch.entity)
+            .await
+        {
+            Ok(callbacks) => callbacks,
+            Err(error) => {
+                tracing::error!(environment.id = %batch.environment, error = chain(&error), "cannot read the callbacks");
+                return;
+            }
+        };
+        for event in &batch.events {
+            for callback in callbacks.iter().filter(|callback| wants(callback, event)) {
+                self.hand(Parcel {
+                    environment: batch.environment,
+                    callback: callback.id,
+                    url: callback.url.clone(),
+                    body: body(&batch, event).to_string(),
+                });
             }
         }
     }
+
+    fn hand(&mut self, parcel: Parcel) {
+        let id = parcel.callback;
+        let rest = match self.open.get(&id) {
+            Some(lane) => lane.try_send(parcel),
+            None => Err(TrySendError::Closed(parcel)),
+        };
+        match rest {
+            Ok(()) => {}
+            // It has ended since, or there was none.
+            Err(TrySendError::Closed(parcel)) => {
+                self.open.retain(|_, lane| !lane.is_closed());
+                let lane = lane(Arc::clone(&self.threads));
+                // A new one has room.
+                let _ = lane.try_send(parcel);
+                self.open.insert(id, lane);
+            }
+            Err(TrySendError::Full(parcel)) => tracing::warn!(
+                environment.id = %parcel.environment, callback.id = %id,
+                "an event is not sent to the callback {}: too many wait for its answer", parcel.url
+            ),
+        }
+    }
+}
+
+/// Starts the task that sends to one address.
+fn lane(threads: Arc<Semaphore>) -> mpsc::Sender<Parcel> {
+    let (sender, mut parcels) = mpsc::channel(MAX_WAITING_FOR_ONE);
+    tokio::spawn(async move {
+        while let Ok(Some(parcel)) = tokio::time::timeout(IDLE, parcels.recv()).await {
+            deliver(&threads, parcel).await;
+        }
+        // What came while it was about to end.
+        parcels.close();
+        while let Some(parcel) = parcels.recv().await {
+            deliver(&threads, parcel).await;
+        }
+    });
+    sender
+}
+
+async fn deliver(threads: &Arc<Semaphore>, parcel: Parcel) {
+    // It is never closed.
+    let permit = Arc::clone(threads).acquire_owned().await;
+    let _ = tokio::task::spawn_blocking(move || {
+        if let Err(error) = post(&parcel.url, &parcel.body) {
+            tracing::warn!(
+                environment.id = %parcel.environment, callback.id = %parcel.callback,
+                "the callback {} did not take an event: {error}", parcel.url
+            );
+        }
+        drop(permit);
+    })
+    .await;
 }
 
 /// Whether an event is one of those that a callback is for.

@@ -1,10 +1,11 @@
 //! The catalog follows the model. Source: docs/reference/lsm.md § 1.8, § 1.9, § 2.12.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use steward_compiler::ServiceDefinitions;
-use steward_lsm::{Problems, ServiceEntity};
+use steward_lsm::definition::SetName;
+use steward_lsm::{Attributes, Instance, Problems, ServiceEntity};
 
 use super::Services;
 use crate::domain::{EnvironmentId, Timestamp};
@@ -205,14 +206,10 @@ impl Services {
         plan: impl Fn(&Catalog) -> store::Result<CatalogChange>,
         may_rewrite: bool,
     ) -> store::Result<CatalogChange> {
-        let rewrite = |old: &Definition, new: &Definition, instance: &steward_lsm::Instance| {
+        let rewrite = |old: &Definition, new: &Definition, instance: &Instance| {
             let rewritten = steward_lsm::change::plan(&old.entity, &new.entity)?.apply(instance)?;
             match rewritten {
-                Some(_) if !may_rewrite => Err(steward_lsm::Problem::new(
-                    "",
-                    "it would have to be rewritten, which a strict export does not",
-                )
-                .into()),
+                Some(after) if !may_rewrite => Err(strictly(instance, &after)),
                 rewritten => Ok(rewritten),
             }
         };
@@ -220,6 +217,33 @@ impl Services {
             .service_catalog_change(environment, Timestamp::now(), plan, rewrite)
             .await
     }
+}
+
+/// What of an instance a strict export would have to rewrite, which it does not: every attribute, by its path.
+fn strictly(before: &Instance, after: &Instance) -> Problems {
+    let mut problems = Problems::default();
+    let nothing = Attributes::new();
+    for set in SetName::ALL {
+        let old = before.set(set).unwrap_or(&nothing);
+        let new = after.set(set).unwrap_or(&nothing);
+        let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+        for name in names
+            .into_iter()
+            .filter(|name| old.get(*name) != new.get(*name))
+        {
+            problems.add(
+                format!("{}_attributes.{name}", set.as_str()),
+                "would have to be rewritten, which a strict export does not",
+            );
+        }
+    }
+    if problems.0.is_empty() {
+        problems.add(
+            "",
+            "would have to be rewritten, which a strict export does not",
+        );
+    }
+    problems
 }
 
 /// The value of every switch of a service.

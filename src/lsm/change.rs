@@ -25,6 +25,8 @@ pub struct Creation {
     pub initial_state: Option<String>,
     /// Its own values for switches of the lifecycle.
     pub config: BTreeMap<String, bool>,
+    /// What its first events have in common; `None`: a new id.
+    pub correlation_id: Option<Uuid>,
 }
 
 /// What a client asks an instance to be under another version of its definition.
@@ -55,7 +57,8 @@ impl Services {
         creation: &Creation,
     ) -> store::Result<Changed> {
         let rules = self.rules(environment).await?;
-        let (id, correlation_id) = (creation.id.unwrap_or_else(Uuid::now_v7), Uuid::new_v4());
+        let id = creation.id.unwrap_or_else(Uuid::now_v7);
+        let correlation_id = creation.correlation_id.unwrap_or_else(Uuid::new_v4);
         let create = |definition: &store::Definition| {
             let given = creation.attributes.clone();
             let new = NewInstance {
@@ -124,6 +127,8 @@ impl Services {
     ) -> store::Result<Changed> {
         let cause = Cause {
             instance,
+            // The next start of a server looks for it again.
+            is_repeatable: true,
             ..Cause::default()
         };
         let request = Request {

@@ -74,6 +74,8 @@ impl Services {
                     let cause = Cause {
                         instance: id,
                         entity: Some(service_entity.clone()),
+                        // Without it, there is no end of the compile either.
+                        is_repeatable: true,
                         ..Cause::default()
                     };
                     let trigger = Trigger::Wrote {
@@ -159,6 +161,7 @@ impl Services {
         };
         let cause = Cause {
             instance,
+            is_repeatable: true,
             ..Cause::default()
         };
         match self.change(environment, &cause, &request).await {

@@ -12,7 +12,9 @@ mod callbacks;
 mod catalog;
 mod change;
 mod compiles;
+mod orders;
 mod report;
+mod waiting;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,13 +28,16 @@ use crate::store::{self, Changed, Definition, Rules, Store};
 pub(crate) use callbacks::event_json;
 pub use catalog::config_of;
 pub use change::{Creation, Migrating};
-pub use report::{Report, report_of};
+pub use orders::{NewItem, NewOrder};
+pub use report::{Report, report_of, transfer_id};
+pub use waiting::Waiting;
 
 /// The handle of all services of a server.
 #[derive(Debug, Clone)]
 pub struct Services {
     store: Store,
     callbacks: callbacks::Sender,
+    orders: orders::Queue,
     /// The compile loops of the environments that run.
     wakes: Arc<Mutex<HashMap<EnvironmentId, WakeHandle>>>,
 }
@@ -43,13 +48,16 @@ const MAX_AUTO: usize = 100;
 const AT_ONCE: i64 = 1000;
 
 impl Services {
-    /// Services that are kept in this store. Callbacks are sent until `shutdown`.
+    /// Services that are kept in this store. Callbacks are sent, and orders carried on, until `shutdown`.
     pub fn new(store: Store, shutdown: CancellationToken) -> Self {
-        Self {
-            callbacks: callbacks::start(store.clone(), shutdown),
+        let services = Self {
+            callbacks: callbacks::start(store.clone(), shutdown.clone()),
+            orders: orders::Queue::default(),
             store,
             wakes: Arc::default(),
-        }
+        };
+        orders::start(services.clone(), shutdown);
+        services
     }
 
     /// From now on this wakes the compile loop of an environment; `None`: it has ended.
@@ -97,7 +105,7 @@ impl Services {
         for definition in definitions {
             self.start_definition(environment, definition).await?;
         }
-        Ok(())
+        self.orders_start(environment).await
     }
 
     /// Looks for automatic transfers of all instances of a definition that may have one.
@@ -137,6 +145,7 @@ impl Services {
         if changed.is_queued {
             self.wake(environment);
         }
+        self.orders.touched(environment, changed.instance.id);
         let entity = &changed.instance.service_entity;
         self.callbacks.send(environment, entity, &changed.events);
     }

@@ -6,7 +6,7 @@ use steward_lsm::lifecycle::{Request, Trigger};
 use uuid::Uuid;
 
 use super::Services;
-use crate::domain::{EnvironmentId, chain};
+use crate::domain::{EnvironmentId, ResourceId, chain};
 use crate::store::{self, Cause};
 
 /// That the resources of an instance are deployed, or that one of them failed.
@@ -16,6 +16,13 @@ pub struct Report {
     /// The desired state version that was deployed.
     pub next_version: u64,
     pub succeeded: bool,
+}
+
+/// The resource that reports for an instance.
+pub fn transfer_id(instance: Uuid) -> ResourceId {
+    ResourceId::new(format!(
+        "lsm::LifecycleTransfer[internal,instance_id={instance}]"
+    ))
 }
 
 /// The report of a resource with these attributes; `None`: it is no resource that reports.

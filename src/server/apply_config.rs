@@ -40,6 +40,7 @@ impl App {
             network: config.network,
         };
         self.set_repository_access(id, access);
+        self.agents.set(id, config.agents);
         for hook in config.webhooks {
             let known = Hook {
                 environment: id,

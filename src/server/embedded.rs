@@ -106,9 +106,12 @@ impl Embedded {
             shutdown: self.stop.clone(),
             facts: self.facts,
             executor: Limits::default(),
+            // A machine that the model names is reached as whoever runs the command reaches it.
+            ssh_config: None,
             // Nothing is ordered here; a model with services has its instances from a file.
             services: Services::new(self.store.clone(), self.stop.clone()),
             deploys,
+            waits: false,
         });
         self.engine = Some((engine.clone(), task));
         engine

@@ -30,6 +30,7 @@ use crate::config::{Config, Database};
 use crate::domain::{DataDir, Timestamp};
 use crate::gc::{self, Garbage};
 use crate::lsm::Services;
+use crate::metrics;
 use crate::observe::Bus;
 use crate::process;
 use crate::python::{self, Interpreter, Pythons};
@@ -72,6 +73,7 @@ pub struct Server {
     collecting: JoinHandle<()>,
     looking_again: JoinHandle<()>,
     watching: JoinHandle<()>,
+    measuring: JoinHandle<()>,
     // The lock on the data directory ends with it; that on the database with the store.
     _lock: std::fs::File,
 }
@@ -94,6 +96,7 @@ impl Server {
             store,
             bus: Bus::default(),
             hooks: Arc::new(Hooks::declared(hook_ids(&config))),
+            agents: Default::default(),
             api_token: config.api_token.as_deref().map(Arc::from),
             started: Timestamp::now(),
             facts: config.facts,
@@ -121,6 +124,7 @@ impl Server {
             looking_again: tokio::spawn(environments::run(app.clone())),
             collecting: tokio::spawn(collecting),
             watching: tokio::spawn(store::watch(app.store.clone(), app.shutdown.clone())),
+            measuring: tokio::spawn(metrics::run(app.store.clone(), app.shutdown.clone())),
             app,
             address,
             _lock: lock,
@@ -144,6 +148,7 @@ impl Server {
         self.collecting.abort();
         self.looking_again.abort();
         self.watching.abort();
+        self.measuring.abort();
         self.app.store.close().await;
     }
 }

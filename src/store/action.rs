@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-use super::macros::{read, row, transaction};
-use super::state::{counted, push_ids, status_sql, upsert};
+use super::macros::{read, row, transaction, write};
+use super::state::{ROWS, counted, push_ids, status_sql, upsert};
 use super::{Error, ResourceState, Result, Store, document, parsed, storable};
 use crate::domain::{
     ActionId, ActionKind, Change, EnvironmentId, ResourceId, ResourceStatus, Timestamp,
@@ -39,6 +39,17 @@ pub struct ActionEnd {
     /// Resource id and JSON of what was found.
     pub discovered: Vec<(String, String)>,
     pub resource_id: ResourceId,
+}
+
+/// What became of a run that is to be opened again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reopened {
+    /// It is in progress.
+    IsOpen,
+    /// Its result is known.
+    IsFinished,
+    /// Nobody wrote its beginning.
+    IsMissing,
 }
 
 /// Parts of the resource ids of which the history is wanted; `None`: any.
@@ -134,58 +145,113 @@ impl Row {
     }
 }
 
+/// What of a batch of beginnings and ends is written where.
+struct Runs<'a> {
+    /// Runs that begin with this batch, those that end with it too with their end: one row each, written once.
+    begun: Vec<(&'a ActionStart, Option<&'a ActionEnd>)>,
+    /// Ends of runs that began in a batch before this one.
+    ended: Vec<&'a ActionEnd>,
+    /// Resources that are being deployed from now on, each once.
+    deploying: Vec<&'a ResourceId>,
+    /// The last state of each resource that has one: a resource may have run twice, and one statement may not hold both.
+    states: Vec<ResourceState>,
+}
+
+impl<'a> Runs<'a> {
+    fn of(starts: &'a [ActionStart], ends: &'a [ActionEnd]) -> Self {
+        let mut open: HashMap<ActionId, &ActionEnd> =
+            ends.iter().map(|end| (end.id, end)).collect();
+        let begun: Vec<(&ActionStart, Option<&ActionEnd>)> = starts
+            .iter()
+            .map(|start| (start, open.remove(&start.id)))
+            .collect();
+        let goes_on = begun
+            .iter()
+            .filter(|(start, end)| start.action == ActionKind::Deploy && end.is_none());
+        let mut deploying: Vec<&ResourceId> =
+            goes_on.map(|(start, _)| &start.resource_id).collect();
+        deploying.sort_unstable();
+        deploying.dedup();
+        let mut seen = std::collections::HashSet::new();
+        let last_first = ends.iter().rev().filter_map(|end| end.state.as_ref());
+        let mut states: Vec<ResourceState> = last_first
+            .filter(|state| seen.insert(&state.resource_id))
+            .cloned()
+            .collect();
+        states.reverse();
+        let is_left = |end: &&ActionEnd| open.contains_key(&end.id);
+        Self {
+            ended: ends.iter().filter(is_left).collect(),
+            begun,
+            deploying,
+            states,
+        }
+    }
+}
+
 impl Store {
-    /// Writes beginnings and ends of runs in one transaction: the group commit of the scheduler.
+    /// Writes beginnings and ends of runs in one transaction: the group commit of the scheduler. A run that began and ended
+    /// since the last one is one row, written once. To write the same again changes nothing.
     pub async fn action_write(
         &self,
         environment: EnvironmentId,
         starts: &[ActionStart],
         ends: &[ActionEnd],
     ) -> Result<()> {
-        const END: &str = "UPDATE resource_action SET finished_us = $2, status = $3, change = $4, changes = $5, \
-                           messages = $6 WHERE id = $1 AND finished_us IS NULL";
         // What is no more has no facts.
         const PURGED: &str = "DELETE FROM fact WHERE environment_id = $1 AND resource_id = $2";
         let environment = environment.to_string();
+        let runs = Runs::of(starts, ends);
         transaction!(self.db, tx => {
-            for chunk in starts.chunks(1000) {
+            for chunk in runs.begun.chunks(ROWS) {
                 let mut insert = sqlx::QueryBuilder::new(
-                    "INSERT INTO resource_action (id, environment_id, action, version, resource_id, started_us) ",
+                    "INSERT INTO resource_action (id, environment_id, action, version, resource_id, started_us, \
+                     finished_us, status, change, changes, messages) ",
                 );
-                insert.push_values(chunk, |mut row, start| {
+                insert.push_values(chunk, |mut row, (start, end)| {
                     row.push_bind(start.id.to_string())
                         .push_bind(&environment)
                         .push_bind(start.action.as_str())
                         .push_bind(start.version)
                         .push_bind(&start.resource_id)
-                        .push_bind(start.started.0);
+                        .push_bind(start.started.0)
+                        .push_bind(end.map(|end| end.finished.0))
+                        .push_bind(end.map(|end| end.status.as_str()))
+                        .push_bind(end.map(|end| end.change.as_str()))
+                        .push_bind(end.map_or("{}", |end| end.changes.as_str()))
+                        .push_bind(end.map_or("[]", |end| end.messages.as_str()));
                 });
-                insert.build().execute(&mut *tx).await?;
+                // It was written already if the connection broke before the database could say so.
+                insert.push(" ON CONFLICT (id) DO NOTHING");
+                insert.build().persistent(false).execute(&mut *tx).await?;
             }
-            let deployed = starts.iter().filter(|start| start.action == ActionKind::Deploy);
-            let mut deploying: Vec<&ResourceId> = deployed.map(|start| &start.resource_id).collect();
-            deploying.sort_unstable();
-            deploying.dedup();
-            for chunk in deploying.chunks(super::state::ROWS) {
+            for chunk in runs.deploying.chunks(ROWS) {
                 counted!(tx, &environment, chunk, {
                     let mut update = sqlx::QueryBuilder::new(
                         "UPDATE resource_state SET is_deploying = TRUE WHERE environment_id = ",
                     );
                     update.push_bind(&environment);
                     push_ids!(update, chunk);
-                    update.build().execute(&mut *tx).await?;
+                    update.build().persistent(false).execute(&mut *tx).await?;
                 });
             }
+            for chunk in runs.ended.chunks(ROWS) {
+                let mut update = sqlx::QueryBuilder::new(
+                    "UPDATE resource_action SET finished_us = ended.column2, status = ended.column3, \
+                     change = ended.column4, changes = ended.column5, messages = ended.column6 FROM (",
+                );
+                update.push_values(chunk, |mut row, end| {
+                    row.push_bind(end.id.to_string())
+                        .push_bind(end.finished.0)
+                        .push_bind(end.status.as_str())
+                        .push_bind(end.change.as_str())
+                        .push_bind(end.changes.as_str())
+                        .push_bind(end.messages.as_str());
+                });
+                update.push(") AS ended WHERE id = ended.column1 AND finished_us IS NULL");
+                update.build().persistent(false).execute(&mut *tx).await?;
+            }
             for end in ends {
-                sqlx::query(END)
-                    .bind(end.id.to_string())
-                    .bind(end.finished.0)
-                    .bind(end.status.as_str())
-                    .bind(end.change.as_str())
-                    .bind(&end.changes)
-                    .bind(&end.messages)
-                    .execute(&mut *tx)
-                    .await?;
                 for (resource_id, found) in &end.discovered {
                     sqlx::query(super::discovered::SET)
                         .bind(&environment)
@@ -222,16 +288,7 @@ impl Store {
                     sqlx::query(PURGED).bind(&environment).bind(&end.resource_id).execute(&mut *tx).await?;
                 }
             }
-            // A resource that ran twice within the batch: the last state counts, and one statement may not hold both.
-            let mut seen = std::collections::HashSet::new();
-            let mut states: Vec<ResourceState> = Vec::new();
-            for state in ends.iter().rev().filter_map(|end| end.state.as_ref()) {
-                if seen.insert(&state.resource_id) {
-                    states.push(state.clone());
-                }
-            }
-            states.reverse();
-            for chunk in states.chunks(super::state::ROWS) {
+            for chunk in runs.states.chunks(ROWS) {
                 upsert!(tx, &environment, chunk);
             }
         });
@@ -268,6 +325,38 @@ impl Store {
             let message = message.to_string();
             sqlx::query(CLOSE).bind(now).bind(message).execute(&mut *tx).await?.rows_affected()
         }))
+    }
+
+    /// Opens a run again that was closed because no server heard of its end, since it goes on, or its end is known.
+    pub async fn action_reopen(
+        &self,
+        environment: EnvironmentId,
+        id: ActionId,
+        resource_id: &ResourceId,
+    ) -> Result<Reopened> {
+        // What was closed so has no change; every result has one.
+        const OPEN: &str = "UPDATE resource_action SET finished_us = NULL, status = NULL, messages = '[]' \
+                            WHERE id = $1 AND environment_id = $2 AND resource_id = $3 AND change IS NULL";
+        const IS_THERE: &str = "SELECT COUNT(*) FROM resource_action WHERE id = $1";
+        let n_opened = write!(self.db, pool => {
+            sqlx::query(OPEN)
+                .bind(id.to_string())
+                .bind(environment.to_string())
+                .bind(resource_id)
+                .execute(pool)
+                .await?
+                .rows_affected()
+        });
+        if n_opened > 0 {
+            return Ok(Reopened::IsOpen);
+        }
+        let n_there: i64 = read!(self.db, pool => {
+            sqlx::query_scalar(IS_THERE).bind(id.to_string()).fetch_one(pool).await?
+        });
+        Ok(match n_there {
+            0 => Reopened::IsMissing,
+            _ => Reopened::IsFinished,
+        })
     }
 
     /// For each resource, the start of its last run that changed something, or may have.
@@ -318,7 +407,7 @@ impl Store {
     ) -> Result<Vec<Action>> {
         let since = since.map_or(i64::MIN, |since| since.0);
         let mut actions = Vec::new();
-        for chunk in ids.chunks(super::state::ROWS) {
+        for chunk in ids.chunks(ROWS) {
             let rows: Vec<Row> = read!(self.db, pool => {
                 let mut query = sqlx::QueryBuilder::new(select!("WHERE environment_id = "));
                 query.push_bind(environment.to_string());

@@ -226,13 +226,14 @@ impl Store {
         Ok(id)
     }
 
-    /// Writes the end of a compile that stored no version; see [`Store::version_store`] for one that did.
+    /// Writes the end of a compile that stored no version; see [`Store::version_store`] for one that did. A power cut may take
+    /// it away: then the compile runs again.
     pub async fn compile_finish(&self, end: &CompileEnd) -> Result<()> {
-        transaction!(self.db, tx => finish!(tx, end));
+        transaction!(self.db, repeatable true, tx => finish!(tx, end));
         Ok(())
     }
 
-    /// Adds or completes stages, each with its position.
+    /// Adds or completes stages, each with its position. The last ones before a power cut may be missing.
     pub async fn stages_write(&self, compile: CompileId, stages: &[(i64, Stage)]) -> Result<()> {
         const SQL: &str = "INSERT INTO compile_stage (id, compile_id, position, name, command, started_us, \
                            completed_us, outstream, errstream, returncode) \
@@ -242,7 +243,7 @@ impl Store {
         if stages.is_empty() {
             return Ok(());
         }
-        transaction!(self.db, tx => {
+        transaction!(self.db, repeatable true, tx => {
             for (position, stage) in stages {
                 sqlx::query(SQL)
                     .bind(&stage.id)

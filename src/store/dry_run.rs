@@ -1,5 +1,7 @@
 //! Dry runs and what they found. Source: docs/reference/deployment.md § 5.10.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::macros::{read, transaction, write};
@@ -25,18 +27,40 @@ pub struct DryRunResult {
     pub changes: Value,
 }
 
+/// Which resources of its version a dry run is about.
+#[derive(Debug, Clone, Copy)]
+pub enum About<'a> {
+    /// All, so many.
+    All(i64),
+    Some(&'a [ResourceId]),
+}
+
+/// A dry run that lacks results.
+#[derive(Debug, Clone)]
+pub struct UnfinishedDryRun {
+    pub id: DryRunId,
+    pub version: VersionNumber,
+    /// `None`: it is about all resources of the version.
+    pub ids: Option<BTreeSet<ResourceId>>,
+}
+
 impl Store {
     /// Creates a dry run with the results that are known beforehand.
     pub async fn dry_run_create(
         &self,
         environment: EnvironmentId,
         version: VersionNumber,
-        total: i64,
+        about: About<'_>,
         known: &[(ResourceId, DryRunStatus)],
     ) -> Result<DryRunId> {
-        const SQL: &str = "INSERT INTO dry_run (id, environment_id, version, requested_us, total) VALUES ($1, $2, $3, $4, $5)";
+        const SQL: &str = "INSERT INTO dry_run (id, environment_id, version, requested_us, total, resource_ids) \
+                           VALUES ($1, $2, $3, $4, $5, $6)";
         let id = DryRunId::generate();
         let (text, now) = (id.to_string(), Timestamp::now().0);
+        let (total, ids) = match about {
+            About::All(n_resources) => (n_resources, None),
+            About::Some(ids) => (ids.len() as i64, Some(serde_json::json!(ids).to_string())),
+        };
         transaction!(self.db, tx => {
             sqlx::query(SQL)
                 .bind(&text)
@@ -44,6 +68,7 @@ impl Store {
                 .bind(version)
                 .bind(now)
                 .bind(total)
+                .bind(ids.as_deref())
                 .execute(&mut *tx)
                 .await?;
             for (resource_id, status) in known {
@@ -73,38 +98,42 @@ impl Store {
         environment: EnvironmentId,
         version: VersionNumber,
     ) -> Result<Vec<DryRun>> {
+        let mut all = self.dry_run_all(environment).await?;
+        all.retain(|one| one.version == version);
+        Ok(all)
+    }
+
+    /// All dry runs of an environment, newest first.
+    pub async fn dry_run_all(&self, environment: EnvironmentId) -> Result<Vec<DryRun>> {
         const SQL: &str = "SELECT d.id, d.version, d.requested_us, d.total, (SELECT COUNT(*) FROM dry_run_result r \
-                           WHERE r.dry_run_id = d.id) FROM dry_run d WHERE d.environment_id = $1 AND d.version = $2 \
+                           WHERE r.dry_run_id = d.id) FROM dry_run d WHERE d.environment_id = $1 \
                            ORDER BY d.requested_us DESC";
-        let rows: Vec<(String, VersionNumber, i64, i64, i64)> = read!(self.db, pool => {
-            sqlx::query_as(SQL).bind(environment.to_string()).bind(version).fetch_all(pool).await?
+        let rows: Vec<Columns> = read!(self.db, pool => {
+            sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
         });
-        let dry_run =
-            |(id, version, requested, total, done): (String, VersionNumber, i64, i64, i64)| {
-                let id = parsed("dry_run", "id", &id)?;
-                Ok(DryRun {
-                    id,
-                    version,
-                    requested: Timestamp(requested),
-                    total,
-                    todo: (total - done).max(0),
-                })
-            };
         rows.into_iter().map(dry_run).collect()
     }
 
-    /// The dry runs that lack results, with their versions, oldest first.
+    /// The dry runs that lack results, oldest first.
     pub async fn dry_run_unfinished(
         &self,
         environment: EnvironmentId,
-    ) -> Result<Vec<(DryRunId, VersionNumber)>> {
-        const SQL: &str = "SELECT d.id, d.version FROM dry_run d WHERE d.environment_id = $1 AND d.total > \
+    ) -> Result<Vec<UnfinishedDryRun>> {
+        const SQL: &str = "SELECT d.id, d.version, d.resource_ids FROM dry_run d WHERE d.environment_id = $1 AND d.total > \
                            (SELECT COUNT(*) FROM dry_run_result r WHERE r.dry_run_id = d.id) ORDER BY d.requested_us";
-        let rows: Vec<(String, VersionNumber)> = read!(self.db, pool => {
+        let rows: Vec<(String, VersionNumber, Option<String>)> = read!(self.db, pool => {
             sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
         });
-        let row =
-            |(id, version): (String, VersionNumber)| Ok((parsed("dry_run", "id", &id)?, version));
+        let row = |(id, version, ids): (String, VersionNumber, Option<String>)| {
+            let ids = ids.as_deref();
+            Ok(UnfinishedDryRun {
+                id: parsed("dry_run", "id", &id)?,
+                version,
+                ids: ids
+                    .map(|text| document("dry_run", "resource_ids", &id, text))
+                    .transpose()?,
+            })
+        };
         rows.into_iter().map(row).collect()
     }
 
@@ -129,6 +158,19 @@ impl Store {
         };
         rows.into_iter().map(result).collect()
     }
+}
+
+/// id, version, when it was asked for, how many resources, how many results
+type Columns = (String, VersionNumber, i64, i64, i64);
+
+fn dry_run((id, version, requested, total, n_results): Columns) -> Result<DryRun> {
+    Ok(DryRun {
+        id: parsed("dry_run", "id", &id)?,
+        version,
+        requested: Timestamp(requested),
+        total,
+        todo: total - n_results,
+    })
 }
 
 const RESULT: &str = "INSERT INTO dry_run_result (dry_run_id, resource_id, status, changes) VALUES ($1, $2, $3, $4) \

@@ -43,6 +43,11 @@ impl<D: Database> Drop for ConnectionGuard<D> {
     }
 }
 
+/// The statements around a transaction, as far as there are any, if it is a repeatable one.
+pub(super) fn around(is_repeatable: bool, texts: [&'static str; 3]) -> [Option<&'static str>; 3] {
+    texts.map(|text| Some(text).filter(|text| is_repeatable && !text.is_empty()))
+}
+
 /// Runs the body with `$pool` bound to the pool that reads.
 macro_rules! read {
     ($db:expr, $pool:ident => $body:expr) => {
@@ -73,30 +78,52 @@ macro_rules! write {
 ///
 /// On SQLite the transaction takes the write lock at once: a read that turns into a write fails instead of waiting. The
 /// connection is closed unless the transaction came to its end: see [`ConnectionGuard`].
+///
+/// `repeatable IS, tx => ..`: where `IS` is true, the commit does not wait until the disk has it. Everybody sees it, and the end
+/// of a process takes nothing of it away; but a power cut may, with all that was committed behind it, up to the next commit
+/// that waits: both databases keep what was committed in its order. So this is for what would be done again from what was there
+/// before: who is told of it must not count on it.
 macro_rules! transaction {
-    ($db:expr, $tx:ident => $body:expr) => {{
+    ($db:expr, $tx:ident => $body:expr) => {
+        $crate::store::macros::transaction!($db, repeatable false, $tx => $body)
+    };
+    ($db:expr, repeatable $is_repeatable:expr, $tx:ident => $body:expr) => {{
         $db.gate().check()?;
         let value = match &$db {
             $crate::store::Db::Sqlite { write, .. } => {
-                $crate::store::macros::transaction!(write, "BEGIN IMMEDIATE", $tx => $body)
+                let pragmas = ["PRAGMA synchronous = NORMAL", "", "PRAGMA synchronous = FULL"];
+                $crate::store::macros::transaction!(write, "BEGIN IMMEDIATE", ($is_repeatable, pragmas), $tx => $body)
             }
             $crate::store::Db::Postgres { pool, .. } => {
-                $crate::store::macros::transaction!(pool, "BEGIN", $tx => $body)
+                let setting = ["", "SET LOCAL synchronous_commit TO OFF", ""];
+                $crate::store::macros::transaction!(pool, "BEGIN", ($is_repeatable, setting), $tx => $body)
             }
         };
         $db.gate().check()?;
         value
     }};
-    ($pool:expr, $begin:literal, $tx:ident => $body:expr) => {{
+    // The texts are run before, in and after a repeatable transaction.
+    ($pool:expr, $begin:literal, ($is_repeatable:expr, $texts:expr), $tx:ident => $body:expr) => {{
         let mut connection = $crate::store::macros::ConnectionGuard::new($pool.acquire().await?);
+        let [before, within, after] = $crate::store::macros::around($is_repeatable, $texts);
+        if let Some(before) = before {
+            sqlx::query(before).execute(connection.inner()).await?;
+        }
         let outcome = async {
             let mut transaction = sqlx::Connection::begin_with(connection.inner(), $begin).await?;
+            if let Some(within) = within {
+                sqlx::query(within).execute(&mut *transaction).await?;
+            }
             let $tx = &mut *transaction;
             let value = $body;
             transaction.commit().await?;
             Ok::<_, $crate::store::Error>(value)
         };
         let outcome = outcome.await;
+        if let Some(after) = after {
+            // Else the connection is closed, and the next one is as it shall be.
+            sqlx::query(after).execute(connection.inner()).await?;
+        }
         if !matches!(&outcome, Err($crate::store::Error::Query(_))) {
             connection.keep();
         }

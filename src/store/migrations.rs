@@ -41,6 +41,18 @@ const FILES: &[(&str, &str)] = &[
         "0008_protected_setting",
         include_str!("../../migrations/0008_protected_setting.sql"),
     ),
+    (
+        "0009_service_orders",
+        include_str!("../../migrations/0009_service_orders.sql"),
+    ),
+    (
+        "0010_agents_elsewhere",
+        include_str!("../../migrations/0010_agents_elsewhere.sql"),
+    ),
+    (
+        "0011_notifications_and_metrics",
+        include_str!("../../migrations/0011_notifications_and_metrics.sql"),
+    ),
 ];
 
 /// What PostgreSQL needs behind the file of that name, and SQLite does not: `0004_x.postgres.sql` for `0004_x`.

@@ -6,6 +6,7 @@
 
 mod action;
 mod address;
+mod clear;
 mod columns;
 mod compile;
 mod discovered;
@@ -16,7 +17,9 @@ mod gate;
 mod life;
 mod listing;
 mod macros;
+mod metric;
 mod migrations;
+mod notification;
 mod project;
 mod protected_setting;
 mod resource;
@@ -34,25 +37,28 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, PgPool, SqlitePool};
 
-pub use action::{Action, ActionEnd, ActionSearch, ActionStart};
+pub use action::{Action, ActionEnd, ActionSearch, ActionStart, Reopened};
 pub use compile::{
     Compile, CompileEnd, CompileKey, CompileRequest, Lane, Outcome, ServiceCompile, ServiceRequest,
     Stage,
 };
 pub use discovered::Discovered;
-pub use dry_run::{DryRun, DryRunResult};
+pub use dry_run::{About, DryRun, DryRunResult, UnfinishedDryRun};
 pub use environment::{Environment, NewEnvironment};
 pub use fact::Fact;
 use gate::Gate;
 use life::Life;
 pub use life::watch;
 pub use listing::{COUNTED, Search, Span};
+pub use metric::{CompileTimes, Measurement};
 use migrations::Dialect;
+pub use notification::Notification;
 pub use project::Project;
 pub use resource::StoredResource;
 pub use service::{
     Callback, Catalog, CatalogChange, Cause, Changed, Column, Definition, EventSearch, EventSpan,
-    InstanceSearch, InstanceSpan, Place, Rules, StoredEvent,
+    InstanceSearch, InstanceSpan, ItemOutcome, Order, OrderItem, OrderSpan, Place, Rules,
+    StoredEvent,
 };
 pub use state::{Agent, ResourceState};
 pub use version::{NewVersion, PartialCode, PartialVersion, SetChange, Version};
@@ -120,7 +126,12 @@ pub struct Store {
     life: Arc<Life>,
     /// The catalogs of services that were read last.
     catalogs: Arc<service::Catalogs>,
+    /// What pools of services have given away.
+    used: Arc<service::Used>,
 }
+
+/// Rows of SQLite that wait for whoever reads them.
+const ROWS_AT_ONCE: usize = 1000;
 
 impl Store {
     /// Opens the SQLite file at `path`, made if it is not there, and brings its schema up to date.
@@ -138,6 +149,9 @@ impl Store {
             .busy_timeout(Duration::from_secs(30))
             .foreign_keys(true)
             .pragma("cache_size", "-4096")
+            // Rows go from the driver's thread to the task that waits for them through a buffer; each time that it is full,
+            // and empty, one waits for the other. A list of a thousand rows changes threads once so, and not 20 times.
+            .row_buffer_size(ROWS_AT_ONCE)
             .disable_statement_logging();
         let write = SqlitePoolOptions::new()
             .max_connections(1)
@@ -158,6 +172,7 @@ impl Store {
             },
             life: Arc::default(),
             catalogs: Arc::default(),
+            used: Arc::default(),
         })
     }
 
@@ -186,6 +201,7 @@ impl Store {
             },
             life: Arc::default(),
             catalogs: Arc::default(),
+            used: Arc::default(),
         })
     }
 

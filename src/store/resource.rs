@@ -133,22 +133,53 @@ impl Store {
         Ok(())
     }
 
+    /// The resources that are undefined in some version, with the versions in which they are.
+    pub async fn resource_undefined(
+        &self,
+        environment: EnvironmentId,
+    ) -> Result<Vec<(ResourceId, std::ops::Range<VersionNumber>)>> {
+        const SQL: &str = "SELECT resource_id, from_version, to_version FROM desired_resource \
+                           WHERE environment_id = $1 AND is_undefined = TRUE ORDER BY resource_id";
+        let rows: Vec<(ResourceId, VersionNumber, VersionNumber)> = read!(self.db, pool => {
+            sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
+        });
+        Ok(rows
+            .into_iter()
+            .map(|(id, from, to)| (id, from..to))
+            .collect())
+    }
+
     /// All resources of a version, by id.
     pub async fn resource_list(
         &self,
         environment: EnvironmentId,
         version: VersionNumber,
     ) -> Result<Vec<StoredResource>> {
-        let rows: Vec<Row> = read!(self.db, pool => {
-            sqlx::query_as(select!(
-                "WHERE environment_id = $1 AND + from_version <= $2 AND to_version > $2 ORDER BY resource_id"
-            ))
-            .bind(environment.to_string())
-            .bind(version)
-            .fetch_all(pool)
-            .await?
+        let mut resources = Vec::new();
+        self.resource_each(environment, version, |resource| resources.push(resource))
+            .await?;
+        Ok(resources)
+    }
+
+    /// Shows all resources of a version, by id, one after the other: whoever keeps a part of each of a million needs no room
+    /// for the whole of them.
+    pub async fn resource_each(
+        &self,
+        environment: EnvironmentId,
+        version: VersionNumber,
+        mut seen: impl FnMut(StoredResource),
+    ) -> Result<()> {
+        const SQL: &str = select!(
+            "WHERE environment_id = $1 AND + from_version <= $2 AND to_version > $2 ORDER BY resource_id"
+        );
+        read!(self.db, pool => {
+            let query = sqlx::query_as::<_, Row>(SQL).bind(environment.to_string()).bind(version);
+            let mut rows = query.fetch(pool);
+            while let Some(row) = rows.try_next().await? {
+                seen(row.into_resource()?);
+            }
         });
-        rows.into_iter().map(Row::into_resource).collect()
+        Ok(())
     }
 
     /// Those resources of a version that are searched for, by id, as far as the span goes.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::TryStreamExt;
+
 use super::macros::{read, row, write};
 use super::{Error, Result, Store};
 use crate::domain::{
@@ -85,6 +87,14 @@ row! {
         pub name: AgentName,
         pub paused: bool,
         pub unpause_on_resume: Option<bool>,
+        away_us: Option<i64>,
+    }
+}
+
+impl Agent {
+    /// Since when it is not connected, if it runs on another machine; `None`: it is connected, or it runs here.
+    pub fn away_since(&self) -> Option<Timestamp> {
+        self.away_us.map(Timestamp)
     }
 }
 
@@ -169,13 +179,16 @@ pub(super) use status_sql;
 impl Store {
     /// All resources that ever were in an active version, orphans included, by id.
     pub async fn state_list(&self, environment: EnvironmentId) -> Result<Vec<ResourceState>> {
-        let rows: Vec<Row> = read!(self.db, pool => {
-            sqlx::query_as(select!("WHERE environment_id = $1 ORDER BY resource_id"))
-                .bind(environment.to_string())
-                .fetch_all(pool)
-                .await?
+        const SQL: &str = select!("WHERE environment_id = $1 ORDER BY resource_id");
+        let mut states = Vec::new();
+        read!(self.db, pool => {
+            let query = sqlx::query_as::<_, Row>(SQL).bind(environment.to_string());
+            let mut rows = query.fetch(pool);
+            while let Some(row) = rows.try_next().await? {
+                states.push(row.into_state()?);
+            }
         });
-        rows.into_iter().map(Row::into_state).collect()
+        Ok(states)
     }
 
     pub async fn state_fetch(
@@ -194,10 +207,26 @@ impl Store {
     }
 
     pub async fn agent_list(&self, environment: EnvironmentId) -> Result<Vec<Agent>> {
-        const SQL: &str = "SELECT name, paused, unpause_on_resume FROM agent WHERE environment_id = $1 ORDER BY name";
+        const SQL: &str = "SELECT name, paused, unpause_on_resume, away_us FROM agent WHERE environment_id = $1 ORDER BY name";
         Ok(
             read!(self.db, pool => sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?),
         )
+    }
+
+    /// Notes that an agent of another machine is not connected, and since when; or that it is.
+    pub async fn agent_set_away(
+        &self,
+        environment: EnvironmentId,
+        name: &AgentName,
+        since: Option<Timestamp>,
+    ) -> Result<()> {
+        const SQL: &str = "UPDATE agent SET away_us = $3 WHERE environment_id = $1 AND name = $2";
+        let since = since.map(|since| since.0);
+        // An agent that no version named yet has no row, and that is all right.
+        let _n_rows = write!(self.db, pool => {
+            sqlx::query(SQL).bind(environment.to_string()).bind(name).bind(since).execute(pool).await?.rows_affected()
+        });
+        Ok(())
     }
 
     /// Pauses an agent, or all for `None`, or lets them go on; `false`: there is no such agent.
@@ -261,7 +290,7 @@ macro_rules! count {
         query.push_bind($environment);
         $crate::store::state::push_ids!(query, $ids);
         query.push(" GROUP BY 1");
-        let rows: Vec<(String, i64)> = query.build_query_as().fetch_all(&mut *$tx).await?;
+        let rows: Vec<(String, i64)> = query.build_query_as().persistent(false).fetch_all(&mut *$tx).await?;
         rows
     }};
 }
@@ -273,7 +302,15 @@ macro_rules! counted {
         let before = $crate::store::state::count!($tx, $environment, $ids);
         $change
         let after = $crate::store::state::count!($tx, $environment, $ids);
-        for (status, n_more) in $crate::store::state::differences(before, after) {
+        $crate::store::state::add!($tx, $environment, before, after);
+    }};
+}
+pub(super) use counted;
+
+/// Adds what differs between two counts to `resource_count`, on the transaction `$tx`.
+macro_rules! add {
+    ($tx:expr, $environment:expr, $before:expr, $after:expr) => {{
+        for (status, n_more) in $crate::store::state::differences($before, $after) {
             const ADD: &str = "INSERT INTO resource_count (environment_id, status, n_resources) VALUES ($1, $2, $3) \
                                ON CONFLICT (environment_id, status) DO UPDATE \
                                SET n_resources = resource_count.n_resources + excluded.n_resources";
@@ -281,7 +318,19 @@ macro_rules! counted {
         }
     }};
 }
-pub(super) use counted;
+pub(super) use add;
+
+/// How many of these states are of which status.
+pub(super) fn statuses(states: &[ResourceState]) -> Vec<(String, i64)> {
+    let mut counts: BTreeMap<ResourceStatus, i64> = BTreeMap::new();
+    for state in states {
+        *counts.entry(state.status()).or_default() += 1;
+    }
+    let counts = counts.into_iter();
+    counts
+        .map(|(status, n)| (status.as_str().to_owned(), n))
+        .collect()
+}
 
 /// What to add to the count of each status.
 pub(super) fn differences(
@@ -302,7 +351,7 @@ macro_rules! upsert {
         let states: &[$crate::store::ResourceState] = $states;
         if !states.is_empty() {
             let ids: Vec<&$crate::domain::ResourceId> = states.iter().map(|state| &state.resource_id).collect();
-            $crate::store::state::counted!($tx, $environment, &ids, {
+            let before = $crate::store::state::count!($tx, $environment, &ids);
             let mut insert = sqlx::QueryBuilder::new(
                 "INSERT INTO resource_state (environment_id, resource_id, resource_type, agent, id_value, created_us, \
                  orphaned_after, is_undefined, is_deploying, blocked, intent_hash, deployed_hash, deployed_version, \
@@ -342,8 +391,10 @@ macro_rules! upsert {
                  last_success_us = excluded.last_success_us, last_events_us = excluded.last_events_us, \
                  last_status = excluded.last_status, n_failures = excluded.n_failures",
             );
-            insert.build().execute(&mut *$tx).await?;
-            });
+            // The text has a value for each row: it is worth no place among the prepared statements.
+            insert.build().persistent(false).execute(&mut *$tx).await?;
+            let after = $crate::store::state::statuses(states);
+            $crate::store::state::add!($tx, $environment, before, after);
         }
     }};
 }

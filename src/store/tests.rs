@@ -14,7 +14,7 @@ use crate::domain::{
 };
 
 /// Runs a test on every database there is.
-pub(in crate::store) async fn check<F: Future<Output = ()>>(test: impl Fn(Store) -> F) {
+pub(crate) async fn check<F: Future<Output = ()>>(test: impl Fn(Store) -> F) {
     let dir = tempfile::tempdir().unwrap();
     test(
         Store::open_sqlite(&dir.path().join("steward.db"))
@@ -57,7 +57,7 @@ pub(in crate::store) async fn check_on_postgres(test: impl AsyncFnOnce(String)) 
     }
 }
 
-pub(in crate::store) async fn environment(store: &Store) -> EnvironmentId {
+pub(crate) async fn environment(store: &Store) -> EnvironmentId {
     let project = ProjectId::generate();
     store
         .project_create(project, &format!("p-{project}"))
@@ -78,7 +78,7 @@ pub(in crate::store) async fn environment(store: &Store) -> EnvironmentId {
     id
 }
 
-pub(in crate::store) fn resource(name: &str, value: &str, set: &str) -> StoredResource {
+pub(crate) fn resource(name: &str, value: &str, set: &str) -> StoredResource {
     StoredResource {
         digest: format!("digest-{name}-{value}"),
         resource_id: ResourceId::new(format!("t::R[a,name={name}]")),
@@ -95,7 +95,7 @@ pub(in crate::store) fn resource(name: &str, value: &str, set: &str) -> StoredRe
     }
 }
 
-pub(in crate::store) async fn store_version(
+pub(crate) async fn store_version(
     store: &Store,
     id: EnvironmentId,
     resources: Vec<StoredResource>,
@@ -345,7 +345,7 @@ async fn a_wish_to_look_that_comes_during_a_look_is_not_lost() {
     .await;
 }
 
-pub(in crate::store) fn state(name: &str) -> ResourceState {
+pub(crate) fn state(name: &str) -> ResourceState {
     ResourceState {
         resource_id: ResourceId::new(format!("t::R[a,name={name}]")),
         resource_type: "t::R".into(),

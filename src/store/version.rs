@@ -83,6 +83,8 @@ pub struct Version {
     /// The Python modules that its handlers need, as the compile found them.
     pub modules: Value,
     pub n_resources: i64,
+    /// Whether no dependency leads from one set into another, which a partial export could not keep true.
+    pub is_partial_base: bool,
 }
 
 /// A full desired state to store.
@@ -111,6 +113,7 @@ row! {
         metadata: String,
         modules: String,
         n_resources: i64,
+        is_partial_base: bool,
     }
 }
 
@@ -127,6 +130,7 @@ impl Row {
             metadata: document("version", "metadata", &id, &self.metadata)?,
             modules: document("version", "modules", &id, &self.modules)?,
             n_resources: self.n_resources,
+            is_partial_base: self.is_partial_base,
         })
     }
 }
@@ -134,8 +138,8 @@ impl Row {
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT number, created_us, released_us, compile_id, commit_id, tree_id, metadata, modules, n_resources \
-             FROM version ",
+            "SELECT number, created_us, released_us, compile_id, commit_id, tree_id, metadata, modules, n_resources, \
+             COALESCE(crossing, '') = '' AS is_partial_base FROM version ",
             $rest
         )
     };

@@ -244,3 +244,60 @@ fn the_bodies_of_the_main_endpoints_are_as_they_were_reviewed() {
         insta::assert_snapshot!(format!("bodies_{room}"), story.bodies(paths));
     }
 }
+
+#[test]
+fn the_bodies_of_services_are_as_they_were_reviewed() {
+    let (repo, host) = (Repo::new(crate::service_world::LINKS), Host::new());
+    let running = Running::start(host.up(repo.path()));
+    let story = Story {
+        repo,
+        host,
+        running,
+    };
+    let catalog = "/lsm/v1/service_catalog/link";
+    wait_until("the service is in the catalog", || {
+        story.running.get(catalog).0 == 200
+    });
+    let create = json!({"attributes": {"site": "ams1", "mbps": 50}});
+    story.send("POST", "/lsm/v1/service_inventory/link", &create);
+    let one = "/lsm/v1/service_inventory/link/site%3Dams1";
+    wait_until("the instance is up", || {
+        story.running.get_ok(one)["data"]["state"] == "up"
+    });
+    let refused = json!({"attributes": {"site": "ams2", "mbps": 666}});
+    story.send("POST", "/lsm/v1/service_inventory/link", &refused);
+    let bad = "/lsm/v1/service_inventory/link/site%3Dams2";
+    wait_until("the other one is refused", || {
+        story.running.get_ok(bad)["data"]["state"] == "rejected"
+    });
+    let id = story.running.get_ok(one)["data"]["id"].clone();
+    let edit = json!({"edit_id": "1", "operation": "replace", "target": "mbps", "value": 50});
+    let nobody = uuid::Uuid::from_u128(7);
+    let items = json!([
+        {"instance_id": id, "service_entity": "link", "action": "update", "edits": [edit]},
+        {"instance_id": nobody, "service_entity": "link", "action": "delete"},
+    ]);
+    let order = json!({"description": "a change", "service_order_items": items});
+    story.send("POST", "/lsm/v2/order", &order);
+    wait_until("the order has ended", || {
+        story.running.get_ok("/lsm/v2/order")["data"][0]["status"]["state"] != "in_progress"
+    });
+    let order = story.first_id("/lsm/v2/order");
+    let paths = [
+        "/lsm/v1/service_catalog?instance_summary=true".into(),
+        format!("{catalog}/schema"),
+        format!("{catalog}/config"),
+        "/lsm/v1/service_inventory/link?limit=1".into(),
+        one.into(),
+        format!("{one}/log?limit=1"),
+        format!("{one}/events?limit=2"),
+        format!("{one}/resources"),
+        format!("{one}/config"),
+        format!("{bad}/diagnose"),
+        "/lsm/v1/callbacks".into(),
+        "/lsm/v2/order".into(),
+        format!("/lsm/v2/order/{order}"),
+        format!("{catalog}x"),
+    ];
+    insta::assert_snapshot!("bodies_services", story.bodies(&paths));
+}

@@ -171,6 +171,7 @@ fn versions_run_without_their_checkout_and_repository() {
     assert_eq!(laid_out(&data).len(), 4);
 }
 
+//: deploy 94
 #[test]
 fn an_executor_gets_what_its_handlers_import_and_one_that_does_not_load_fails_alone() {
     let main = format!(

@@ -12,7 +12,7 @@ use crate::harness::{request, wait_until};
 use crate::serve::{Served, serve};
 
 impl Served {
-    fn health(&self) -> u16 {
+    pub fn health(&self) -> u16 {
         request("GET", &format!("{}/api/v2/health", self.api), None, None).0
     }
 
@@ -69,14 +69,20 @@ fn a_database_that_was_deleted_or_overwritten_takes_no_writes_and_health_says_so
 }
 
 /// A small file system, gone with this value. `None`: not allowed here.
-struct Small(PathBuf);
+pub struct Small(PathBuf);
 
 impl Small {
     #[expect(clippy::print_stderr, reason = "a skipped test says so")]
-    fn mount(at: &Path) -> Option<Self> {
+    pub fn mount(at: &Path, size: &str) -> Option<Self> {
         std::fs::create_dir_all(at).unwrap();
         let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=6m,mode=700", "tmpfs"])
+            .args([
+                "-t",
+                "tmpfs",
+                "-o",
+                &format!("size={size},mode=700"),
+                "tmpfs",
+            ])
             .arg(at)
             .output();
         if mounted.is_ok_and(|output| output.status.success()) {
@@ -106,7 +112,7 @@ impl Drop for Small {
 fn a_full_or_read_only_disk_is_told_and_survived() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let Some(small) = Small::mount(&data) else {
+    let Some(small) = Small::mount(&data, "6m") else {
         return;
     };
     let served = serve(dir.path(), "");
@@ -148,15 +154,15 @@ fn a_full_or_read_only_disk_is_told_and_survived() {
 }
 
 /// A PostgreSQL server of our own, on a port of its own.
-struct Postgres {
+pub struct Postgres {
     bin: PathBuf,
     dir: tempfile::TempDir,
-    port: u16,
+    pub port: u16,
 }
 
 impl Postgres {
     #[expect(clippy::print_stderr, reason = "a skipped test says so")]
-    fn start() -> Option<Self> {
+    pub fn start() -> Option<Self> {
         let versions = std::fs::read_dir("/usr/lib/postgresql").ok();
         let bins = versions.into_iter().flatten().flatten();
         let bin = bins
@@ -183,7 +189,7 @@ impl Postgres {
         Some(postgres)
     }
 
-    fn data(&self) -> String {
+    pub fn data(&self) -> String {
         self.dir.path().join("data").display().to_string()
     }
 

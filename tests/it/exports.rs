@@ -30,7 +30,7 @@ fn id(host: &Host, name: &str) -> String {
     format!("fs::File[localhost,path={}]", host.file(name).display())
 }
 
-//: deploy 38, 39, 40, 42, 44
+//: deploy 38, 39, 40, 42, 44; lsm 83
 #[test]
 fn a_partial_export_changes_its_sets_and_nothing_else_and_says_what_it_may_not() {
     let (repo, host) = (Repo::new(MODEL), Host::new());

@@ -86,6 +86,53 @@ fn what_was_allocated_is_told_also_if_the_model_has_mistakes() {
     assert!(!dir.path().join("resources.json").exists());
 }
 
+/// A lifecycle as it is after reading it, its states and transfers in an order of their own.
+fn lifecycle(record: &Value) -> (Value, Vec<String>, Vec<String>) {
+    let entity = json!({"name": "s", "lifecycle": record});
+    let entity = steward_lsm::ServiceEntity::from_value(&entity).unwrap();
+    let mut read = serde_json::to_value(entity.lifecycle).unwrap();
+    let mut taken = |list: &str| {
+        let items = read[list].take();
+        let items = items.as_array().unwrap().iter();
+        let mut items: Vec<String> = items.map(Value::to_string).collect();
+        items.sort_unstable();
+        items
+    };
+    let (states, transfers) = (taken("states"), taken("transfers"));
+    (read, states, transfers)
+}
+
+//: lsm 46
+#[test]
+fn the_ready_made_lifecycles_are_those_that_the_rules_are_tested_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let fixtures = fixture("").join("../lifecycles.json");
+    let fixtures: Value = serde_json::from_slice(&fs::read(fixtures).unwrap()).unwrap();
+    let fixtures = fixtures.as_object().unwrap();
+    let mut model = "import lsm\nimport lsm::fsm\nentity S extends lsm::ServiceEntity: end\nimplement S using parents\n".to_owned();
+    for name in fixtures.keys() {
+        model += &format!(
+            "lsm::ServiceEntityBindingV2(service_entity=\"__config__::S\", service_entity_name=\"{name}\", lifecycle=lsm::fsm::{name})\n"
+        );
+    }
+    fs::write(dir.path().join("main.cf"), model).unwrap();
+    fs::write(dir.path().join("project.yml"), "name: lifecycles\n").unwrap();
+    let mut command = steward();
+    command.args(["compile", "--project"]).arg(dir.path());
+    command
+        .arg("--services-json")
+        .arg(dir.path().join("services.json"));
+    good(finish(command));
+    let services = read(dir.path(), "services.json");
+    let definitions = services["definitions"].as_array().unwrap();
+    assert_eq!(definitions.len(), fixtures.len());
+    for definition in definitions {
+        let name = definition["name"].as_str().unwrap();
+        let made = lifecycle(&definition["versions"][0]["lifecycle"]);
+        assert_eq!(made, lifecycle(&fixtures[name]), "{name}");
+    }
+}
+
 #[test]
 fn inputs_that_are_not_understood_are_refused() {
     let dir = tempfile::tempdir().unwrap();

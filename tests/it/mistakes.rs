@@ -45,7 +45,7 @@ fn newest_report(running: &Running) -> Value {
 }
 
 #[test]
-//: lang 182
+//: lang 182; deploy 133
 fn a_bad_commit_is_told_with_file_line_and_caret_and_the_old_version_stays() {
     let (repo, host) = (Repo::new(&files(&[("a", "one")])), Host::new());
     let mut running = Running::start(host.up(repo.path()));

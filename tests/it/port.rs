@@ -62,7 +62,11 @@ fn start_limited(dir: &Path, config: &str, limit: &str) -> Door {
     });
     let address = api.trim_start_matches("http://").parse().unwrap();
     Door {
-        served: Served { child, api },
+        served: Served {
+            child,
+            api,
+            log: std::sync::Arc::default(),
+        },
         address,
         said,
     }
@@ -234,6 +238,24 @@ fn a_request_with_two_hosts_or_none_is_refused() {
         "HTTP/1.1 400"
     );
     assert_eq!(ask(""), "HTTP/1.1 400");
+}
+
+/// Input: a request for what is no path: `GET 0`, a host, a host with a port, an asterisk (docs/reference/security.md § 4.14). Answer: 400.
+#[test]
+fn a_request_for_what_is_no_path_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let door = start(dir.path(), "", None);
+    for target in ["0", "localhost", "localhost:80", "*", "?a=b"] {
+        for version in ["1.0", "1.1"] {
+            let ask = format!(
+                "GET {target} HTTP/{version}\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            );
+            let answer = door.exchange(ask.as_bytes());
+            let status = answer.split(' ').nth(1);
+            assert_eq!(status, Some("400"), "{target}: {answer}");
+        }
+    }
+    door.is_well();
 }
 
 /// Input: header lines that end in LF without CR, at the start or after another request in one packet (docs/reference/security.md § 4.14). Answer: 400, or the connection is closed.

@@ -162,7 +162,7 @@ fn an_exported_version_is_deployed_with_the_python_handlers_that_came_along() {
     );
 }
 
-//: deploy 43, 137
+//: deploy 43, 137; lsm 83
 #[test]
 fn a_partial_export_brings_its_sets_and_no_other_code_unless_it_is_allowed() {
     let target = Target::new();

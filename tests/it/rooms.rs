@@ -27,10 +27,10 @@ pub const SERVER: Layers = Layers {
         &["watch"],
         // Has a list of what each of those below removes.
         &["gc"],
-        // These two do not know each other: they meet in the store.
-        &["compile", "deploy"],
+        // These do not know each other: the last two meet in the store, and an agent is on another machine.
+        &["agent", "compile", "deploy"],
         // One set of rules for both of them and for the API.
-        &["facts", "lsm"],
+        &["facts", "lsm", "metrics"],
         &["executor", "modules"],
         &["python"],
         &["files", "forge", "git", "observe"],
@@ -69,7 +69,7 @@ pub const COMPILER: Layers = Layers {
 pub const LSM: Layers = Layers {
     src: "lsm/src",
     layers: &[
-        &["people"],
+        &["order", "people"],
         &["change", "lifecycle", "ownership", "select"],
         &["attributes"],
         &["instance"],

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ use crate::harness::{
 pub struct Served {
     pub child: Child,
     pub api: String,
+    pub log: Arc<Mutex<String>>,
 }
 
 impl Drop for Served {
@@ -34,9 +36,39 @@ pub fn serve(dir: &Path, config: &str) -> Served {
 /// As [`serve`], with variables in the server's environment.
 #[track_caller]
 pub fn serve_with(dir: &Path, config: &str, variables: &[(&str, &str)]) -> Served {
+    let served = start(dir, config, "0", variables);
+    is_well(&served);
+    served
+}
+
+/// As [`serve`], on a port that another server had.
+#[track_caller]
+pub fn serve_on(dir: &Path, config: &str, port: &str) -> Served {
+    let served = start(dir, config, port, &[]);
+    is_well(&served);
+    served
+}
+
+/// As [`serve`], where the API wants a token.
+#[track_caller]
+pub fn serve_unasked(dir: &Path, config: &str) -> Served {
+    start(dir, config, "0", &[])
+}
+
+#[track_caller]
+fn is_well(served: &Served) {
+    let health = format!("{}/api/v2/health", served.api);
+    assert_eq!(request("GET", &health, None, None).0, 200);
+}
+
+#[track_caller]
+fn start(dir: &Path, config: &str, port: &str, variables: &[(&str, &str)]) -> Served {
     let file = dir.join("steward.yaml");
     let data = dir.join("data");
-    let config = format!("listen: 127.0.0.1:0\ndata: {}\n{config}", data.display());
+    let config = format!(
+        "listen: 127.0.0.1:{port}\ndata: {}\n{config}",
+        data.display()
+    );
     std::fs::write(&file, config).unwrap();
     let mut child = steward()
         .arg("serve")
@@ -49,15 +81,19 @@ pub fn serve_with(dir: &Path, config: &str, variables: &[(&str, &str)]) -> Serve
         .unwrap();
     let stderr = BufReader::new(child.stderr.take().unwrap());
     let (sender, lines) = channel();
+    let log: Arc<Mutex<String>> = Arc::default();
+    let kept = Arc::clone(&log);
     // To its end, or the server would wait for somebody to read.
     std::thread::spawn(move || {
         for line in stderr.lines().map_while(Result::ok) {
+            kept.lock().unwrap().push_str(&format!("{line}\n"));
             let _ = sender.send(line);
         }
     });
     let mut served = Served {
         child,
         api: String::new(),
+        log,
     };
     let mut said = Vec::new();
     while served.api.is_empty() {
@@ -69,12 +105,15 @@ pub fn serve_with(dir: &Path, config: &str, variables: &[(&str, &str)]) -> Serve
         }
         said.push(line);
     }
-    let health = format!("{}/api/v2/health", served.api);
-    assert_eq!(request("GET", &health, None, None).0, 200);
     served
 }
 
 impl Served {
+    /// What the server has written into its log so far.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
     pub fn environment(&self, name: &str) -> String {
         let (_, body) = request(
             "GET",

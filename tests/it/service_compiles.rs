@@ -69,7 +69,11 @@ struct World {
 
 impl World {
     fn new(settings: &[&str]) -> Self {
-        let (repo, host) = (Repo::new(MODEL), Host::new());
+        Self::of(MODEL, settings)
+    }
+
+    fn of(model: &str, settings: &[&str]) -> Self {
+        let (repo, host) = (Repo::new(model), Host::new());
         let mut command = host.up(repo.path());
         for setting in settings {
             command.args(["--set", setting]);
@@ -150,6 +154,7 @@ fn id_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap()
 }
 
+//: deploy 126
 #[test]
 //: lsm 53, 60, 63, 91, 92
 fn a_tree_is_exported_alone_and_goes_with_its_last_member() {
@@ -335,4 +340,77 @@ fn orders_that_come_at_once_are_exported_together_where_batching_is_on() {
             .unwrap();
         assert!(joined.contains(' '), "{of}");
     }
+}
+
+/// As [`MODEL`], with sites that may want another site to be there, by its file.
+fn friendly() -> String {
+    MODEL
+        .replace("entity Site extends Thing: end\n", "entity Site extends Thing:\n    string? friend = null\nend\n")
+        .replace(
+            "implement Thing using deploy",
+            "implementation befriended for Site:\n    other = Site[instance_id=self.friend]\n    self.file.requires += other.file\nend\n\
+             implement Site using befriended when self.friend is defined\nimplement Thing using deploy",
+        )
+}
+
+/// The newest export that failed, in words.
+fn refusal(world: &World, path: &str) -> String {
+    world.reaches(path, "creating");
+    let mut found = String::new();
+    wait_until("its export is refused", || {
+        let reports = world.reports();
+        let reports = reports.as_array().unwrap().iter();
+        let mut failed = reports.filter(|one| is_export(one) && one["success"] == false);
+        let of_it = failed.find(|one| {
+            let ids = one["environment_variables"]["inmanta_instance_id"].as_str();
+            ids.is_some_and(|ids| ids.contains(id_of(path)))
+        });
+        found = of_it
+            .map(|one| one["failure"].to_string())
+            .unwrap_or_default();
+        !found.is_empty()
+    });
+    assert_eq!(world.running.get_ok(path)["data"]["state"], "creating");
+    found
+}
+
+#[test]
+fn each_way_in_which_partial_compiles_go_wrong_shows_where_it_is_said_to() {
+    let world = World::of(&friendly(), &[]);
+    let site = |name: &str, friend: Option<&str>| {
+        world.create("site", &json!({"name": name, "friend": friend}))
+    };
+    // A full export takes what goes from tree to tree.
+    let first = site("s1", None);
+    world.reaches(&first, "up");
+    let second = site("s2", Some(id_of(&first)));
+    world.reaches(&second, "up");
+    let setting = "/api/v2/environment_settings/lsm_partial_compile";
+    let set = |value: bool| {
+        let (status, answer) = world
+            .running
+            .call("POST", setting, Some(&json!({"value": value})));
+        assert_eq!(status, 200, "{answer}");
+    };
+    set(true);
+    // The next partial export is not made on such a base.
+    let third = site("s3", None);
+    let message = refusal(&world, &third);
+    assert!(message.contains("requires"), "{message}");
+    set(false);
+    world.delete(&second);
+    world.reaches(&second, "terminated");
+    world.reaches(&third, "up");
+    set(true);
+    // Two trees make the same resource: each validation passes, the second export does not.
+    let same = site("s1", None);
+    let message = refusal(&world, &same);
+    assert!(message.contains("/s1]"), "{message}");
+    // What the model wants is not part of the tree, so it is missing: the validation fails, and says so.
+    let lonely = site("s4", Some(id_of(&first)));
+    world.reaches(&lonely, "rejected");
+    let found = world.running.get_ok(&format!("{lonely}/diagnose"))["data"].clone();
+    let error = found["rejections"][0]["errors"][0].to_string();
+    assert!(error.contains("Site"), "{found}");
+    assert!(!world.host.file("s4").exists());
 }

@@ -15,12 +15,12 @@ use crate::packages::{environments, source_folder};
 const PROGRAM: &str = "/usr/sbin/sshd";
 
 /// An sshd of our own, that lets one key in.
-struct Sshd {
+pub struct Sshd {
     child: Child,
-    port: u16,
-    user: String,
+    pub port: u16,
+    pub user: String,
     /// The home of who has the key.
-    home: TempDir,
+    pub home: TempDir,
 }
 
 #[track_caller]
@@ -32,7 +32,7 @@ fn said(program: &str, arguments: &[&str]) -> String {
 
 impl Sshd {
     /// `None`: there is none on this machine.
-    fn start() -> Option<Self> {
+    pub fn start() -> Option<Self> {
         if !Path::new(PROGRAM).exists() {
             assert!(std::env::var_os("CI").is_none(), "there is no {PROGRAM}");
             eprintln!("ssh: SKIPPED, there is no {PROGRAM} (openssh-server)");
@@ -91,7 +91,7 @@ impl Sshd {
         })
     }
 
-    fn log(&self) -> String {
+    pub fn log(&self) -> String {
         fs::read_to_string(self.home.path().join("sshd_log")).unwrap_or_default()
     }
 }

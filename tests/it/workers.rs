@@ -1,9 +1,11 @@
 //! Compile workers: what a compile says whose worker was killed, and what of one goes on after it.
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::harness::{Repo, wait_until};
+use rustix::process::Signal;
+
+use crate::harness::{Repo, signal, wait_until};
 use crate::sandbox::{below, first_report, repo_with, report_of, server_of};
 use crate::serve::serve;
 
@@ -101,4 +103,72 @@ fn threads_of_modules_do_not_run_between_compiles() {
     let commit = repo.commit("another model");
     let report = report_of(&served, &commit);
     assert!(report.contains("works two"), "{report}");
+}
+
+/// What counts, until a file is there.
+const WAITS: &str = r#"
+import os, time
+from inmanta.plugins import plugin
+
+@plugin
+def waits(path: "string") -> "string":
+    while not os.path.exists(path):
+        time.sleep(0.05)
+    return "waited"
+"#;
+
+/// Input: a compile worker with the process above it, then its Python host, stopped with SIGSTOP in the middle of a compile (docs/reference/security.md § 4.8). Answer: it is noticed within seconds, ended with all below it, and named in the log; the compile is made again by another worker.
+#[test]
+fn a_stopped_compile_worker_is_noticed_named_and_replaced() {
+    let home = tempfile::tempdir().unwrap();
+    let model = "std::print(waiter::waits(std::get_env(\"DONE\")))\n";
+    let repo = repo_with("waiter", WAITS, model);
+    let (_, config) = server_of(home.path(), &repo);
+    let done = home.path().join("done");
+    let variable = format!("  env: {{DONE: '{}'}}\napi_token", done.display());
+    let served = serve(home.path(), &config.replace("api_token", &variable));
+    let server = served.child.id();
+    let found = |is_meant: &dyn Fn(&str) -> bool| -> Vec<u32> {
+        let all = below(server).into_iter();
+        let meant = all.filter(|(_, command)| is_meant(command));
+        meant.map(|(id, _)| id.cast_unsigned()).collect()
+    };
+    let hosts = || found(&|command| command.contains("steward_host"));
+    // A worker and the process above it have the same words at the end.
+    let is_worker = |command: &str| command.contains(" compile-worker ");
+    for (what, name) in [
+        ("worker", "the supervisor of the"),
+        ("host", "its Python host"),
+    ] {
+        // The host, and the fork of it in which the plugin runs.
+        wait_until("the plugin runs", || hosts().len() >= 2);
+        let stopped = match what {
+            "host" => hosts(),
+            // There may be a spare one, too, which has none.
+            _ => found(&is_worker)
+                .into_iter()
+                .filter(|id| {
+                    let own = steward::process::descendants::below([id.cast_signed()]);
+                    hosts().iter().any(|host| own.contains(&host.cast_signed()))
+                })
+                .collect(),
+        };
+        let began = Instant::now();
+        stopped.iter().for_each(|id| signal(*id, Signal::STOP));
+        wait_until("all of them are gone", || {
+            !stopped.iter().any(|id| steward::process::is_alive(*id))
+        });
+        let took = began.elapsed();
+        assert!(took.as_secs() < 12, "{what}: {took:?}");
+        wait_until("they are named", || {
+            let log = served.log();
+            let mut lines = log
+                .lines()
+                .filter(|line| line.contains("was stopped (SIGSTOP)"));
+            lines.any(|line| line.contains(name))
+        });
+    }
+    fs::write(&done, "").unwrap();
+    let report = first_report(&served);
+    assert!(report.contains("waited"), "{report}");
 }

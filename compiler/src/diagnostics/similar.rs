@@ -23,12 +23,17 @@ pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .into_iter()
         .filter(|candidate| *candidate != name && candidate.len() <= 2 * MAX_LENGTH)
         .filter_map(|candidate| {
-            let distance = if candidate.eq_ignore_ascii_case(name) {
-                0
-            } else {
-                strsim::damerau_levenshtein(name, candidate)
-            };
+            if candidate.eq_ignore_ascii_case(name) {
+                return Some((0, candidate));
+            }
             let begins = candidate.starts_with(name) && length >= 3;
+            // A distance is never less than the difference in length, which is found much faster: templates look for many
+            // names in vain, without a mistake.
+            let difference = candidate.chars().count().abs_diff(length);
+            if !begins && (allowed == 0 || difference > allowed) {
+                return None;
+            }
+            let distance = strsim::damerau_levenshtein(name, candidate);
             (distance <= allowed || begins).then_some((distance, candidate))
         })
         .max_by_key(|(distance, candidate)| Reverse((*distance, *candidate)))

@@ -4,14 +4,15 @@
 use std::collections::BTreeMap;
 
 use md5::{Digest, Md5};
-use serde_json::{Map, Value as Json, json};
+use serde_json::Value as Json;
+use smallvec::SmallVec;
 
 use super::fields::{Computed, value_of};
 use crate::diagnostics::{Fail, fail, runtime};
 use crate::resources::{ExportedReference, NoModel, Plan};
 use crate::runtime::Machine;
 use crate::span::Loc;
-use crate::types::json::write_json;
+use crate::types::json::{write_json, write_text};
 use crate::types::reference::{Origin, RefId};
 use crate::types::{Heap, InstId, Value};
 
@@ -60,20 +61,24 @@ pub(super) fn take_out(
     let mut references = BTreeMap::new();
     let mut mutators = BTreeMap::new();
     for (path, model) in places {
-        let arguments = json!([
-            {"type": "resource", "name": "resource", "id": resource},
-            {"type": "reference", "name": "value", "id": model.id},
-            {"type": "literal", "name": "destination", "value": path},
-        ]);
-        let id = id_of(&mut machine.state.heap, "core::Replace", &arguments);
-        mutators.insert(id, json!({"type": "core::Replace", "args": arguments}));
+        let heap = &mut machine.state.heap;
+        let arguments = [
+            ("resource", "resource", "id", resource),
+            ("reference", "value", "id", model.id.as_str()),
+            ("literal", "destination", "value", path.as_str()),
+        ]
+        .map(|(kind, name, key, text)| {
+            let text = heap.new_str(text);
+            described(heap, kind, name, &[(key, text)])
+        });
+        let arguments = heap.new_list(&arguments);
+        let id = id_of(heap, "core::Replace", arguments);
+        let kind = heap.new_str("core::Replace");
+        mutators.insert(id, dict(heap, &[("type", kind), ("args", arguments)]));
         references.extend(model.closure);
     }
     for (name, found) in [("references", references), ("mutators", mutators)] {
-        let items: Vec<Value> = found
-            .values()
-            .map(|item| from_json(&mut machine.state.heap, item))
-            .collect();
+        let items: Vec<Value> = found.into_values().collect();
         let list = machine.state.heap.new_list(&items);
         computed.push((name.to_owned(), list));
     }
@@ -132,91 +137,134 @@ fn model_of(machine: &mut Machine, id: RefId, loc: Loc) -> Result<ExportedRefere
             for (name, value) in arguments {
                 described.push(argument(machine, name, value, &mut model.closure, loc)?);
             }
-            let described = Json::Array(described);
-            model.id = id_of(&mut machine.state.heap, &reference.kind, &described);
-            let exported = json!({"id": model.id, "type": *reference.kind, "args": described});
+            let heap = &mut machine.state.heap;
+            let described = heap.new_list(&described);
+            model.id = id_of(heap, &reference.kind, described);
+            let (id, kind) = (heap.new_str(&model.id), heap.new_str(&reference.kind));
+            let exported = dict(heap, &[("id", id), ("type", kind), ("args", described)]);
             model.closure.insert(model.id.clone(), exported);
             model
         }
         Origin::Python { object, .. } => {
-            let (id, closure) = machine.serialize_reference(object, loc)?;
-            ExportedReference { id, closure }
+            let (id, models) = machine.serialize_reference(object, loc)?;
+            let heap = &mut machine.state.heap;
+            let models = models.into_iter();
+            let closure = models.map(|(id, model)| (id, from_json(heap, &model)));
+            ExportedReference {
+                id,
+                closure: closure.collect(),
+            }
         }
     };
     machine.python.reference_models.insert(id, model.clone());
     Ok(model)
 }
 
+/// One argument of a reference as it is exported.
 fn argument(
     machine: &mut Machine,
     name: &str,
     value: Value,
-    closure: &mut BTreeMap<String, Json>,
+    closure: &mut BTreeMap<String, Value>,
     loc: Loc,
-) -> Result<Json, NoModel> {
+) -> Result<Value, NoModel> {
     let mut places = Places::new();
     let plain = take(&mut machine.state.heap, value, "$", &mut places);
-    let mut inner = Map::new();
+    let mut inner = Vec::with_capacity(places.len());
     for (path, reference) in places {
         let model = model_of(machine, reference, loc)?;
         closure.extend(model.closure);
+        let heap = &mut machine.state.heap;
+        let id = heap.new_str(&model.id);
         if let Value::Reference(_) = value {
-            return Ok(json!({"type": "reference", "name": name, "id": model.id}));
+            return Ok(described(heap, "reference", name, &[("id", id)]));
         }
-        inner.insert(
-            path.clone(),
-            json!({"type": "reference", "name": path, "id": model.id}),
-        );
+        let place = described(heap, "reference", &path, &[("id", id)]);
+        inner.push((heap.add_str(&path), place));
     }
-    let mut text = String::new();
-    let written = write_json(&machine.state.heap, plain, true, &mut text);
-    let Some(value) = written
-        .ok()
-        .and_then(|()| serde_json::from_str::<Json>(&text).ok())
-    else {
+    if !has_json_form(&machine.state.heap, plain) {
         let text = machine.state.heap.to_text(value, &machine.state);
         let message = format!("Unable to serialize argument `{name}` of `{text}`");
         return Err(NoModel::Failed(runtime(loc, message)));
+    }
+    let heap = &mut machine.state.heap;
+    if !inner.is_empty() {
+        let inner = heap.new_dict(inner);
+        let parts = [("value", plain), ("references", inner)];
+        return Ok(described(heap, "mjson", name, &parts));
+    }
+    let kind = match plain {
+        Value::List(_) | Value::Dict(_) => "json",
+        _ => "literal",
     };
-    Ok(match (&value, inner.is_empty()) {
-        (Json::Array(_) | Json::Object(_), true) => {
-            json!({"type": "json", "name": name, "value": value})
+    Ok(described(heap, kind, name, &[("value", plain)]))
+}
+
+/// Whether JSON has a form for a value, which it has not for an object, an Unknown, and numbers that are none or infinite.
+fn has_json_form(heap: &Heap, value: Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Big(_) | Value::Str(_) => true,
+        Value::Float(float) => float.is_finite(),
+        Value::List(list) => {
+            let mut items = heap.list(list).iter();
+            items.all(|item| has_json_form(heap, *item))
         }
-        (_, false) => json!({"type": "mjson", "name": name, "value": value, "references": inner}),
-        (_, true) => json!({"type": "literal", "name": name, "value": value}),
-    })
+        Value::Dict(dict) => {
+            let mut entries = heap.dict(dict).entries.iter();
+            entries.all(|(_, item)| has_json_form(heap, *item))
+        }
+        Value::Unknown(_)
+        | Value::Instance(_)
+        | Value::Opaque(_)
+        | Value::Reference(_)
+        | Value::Skip => false,
+    }
+}
+
+/// A dict with these keys.
+fn dict(heap: &mut Heap, entries: &[(&str, Value)]) -> Value {
+    let entries = entries.iter();
+    let entries = entries.map(|(key, value)| (heap.add_str(key), *value));
+    let entries = entries.collect();
+    heap.new_dict(entries)
+}
+
+/// An argument of a reference or mutator: its kind, its name, and more.
+fn described(heap: &mut Heap, kind: &str, name: &str, more: &[(&str, Value)]) -> Value {
+    let mut entries: SmallVec<[_; 4]> =
+        SmallVec::from_slice(&[("type", heap.new_str(kind)), ("name", heap.new_str(name))]);
+    entries.extend_from_slice(more);
+    dict(heap, &entries)
 }
 
 /// The id that follows from type and arguments: a UUID of version 3 in the namespace of object identifiers.
-fn id_of(heap: &mut Heap, kind: &str, arguments: &Json) -> String {
+fn id_of(heap: &Heap, kind: &str, arguments: Value) -> String {
     const OID: [u8; 16] = [
         0x6b, 0xa7, 0xb8, 0x12, 0x9d, 0xad, 0x11, 0xd1, 0x80, 0xb4, 0x00, 0xc0, 0x4f, 0xd4, 0x30,
         0xc8,
     ];
-    let text = canonical(heap, &json!({"type": kind, "args": arguments}));
+    let mut text = String::from("{\"args\": ");
+    // Whatever is in them has a JSON form.
+    let _ = write_json(heap, arguments, true, &mut text);
+    text.push_str(", \"type\": ");
+    write_text(kind, &mut text);
+    text.push('}');
     let mut hash = Md5::new();
     hash.update(OID);
     hash.update(Md5::digest(text.as_bytes()));
     let mut bytes: [u8; 16] = hash.finalize().into();
     bytes[6] = bytes[6] & 0x0f | 0x30;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    [
-        &hex[..8],
-        &hex[8..12],
-        &hex[12..16],
-        &hex[16..20],
-        &hex[20..],
-    ]
-    .join("-")
-}
-
-fn canonical(heap: &mut Heap, value: &Json) -> String {
-    let mut out = String::new();
-    let value = from_json(heap, value);
-    // What came from JSON has a JSON form.
-    let _ = write_json(heap, value, true, &mut out);
-    out
+    let mut id = String::with_capacity(36);
+    for (at, byte) in bytes.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            id.push('-');
+        }
+        for digit in [byte >> 4, byte & 0x0f] {
+            id.push(char::from_digit(digit.into(), 16).unwrap_or_default());
+        }
+    }
+    id
 }
 
 fn from_json(heap: &mut Heap, value: &Json) -> Value {

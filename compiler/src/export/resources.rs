@@ -17,14 +17,25 @@ use crate::hash::{FastHasher, spread};
 use crate::pages;
 use crate::protocol::Identify;
 use crate::resources::{Plan, check_names, write_id, write_own_id};
-use crate::runtime::{Machine, PREFETCHED_STEPS, RenderedFields, VarId};
+use crate::runtime::{Machine, PREFETCHED_STEPS, RenderedFields, Rendering, VarId};
 use crate::types::{InstId, Value};
+use smallvec::SmallVec;
+
+/// Instances and plans that are looked at for the next one of which Python computes something. There may be many of which it
+/// computes nothing.
+const MOST_LOOKS: usize = 1024;
 
 pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<String>, Fail> {
     machine.free_execution();
     let wants_all = machine.begin_export()?;
     check_names(machine.resource_classes())?;
-    let mut catalog = collect(machine)?;
+    let mut catalog = match collect(machine) {
+        Ok(catalog) => catalog,
+        Err(error) => {
+            machine.abandon_rendered();
+            return Err(error);
+        }
+    };
     let mut requires = direct_requires(machine, &catalog);
     dependencies::add(machine, &catalog, &mut requires);
     assemble(machine, &mut catalog, wants_all, &mut requires)?;
@@ -80,8 +91,11 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
         let entity = machine.state.instance(instance).entity;
         for which in 0..catalog.plans[entity.index()].len() {
             let plan = &catalog.plans[entity.index()][which];
+            let mut place = (n_before, which + 1);
+            let mut next =
+                |machine: &Machine| next_asked(machine, &catalog.plans, &instances, &mut place);
             let mut mapped = match plan.registration.class {
-                Some(class) => from_python(machine, plan, class, instance)?,
+                Some(class) => from_python(machine, plan, class, instance, &mut next)?,
                 None => Some(RenderedFields::default()),
             };
             let start = catalog.ids.len();
@@ -181,52 +195,91 @@ fn write_mapped_id(
     }
 }
 
+/// What Python computes of a resource.
+struct Asked<'p> {
+    rendering: Rendering<'p>,
+    /// The model says that the resource is not to be managed: its id is made all the same, and so are the fields in front of
+    /// the one that says so.
+    is_unmanaged: bool,
+}
+
+impl Asked<'_> {
+    fn is_nothing(&self) -> bool {
+        self.rendering.fields.is_empty() && self.rendering.identify == Identify::No
+    }
+}
+
 /// What Python has to compute: ids of classes that make them, fields with getters, and those that hold Python's own
 /// objects.
-fn from_python(
-    machine: &mut Machine,
-    plan: &Plan,
-    class: u32,
-    instance: InstId,
-) -> Result<Option<RenderedFields>, Fail> {
-    let mut asked: Vec<&crate::resources::Field> = Vec::new();
+fn asked<'p>(machine: &Machine, plan: &'p Plan, class: u32, instance: InstId) -> Asked<'p> {
+    let mut asked = Asked {
+        rendering: Rendering {
+            instance,
+            class,
+            identify: plan.registration.identify,
+            fields: SmallVec::new(),
+        },
+        is_unmanaged: false,
+    };
     // In the order of the class: a getter that ignores the resource keeps those after it from running.
     let base = machine.state.instance(instance).slots.0;
     for (field, slot) in plan.registration.fields.iter().zip(&plan.class_slots) {
         let value = || machine.state.read_slot(VarId(base + (*slot)?)).ok();
         if field.getter || value().is_some_and(|value| machine.state.heap.has_opaque(value)) {
-            asked.push(field);
+            asked.rendering.fields.push(&field.name);
         } else if field.name == "managed" && matches!(value(), Some(Value::Bool(false))) {
-            unmanaged(machine, plan, class, instance, &asked)?;
-            return Ok(None);
+            asked.is_unmanaged = true;
+            break;
         }
     }
-    let identify = plan.registration.identify;
-    if asked.is_empty() && identify == Identify::No {
-        Ok(Some(RenderedFields::default()))
-    } else {
-        machine.map_fields(instance, class, identify, &asked)
-    }
+    asked
 }
 
-/// What comes before a resource turns out not to be managed: its id is made, and so are the fields in front.
-fn unmanaged(
+/// What Python computes of a resource; `None`: it is not exported. `next` are the resources behind it.
+fn from_python<'p>(
     machine: &mut Machine,
-    plan: &Plan,
+    plan: &'p Plan,
     class: u32,
     instance: InstId,
-    asked: &[&crate::resources::Field],
-) -> Result<(), Fail> {
-    let identify = plan.registration.identify;
-    let mapped = if asked.is_empty() && identify == Identify::No {
-        RenderedFields::default()
-    } else {
-        match machine.map_fields(instance, class, identify, asked)? {
-            Some(mapped) => mapped,
-            None => return Ok(()),
-        }
+    next: &mut dyn FnMut(&Machine) -> Option<Rendering<'p>>,
+) -> Result<Option<RenderedFields>, Fail> {
+    let asked = asked(machine, plan, class, instance);
+    let rendered = match asked.is_nothing() {
+        true => Some(RenderedFields::default()),
+        false => machine.render(&asked.rendering, next)?,
     };
-    write_mapped_id(machine, plan, instance, &mapped, &mut String::new()).map(|_| ())
+    if !asked.is_unmanaged {
+        return Ok(rendered);
+    }
+    if let Some(rendered) = &rendered {
+        write_mapped_id(machine, plan, instance, rendered, &mut String::new())?;
+    }
+    Ok(None)
+}
+
+/// What Python is asked for behind a place in the export: `at` is the position of an instance, and of a plan of its entity.
+fn next_asked<'p>(
+    machine: &Machine,
+    plans: &'p [Vec<Plan>],
+    instances: &[InstId],
+    at: &mut (usize, usize),
+) -> Option<Rendering<'p>> {
+    for _ in 0..MOST_LOOKS {
+        let instance = *instances.get(at.0)?;
+        let of_entity = &plans[machine.state.instance(instance).entity.index()];
+        let Some(plan) = of_entity.get(at.1) else {
+            *at = (at.0 + 1, 0);
+            continue;
+        };
+        at.1 += 1;
+        if let Some(class) = plan.registration.class {
+            let asked = asked(machine, plan, class, instance);
+            if !asked.is_nothing() {
+                return Some(asked.rendering);
+            }
+        }
+    }
+    None
 }
 
 /// The members of a list relation.
@@ -245,6 +298,12 @@ fn direct_requires(machine: &mut Machine, catalog: &Catalog) -> Vec<Requires> {
     let mut warnings = Vec::new();
     for at in 0..catalog.len() {
         let owner = catalog.owner(at);
+        // Of an instance that becomes several resources, by classes for its entity and for ancestors, the last one has what
+        // the instance requires, and is what others require.
+        if catalog.fate(owner) != ExportStatus::Exported(at as u32) {
+            all.push(Requires::new());
+            continue;
+        }
         let slot = catalog.plan(machine, at).requires_slot;
         let wanted = members(machine, owner, slot);
         let mut required = Requires::new();

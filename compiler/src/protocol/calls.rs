@@ -12,22 +12,17 @@
 //! | | meaning |
 //! |---|---|
 //! | `(number, entity)` | an instance |
-//! | `(number, entity, names, values)` | an instance, and attributes whose values Python has itself |
-//! | `(number, entity, names, values, names, values)` | the same, and attributes with other values |
+//! | `(number, entity, {name: value})` | an instance, and attributes whose values Python has itself |
+//! | `(number, entity, {name: value}, {name: value})` | the same, and attributes with other values |
 //! | `(container,)` | a list or dict in which there are values of this table |
 //! | `b"\x04…"` | an extension value of MessagePack: its type, and its payload |
 //!
-//! A result that is a text comes back as the tag [`TEXT`], the id of the call (64 bits, big-endian) and the text.
+//! What comes back is told in `answers`.
 
-use std::io;
-
-use super::FromHost;
 use crate::hash::Map;
 
 /// First byte of a frame with calls; no MessagePack value begins with it.
 pub const CALLS: u8 = 0xc1;
-/// First byte of a frame with a result that is a text.
-pub const TEXT: u8 = 0xc1;
 
 /// Longest text that has a form with a length of one byte.
 const SHORT: usize = 255;
@@ -173,23 +168,5 @@ impl Marshal {
         head.list(n_calls);
         head.bytes.extend_from_slice(&calls.bytes);
         head.bytes
-    }
-}
-
-/// The result that is a text in the body of a frame; `None`: it is something else.
-pub(super) fn text_result(body: &[u8]) -> Option<io::Result<FromHost>> {
-    let [TEXT, rest @ ..] = body else {
-        return None;
-    };
-    let broken = |what: &str| Some(Err(io::Error::other(what)));
-    let Some((id, text)) = rest.split_first_chunk() else {
-        return broken("a result that ends inside of its id");
-    };
-    match std::str::from_utf8(text) {
-        Ok(text) => Some(Ok(FromHost::Result {
-            id: u64::from_be_bytes(*id),
-            value: rmpv::Value::from(text),
-        })),
-        Err(_) => broken("a text that is not UTF-8"),
     }
 }

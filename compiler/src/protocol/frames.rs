@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::protocol::{FromHost, calls, depth};
+use crate::protocol::{FromHost, answers, depth};
 
 /// No frame may be larger: 256 MiB.
 pub const MAX_FRAME_BYTES: u32 = 256 << 20;
@@ -33,12 +33,12 @@ pub fn write_body(writer: &mut impl Write, body: &[u8]) -> io::Result<()> {
     writer.flush()
 }
 
-/// As [`read_frame`], of the host of a compile, whose results may be texts in a form of their own ([`calls`]).
+/// As [`read_frame`], of the host of a compile, whose answers may have forms of their own (`answers`).
 pub fn read_answer(reader: &mut impl Read) -> io::Result<Option<FromHost>> {
     let Some(body) = read_body(reader, MAX_FRAME_BYTES)? else {
         return Ok(None);
     };
-    calls::text_result(&body)
+    answers::in_own_form(&body)
         .unwrap_or_else(|| decode(&body))
         .map(Some)
 }

@@ -151,7 +151,7 @@ pub enum ToHost {
     },
     /// Answer to `services`.
     ServiceList {
-        /// [`crate::ServiceInstances`].
+        /// [`crate::ServiceAnswer`], without its name.
         services: serde_json::Value,
         /// Why they can not be had.
         failure: Option<String>,

@@ -25,6 +25,7 @@
 //! it. While a `call` or `render_fields` is open the host may ask (`get`, `lookup`, `entity`, …; we answer with `attribute_value`, `entity_info`, …) and send
 //! `log` (no answer) before its own answer.
 
+mod answers;
 pub mod calls;
 mod declarations;
 mod depth;
@@ -67,8 +68,6 @@ pub const EXT_OPAQUE: i8 = 4;
 pub const EXT_DATACLASS: i8 = 5;
 /// The extension type of a reference, see the table above.
 pub const EXT_REFERENCE: i8 = 6;
-/// An instance of the model with what Python is going to read of it, as [`calls`] write it.
-pub const EXT_KNOWN: i8 = 9;
 /// A text that is more than a text in Python, such as a member of an enumeration: `[opaque id, text]`. It goes back as
 /// `EXT_OPAQUE`.
 pub const EXT_TEXT: i8 = 8;

@@ -89,7 +89,7 @@ impl HeldAnswers {
         let mut rest = Cursor::new(&bytes[..n_read]);
         // Zeros behind the last one are no message.
         while let Ok(Some(answer)) = protocol::read_answer(&mut rest) {
-            if let FromHost::Result { id, .. } = answer
+            if let Some(id) = number_of(&answer)
                 && id > self.last
             {
                 (self.last, self.last_held) = (id, id);
@@ -101,12 +101,20 @@ impl HeldAnswers {
 
     /// A message of the pipe has come; whether it is new, and not an answer that was taken from memory.
     pub(in crate::python_host) fn is_new(&mut self, message: &FromHost) -> bool {
-        let FromHost::Result { id, .. } = message else {
+        let Some(id) = number_of(message) else {
             return true;
         };
-        let is_new = *id > self.last_held;
-        self.last = self.last.max(*id);
+        let is_new = id > self.last_held;
+        self.last = self.last.max(id);
         is_new
+    }
+}
+
+/// The number of an answer that may be held.
+fn number_of(message: &FromHost) -> Option<u64> {
+    match message {
+        FromHost::Result { id, .. } | FromHost::FieldsRendered { id, .. } => Some(*id),
+        _ => None,
     }
 }
 

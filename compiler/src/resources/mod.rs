@@ -11,4 +11,4 @@ mod registry;
 pub(crate) use ids::{EMPTY, INVALID_ID, ResourceModel, write_id, write_own_id};
 pub(crate) use plan::{FieldPlan, Plan, plans};
 pub use references::{ExportedReference, NoModel, ReferenceModels};
-pub use registry::{Field, check_names, registrations};
+pub use registry::{check_names, registrations};

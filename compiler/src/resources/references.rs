@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value as Json;
-
 use crate::diagnostics::Fail;
 use crate::hash::Map;
+use crate::types::Value;
 use crate::types::reference::RefId;
 
 /// A reference in exported form.
 #[derive(Clone, Default)]
 pub struct ExportedReference {
     pub id: String,
-    /// By id: itself, and all references that its arguments need.
-    pub closure: BTreeMap<String, Json>,
+    /// By id: itself, and all references that its arguments need, each as the dict that is exported.
+    pub closure: BTreeMap<String, Value>,
 }
 
 /// What was made of references so far. Each is made once: making one of Python may have effects that its module counts on.

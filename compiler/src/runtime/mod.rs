@@ -46,7 +46,7 @@ pub(in crate::runtime) use crate::runtime::ids::{
 };
 pub use crate::runtime::machine::Machine;
 pub(in crate::runtime) use crate::runtime::python_bridge::PythonBridge;
-pub use crate::runtime::python_bridge::export::RenderedFields;
+pub use crate::runtime::python_bridge::rendering::{RenderedFields, Rendering};
 pub(in crate::runtime) use crate::runtime::report::Report;
 pub(in crate::runtime) use crate::runtime::scheduler::steps::{Action, Pending, Step, Task};
 pub(in crate::runtime) use crate::runtime::scheduler::{Listener, Scheduler};

@@ -23,19 +23,10 @@ const LISTS: &[(&str, u32)] = &[
 #[rustfmt::skip]
 const AWAITED: &[(&str, u32, u32)] = &[
     ("sdk", 45, 45),
-    ("lsm", 19, 19),
-    ("lsm", 66, 67),
-    ("lsm", 82, 83),
-    ("lsm", 88, 88),
-    ("lsm", 100, 100),
-    ("lsm", 104, 104),
 ];
 
 /// The same of `deploy`, which has many.
-const AWAITED_OF_DEPLOY: &[u32] = &[
-    8, 17, 18, 33, 34, 77, 92, 93, 94, 96, 97, 98, 99, 119, 121, 122, 123, 124, 125, 126, 127, 128,
-    130, 131, 132, 133, 139, 140, 141, 142, 143, 144, 145,
-];
+const AWAITED_OF_DEPLOY: &[u32] = &[92, 93, 96, 97, 98, 99, 119];
 
 type Entry = (String, u32);
 

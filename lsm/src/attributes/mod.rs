@@ -35,6 +35,7 @@ pub fn create(entity: &ServiceEntity, given: Attributes) -> Result<Attributes, P
     let is_strict = entity.strict_modifier_enforcement;
     compare::created(&entity.fields, &attributes, is_strict, "", &mut problems);
     check::check(&entity.fields, &attributes, "", &mut problems);
+    check_identity(entity, &attributes, &mut problems);
     problems.or(attributes)
 }
 
@@ -103,7 +104,24 @@ pub fn complete(entity: &ServiceEntity, given: Attributes) -> Result<Attributes,
     check::unknown(&entity.fields, &attributes, "", &mut problems);
     fill::fill(&entity.fields, &mut attributes);
     check::check(&entity.fields, &attributes, "", &mut problems);
+    check_identity(entity, &attributes, &mut problems);
     problems.or(attributes)
+}
+
+/// Bytes of the value that people know an instance by. It is part of an index, whose rows are small.
+const MAX_IDENTITY_BYTES: usize = 1000;
+
+/// An identity never changes, so it is looked at where an instance gets it.
+fn check_identity(entity: &ServiceEntity, attributes: &Attributes, problems: &mut Problems) {
+    let length = identity(entity, attributes).map_or(0, |text| text.len());
+    if let Some(name) = entity.service_identity.as_ref()
+        && length > MAX_IDENTITY_BYTES
+    {
+        let reason = format!(
+            "has {length} bytes: what instances are known by has at most {MAX_IDENTITY_BYTES}"
+        );
+        problems.add(name, reason);
+    }
 }
 
 /// What is wrong with a set that is stored, of an instance that stays what it is.
@@ -137,10 +155,30 @@ fn edited(
 ) -> Attributes {
     let mut set = Value::Object(base.clone());
     edit::apply(fields, &mut set, edits, problems);
+    for (name, value) in set.as_object().into_iter().flatten() {
+        if is_deeper(value, MAX_DEPTH) {
+            let reason = format!("is nested more than {MAX_DEPTH} levels deep");
+            problems.add(crate::dict_path::escaped(name), reason);
+        }
+    }
     match set {
         Value::Object(attributes) => attributes,
         // No edit can replace the whole set by something else.
         _ => Attributes::new(),
+    }
+}
+
+/// Levels that the value of an attribute has at most: whoever reads a stored record follows it by recursion, as compiles do.
+/// (A value that is given as a whole is within the same limit, that of the body of a request; paths of edits add to it.)
+const MAX_DEPTH: usize = 100;
+
+/// Whether a value has more levels than this. It goes no deeper than that.
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    let inner = |value: &Value| levels == 0 || is_deeper(value, levels - 1);
+    match value {
+        Value::Array(items) => items.iter().any(inner),
+        Value::Object(fields) => fields.values().any(inner),
+        _ => false,
     }
 }
 

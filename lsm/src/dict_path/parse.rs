@@ -21,16 +21,30 @@ impl WildPath {
         let sections = split(rest)
             .into_iter()
             .filter(|section| !section.is_empty());
-        let sections = sections.map(section).collect::<Result<Vec<_>, _>>()?;
-        if sections.is_empty() {
-            return Err(invalid(text, "has no section"));
+        // No more are read than tell that there are too many.
+        let sections = sections.take(MAX_SECTIONS + 1).map(section);
+        let sections = sections.collect::<Result<Vec<_>, _>>()?;
+        match sections.len() {
+            0 => Err(invalid(text, "has no section")),
+            1..=MAX_SECTIONS => Ok(Self { sections }),
+            _ => Err(invalid(
+                text,
+                &format!("has more than {MAX_SECTIONS} sections"),
+            )),
         }
-        Ok(Self { sections })
     }
 }
 
+/// Sections of a path, and selectors of one section. What a path leads to is followed by recursion, and so is what it makes
+/// where nothing was.
+const MAX_SECTIONS: usize = 100;
+/// Letters of a path that a message shows.
+const MAX_SHOWN: usize = 200;
+
 fn invalid(text: &str, reason: &str) -> PathError {
-    PathError::Invalid(format!("`{text}` is no path: it {reason}"))
+    let shown: String = text.chars().take(MAX_SHOWN).collect();
+    let dots = if shown.len() < text.len() { "…" } else { "" };
+    PathError::Invalid(format!("`{shown}{dots}` is no path: it {reason}"))
 }
 
 /// The sections of a path. Dots count outside of brackets, where they are not escaped.
@@ -76,6 +90,10 @@ fn section(text: &str) -> Result<Section, PathError> {
         let name = key(name, text)?;
         if pairs.iter().any(|(known, _)| *known == name) {
             return Err(invalid(text, "has the same key twice"));
+        }
+        if pairs.len() == MAX_SECTIONS {
+            let reason = format!("has a section with more than {MAX_SECTIONS} selectors");
+            return Err(invalid(text, &reason));
         }
         pairs.push((name, wanted(value, text)?));
         rest = after;

@@ -37,6 +37,7 @@ impl<'c> Case<'c> {
             Trigger::SetState { .. } => EventType::ApiSetStateTransition,
             Trigger::Validated { cause, .. } => *cause,
             Trigger::Reported { .. } => EventType::ResourceTransition,
+            Trigger::Stuck { .. } => EventType::ResourceEvent,
             Trigger::Wrote { .. } => EventType::AllocationUpdate,
             Trigger::ForceDeleted { .. } => EventType::ForceDelete,
             Trigger::Configured { .. }

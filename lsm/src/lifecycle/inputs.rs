@@ -9,7 +9,8 @@ use crate::definition::Transfer;
 use crate::lifecycle::case::Case;
 use crate::lifecycle::execute::{Extra, Way, follow};
 use crate::lifecycle::{
-    Change, Decision, Edge, Effect, EventType, Next, Refusal, Severity, Validation, is_on, switches,
+    Change, Decision, Edge, Effect, EventType, Next, Refusal, Severity, Validation, is_enabled,
+    switches,
 };
 
 fn leaving<'c>(case: &Case<'c>) -> impl Iterator<Item = &'c Transfer> {
@@ -18,10 +19,8 @@ fn leaving<'c>(case: &Case<'c>) -> impl Iterator<Item = &'c Transfer> {
 
 /// What comes by itself in the state where the instance is.
 pub(super) fn auto(case: &Case<'_>, known_result: bool) -> Decision {
-    let is_enabled = |transfer: &&Transfer| {
-        let switch = transfer.config_name.as_deref();
-        transfer.auto && switch.is_none_or(|name| is_on(case.entity, case.before, name))
-    };
+    let is_enabled =
+        |transfer: &&Transfer| transfer.auto && is_enabled(case.entity, case.before, transfer);
     let found = leaving(case).find(is_enabled);
     if let Some(transfer) = found.filter(|transfer| !transfer.validate) {
         return follow(case, Way::target(transfer), Extra::default());
@@ -241,6 +240,20 @@ pub(super) fn reported(case: &Case<'_>, next_version: u64, succeeded: bool) -> D
         decision.instance = Some(after);
     }
     decision
+}
+
+/// Resources are not deployed, as a value of them is not known. Nothing will report, so people are told why the instance stays
+/// where it is. Source: docs/reference/lsm.md § 3.2.1.
+pub(super) fn stuck(case: &Case<'_>, next_version: u64, resources: &[String]) -> Decision {
+    if next_version != case.before.desired_state_version || case.before.deleted {
+        return Decision::unchanged(Vec::new());
+    }
+    let message = format!(
+        "the instance waits in {}: resources of it can not be deployed, as values of them are not known yet: {}",
+        case.before.state,
+        resources.join(", ")
+    );
+    Decision::unchanged(vec![case.event(Severity::Warning, message)])
 }
 
 /// The transfer that a result makes; `None`: none.

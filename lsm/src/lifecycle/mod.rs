@@ -25,7 +25,7 @@ mod trigger;
 
 use std::collections::BTreeMap;
 
-use crate::definition::{Lifecycle, ServiceEntity};
+use crate::definition::{Lifecycle, ServiceEntity, Transfer};
 use crate::{Instance, Moment};
 
 pub use crate::attributes::{Change, Edit, EditOperation};
@@ -69,6 +69,10 @@ pub fn decide(
             next_version,
             succeeded,
         } => Ok(inputs::reported(&case, *next_version, *succeeded)),
+        Trigger::Stuck {
+            next_version,
+            resources,
+        } => Ok(inputs::stuck(&case, *next_version, resources)),
         Trigger::Wrote { set, edits } => expert::wrote(&case, *set, edits),
         Trigger::Configured { values } => inputs::configured(&case, values),
         Trigger::Annotated { key, value } => Ok(inputs::annotated(&case, key, value)),
@@ -105,6 +109,12 @@ pub fn switches(lifecycle: &Lifecycle) -> impl Iterator<Item = &str> {
 fn is_on(entity: &ServiceEntity, instance: &Instance, name: &str) -> bool {
     let own = instance.config.get(name);
     own.or(entity.config.get(name)).copied().unwrap_or(true)
+}
+
+/// Whether the switch of a transfer, if it has one, lets an instance follow it by itself.
+pub(crate) fn is_enabled(entity: &ServiceEntity, instance: &Instance, transfer: &Transfer) -> bool {
+    let switch = transfer.config_name.as_deref();
+    switch.is_none_or(|name| is_on(entity, instance, name))
 }
 
 /// The states in which an instance may wait for an automatic transfer: at the start of a server only these are looked at.

@@ -67,6 +67,13 @@ pub enum Trigger {
         /// Whether all are deployed.
         succeeded: bool,
     },
+    /// Its resources wait for a value that is not known: nothing will be reported until it is.
+    Stuck {
+        /// The desired state version that is to be deployed.
+        next_version: u64,
+        /// The resources that wait, by their ids.
+        resources: Vec<String>,
+    },
     /// A compile has values for read-only attributes.
     Wrote {
         /// Which set they are written into. A candidate set that is not there is first made of the active one.

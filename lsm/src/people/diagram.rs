@@ -67,9 +67,10 @@ pub(super) fn colours(state: &State) -> (&'static str, &'static str) {
     }
 }
 
-/// A state diagram for Mermaid. States have numbers there, since their names may hold anything.
+/// A state diagram for Mermaid, in which the state where an instance is stands out. States have numbers there, since their names
+/// may hold anything.
 #[must_use]
-pub fn mermaid(lifecycle: &Lifecycle) -> String {
+pub fn mermaid(lifecycle: &Lifecycle, current: Option<&str>) -> String {
     let id = |name: &str| {
         let mut states = lifecycle.states.iter();
         states
@@ -104,6 +105,13 @@ pub fn mermaid(lifecycle: &Lifecycle) -> String {
             "  style {} fill:{inside},stroke:{around}",
             id(&state.name)
         );
+        if current == Some(&state.name) {
+            let _ = writeln!(
+                out,
+                "  style {} stroke-width:4px,font-weight:bold",
+                id(&state.name)
+            );
+        }
     }
     out
 }
@@ -113,9 +121,9 @@ fn plain(text: &str) -> String {
     text.replace('"', "'").replace(['\n', '\r', ';', ':'], " ")
 }
 
-/// A graph for Graphviz.
+/// A graph for Graphviz, in which the state where an instance is stands out.
 #[must_use]
-pub fn dot(lifecycle: &Lifecycle) -> String {
+pub fn dot(lifecycle: &Lifecycle, current: Option<&str>) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""));
     let mut out = format!(
         "digraph {} {{\n  node [shape=box, style=\"rounded,filled\"];\n",
@@ -124,10 +132,15 @@ pub fn dot(lifecycle: &Lifecycle) -> String {
     for state in &lifecycle.states {
         let (inside, around) = colours(state);
         let peripheries = if state.deleted { ", peripheries=2" } else { "" };
+        let width = if current == Some(&state.name) {
+            ", penwidth=4"
+        } else {
+            ""
+        };
         let name = quoted(&state.name);
         let _ = writeln!(
             out,
-            "  {name} [fillcolor=\"{inside}\", color=\"{around}\"{peripheries}];"
+            "  {name} [fillcolor=\"{inside}\", color=\"{around}\"{peripheries}{width}];"
         );
     }
     for arrow in arrows(lifecycle) {

@@ -12,6 +12,8 @@ use crate::definition::{
 pub enum Purpose {
     /// What is stored: everything.
     Read,
+    /// What is stored, and of it only what a client has to give is required: for programs that know no other purposes.
+    Any,
     /// What a client gives to create an instance: nothing that is read-only.
     Create,
     /// What a client gives to change one: what may change, and no field is needed.
@@ -38,33 +40,42 @@ pub fn schema(entity: &ServiceEntity, purpose: Purpose) -> Value {
 /// An object with the fields that count.
 fn of_fields(fields: &Fields, purpose: Purpose) -> Value {
     let counts = |modifier: Modifier| match purpose {
-        Purpose::Read => true,
+        Purpose::Read | Purpose::Any => true,
         Purpose::Create => modifier != Modifier::ReadOnly,
         Purpose::Update => modifier == Modifier::Always,
     };
     let (mut properties, mut required) = (Map::new(), Vec::new());
-    let mut add = |name: &String, schema: Value, is_needed: bool| {
+    let mut add = |name: &String, schema: Value, modifier: Modifier, is_needed: bool| {
         properties.insert(name.clone(), schema);
-        if purpose != Purpose::Update && (is_needed || purpose == Purpose::Read) {
+        let is_required = match purpose {
+            Purpose::Read => true,
+            Purpose::Any => is_needed && modifier != Modifier::ReadOnly,
+            Purpose::Create => is_needed,
+            Purpose::Update => false,
+        };
+        if is_required {
             required.push(name.clone());
         }
     };
     for one in fields.attributes.iter().filter(|one| counts(one.modifier)) {
-        add(&one.name, of_attribute(one), default_of(one).is_none());
+        let is_needed = default_of(one).is_none();
+        add(&one.name, of_attribute(one), one.modifier, is_needed);
     }
     for one in fields
         .embedded_entities
         .iter()
         .filter(|one| counts(one.modifier))
     {
-        add(&one.name, of_embedded(one, purpose), one.lower_limit > 0);
+        let schema = of_embedded(one, purpose);
+        add(&one.name, schema, one.modifier, one.lower_limit > 0);
     }
     for one in fields
         .inter_service_relations
         .iter()
         .filter(|one| counts(one.modifier))
     {
-        add(&one.name, of_relation(one), one.lower_limit > 0);
+        let schema = of_relation(one);
+        add(&one.name, schema, one.modifier, one.lower_limit > 0);
     }
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
@@ -207,10 +218,9 @@ fn of_relation(relation: &InterServiceRelation) -> Value {
 
 /// An element that a client adds is created, whatever is changed around it.
 fn of_embedded(embedded: &EmbeddedEntity, purpose: Purpose) -> Value {
-    let inner = if purpose == Purpose::Read {
-        purpose
-    } else {
-        Purpose::Create
+    let inner = match purpose {
+        Purpose::Read | Purpose::Any => purpose,
+        Purpose::Create | Purpose::Update => Purpose::Create,
     };
     let one = of_fields(&embedded.fields, inner);
     let mut schema = of_limits(one, embedded.lower_limit, embedded.upper_limit);

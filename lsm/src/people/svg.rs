@@ -28,9 +28,9 @@ struct Place {
     width: f64,
 }
 
-/// A state diagram as SVG.
+/// A state diagram as SVG, in which the state where an instance is stands out.
 #[must_use]
-pub fn svg(lifecycle: &Lifecycle) -> String {
+pub fn svg(lifecycle: &Lifecycle, current: Option<&str>) -> String {
     let arrows = arrows(lifecycle);
     let places = places(lifecycle, &arrows);
     let right = places.values().map(|place| place.x + place.width / 2.0);
@@ -58,16 +58,22 @@ pub fn svg(lifecycle: &Lifecycle) -> String {
             continue;
         };
         let (inside, around) = colours(state);
-        let thick = if state.deleted || state.name == lifecycle.initial_state {
-            3
+        let is_current = current == Some(&state.name);
+        let thick = match (state.deleted, state.name == lifecycle.initial_state) {
+            _ if is_current => 5,
+            (false, false) => 1,
+            _ => 3,
+        };
+        let weight = if is_current {
+            " font-weight=\"bold\""
         } else {
-            1
+            ""
         };
         let (left, top) = (x - width / 2.0, y - HEIGHT / 2.0);
         let _ = writeln!(
             out,
             "<rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{HEIGHT}\" rx=\"8\" fill=\"{inside}\" \
-             stroke=\"{around}\" stroke-width=\"{thick}\"/><text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+             stroke=\"{around}\" stroke-width=\"{thick}\"/><text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\"{weight}>{}</text>",
             y + 4.5,
             escaped(&state.name)
         );

@@ -115,3 +115,21 @@ fn bools_are_found_as_json_writes_them_and_null_is_resolved_as_null() {
         assert!(path.get(&container).is_ok());
     }
 }
+
+#[test]
+fn paths_have_an_end() {
+    let path = |n: usize| format!("a{}", ".a".repeat(n - 1));
+    assert!(Path::parse(&path(100)).is_ok());
+    let error = Path::parse(&path(20_000)).unwrap_err().to_string();
+    assert!(
+        error.contains("more than 100 sections") && error.len() < 400,
+        "{error}"
+    );
+    let selectors = |n: usize| (0..n).map(|n| format!("[s{n}=1]")).collect::<String>();
+    assert!(Path::parse(&format!("a{}", selectors(100))).is_ok());
+    let error = Path::parse(&format!("a{}", selectors(20_000))).unwrap_err();
+    assert!(
+        error.to_string().contains("more than 100 selectors"),
+        "{error}"
+    );
+}

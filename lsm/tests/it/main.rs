@@ -3,7 +3,9 @@
 mod attributes;
 mod definitions;
 mod dict_paths;
+mod lifecycles;
 mod model;
+mod order;
 mod people;
 mod support;
 mod traces;

@@ -21,10 +21,13 @@ fn a_diagram_has_every_state_and_every_way() {
             .iter()
             .filter(|state| state.deleted)
             .count();
-        assert_eq!(mermaid(lifecycle).matches(" --> ").count(), n + 1 + n_ended);
-        assert_eq!(dot(lifecycle).matches(" -> ").count(), n);
-        assert_eq!(dot(lifecycle).matches("color=red").count(), errors);
-        let picture = svg(lifecycle);
+        assert_eq!(
+            mermaid(lifecycle, None).matches(" --> ").count(),
+            n + 1 + n_ended
+        );
+        assert_eq!(dot(lifecycle, None).matches(" -> ").count(), n);
+        assert_eq!(dot(lifecycle, None).matches("color=red").count(), errors);
+        let picture = svg(lifecycle, None);
         assert_eq!(picture.matches("<rect ").count(), n_states);
         assert_eq!(picture.matches("marker-end").count(), n);
         for state in &lifecycle.states {
@@ -38,8 +41,36 @@ fn a_diagram_has_every_state_and_every_way() {
 }
 
 #[test]
+fn the_state_where_an_instance_is_stands_out() {
+    let entity = uplink("simple");
+    let lifecycle = &entity.lifecycle;
+    for (drawn, mark) in [
+        (svg as fn(&_, Option<&str>) -> String, "font-weight"),
+        (mermaid, "font-weight"),
+        (dot, "penwidth"),
+    ] {
+        assert_eq!(drawn(lifecycle, None).matches(mark).count(), 0);
+        assert_eq!(drawn(lifecycle, Some("nowhere")).matches(mark).count(), 0);
+        let marked = drawn(lifecycle, Some("up"));
+        let lines: Vec<&str> = marked.lines().filter(|line| line.contains(mark)).collect();
+        assert_eq!(lines.len(), 1, "{marked}");
+        let at = lifecycle
+            .states
+            .iter()
+            .position(|state| state.name == "up")
+            .unwrap();
+        let is_up = [">up<".to_owned(), format!(" s{at} "), "\"up\"".to_owned()];
+        assert!(
+            is_up.iter().any(|text| lines[0].contains(text)),
+            "{}",
+            lines[0]
+        );
+    }
+}
+
+#[test]
 fn ways_are_named_by_what_triggers_them() {
-    let text = dot(&uplink("service").lifecycle);
+    let text = dot(&uplink("service").lifecycle, None);
     for line in [
         r#""start" -> "acknowledged" [label="AV"];"#,
         r#""start" -> "rejected" [label="AV error", color=red];"#,
@@ -57,9 +88,9 @@ fn names_of_states_can_not_leave_their_place() {
     let name = "<script>\"\n[*] --> x";
     let record = json!({"name": "s", "lifecycle": {"name": name, "initial_state": name, "states": [{"name": name}]}});
     let entity = entity(&record);
-    assert!(!svg(&entity.lifecycle).contains("<script"));
-    assert_eq!(mermaid(&entity.lifecycle).lines().count(), 4);
-    assert!(dot(&entity.lifecycle).contains(r#"<script>\""#));
+    assert!(!svg(&entity.lifecycle, None).contains("<script"));
+    assert_eq!(mermaid(&entity.lifecycle, None).lines().count(), 4);
+    assert!(dot(&entity.lifecycle, None).contains(r#"<script>\""#));
 }
 
 #[test]
@@ -84,6 +115,9 @@ fn a_schema_says_what_can_be_given_and_what_must_be() {
     let peer = &sites["items"]["properties"]["peers"]["items"]["properties"];
     assert_eq!(peer["address"]["format"], "ipv4");
     assert_eq!(peer["remote_as"]["maximum"], 4_294_967_295_u32);
+    let any = schema(&vpn(true), Purpose::Any);
+    assert_eq!(any["required"], made["required"]);
+    assert_eq!(any["properties"]["route_target"]["readOnly"], true);
     let update = schema(&vpn(true), Purpose::Update);
     let names: Vec<&String> = update["properties"].as_object().unwrap().keys().collect();
     assert_eq!(names, ["note", "tags", "sites", "backups"]);

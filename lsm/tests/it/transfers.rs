@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use steward_lsm::definition::{Operation, SetName};
 use steward_lsm::lifecycle::{
-    EditOperation, Effect, Migration, NewInstance, Next, Request, Settings, Trigger, create,
-    decide, effective_config, migrate,
+    EditOperation, Effect, EventType, Migration, NewInstance, Next, Request, Settings, Severity,
+    Trigger, create, decide, effective_config, migrate,
 };
 use steward_lsm::{Moment, Problems, ServiceEntity};
 
@@ -330,6 +330,28 @@ fn a_report_of_an_older_desired_state_has_no_effect() {
         succeeded: false,
     });
     assert_eq!((world.instance.clone(), world.events.len()), before);
+}
+
+#[test]
+fn an_instance_that_waits_for_a_value_says_so_and_stays_as_it_is() {
+    let mut world = up();
+    let stuck = |next_version| Trigger::Stuck {
+        next_version,
+        resources: vec!["a::B[c,d=e]".to_owned()],
+    };
+    let (before, version) = (world.instance.clone(), world.instance.desired_state_version);
+    let n_events = world.events.len();
+    // Of an older desired state.
+    world.happens(stuck(version - 1));
+    assert_eq!(world.events.len(), n_events);
+    world.happens(stuck(version));
+    assert_eq!(world.instance, before);
+    let event = world.events.last().unwrap();
+    assert_eq!(
+        (event.event_type, event.severity),
+        (EventType::ResourceEvent, Severity::Warning)
+    );
+    assert!(event.message.contains("a::B[c,d=e]"), "{}", event.message);
 }
 
 //: lsm 99

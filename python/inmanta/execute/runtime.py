@@ -57,7 +57,7 @@ class World:
         """What a typedef is made of, and its own condition if that has a known form."""
         raise RuntimeError("no model: types exist only while Steward compiles one")
 
-    def services(self, question: dict[str, str]) -> tuple[dict[str, Any], str | None]:
+    def services(self, question: dict[str, Any]) -> tuple[Any, str | None]:
         """Service instances that the inputs of the compile leave out, by service; or why they cannot be had."""
         raise RuntimeError("no model: services exist only while Steward compiles one")
 

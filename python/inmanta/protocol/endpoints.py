@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from inmanta import _without
 from inmanta.config import Config, is_bool
+from inmanta.protocol._services import SERVICE_METHODS
 from inmanta.protocol.common import ClientCall, Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
     from ssl import SSLContext
     from typing import Any
 
@@ -25,10 +26,15 @@ _METHODS: dict[str, tuple[str, str]] = {
     "discovered_resource_create_batch": ("POST", "/api/v2/discovered/"),
     "discovered_resources_get": ("GET", "/api/v2/discovered/{rid}"),
     "discovered_resources_get_batch": ("GET", "/api/v2/discovered"),
+    "environment_create": ("PUT", "/api/v2/environment"),
     "environment_get": ("GET", "/api/v2/environment/{id}"),
+    "environment_modify": ("POST", "/api/v2/environment/{id}"),
     "environment_setting_get": ("GET", "/api/v2/environment_settings/{id}"),
+    "get_agents": ("GET", "/api/v2/agents"),
     "get_all_facts": ("GET", "/api/v2/facts"),
+    "compile_details": ("GET", "/api/v2/compilereport/{id}"),
     "get_compile_reports": ("GET", "/api/v2/compilereport"),
+    "get_compliance_report": ("POST", "/api/v2/compliance_report"),
     "get_environment": ("GET", "/api/v1/environment/{id}"),
     "get_fact": ("GET", "/api/v2/resource/{rid}/facts/{id}"),
     "get_facts": ("GET", "/api/v2/resource/{rid}/facts"),
@@ -39,6 +45,9 @@ _METHODS: dict[str, tuple[str, str]] = {
     "get_version": ("GET", "/api/v1/version/{id}"),
     "list_desired_state_versions": ("GET", "/api/v2/desiredstate"),
     "list_params": ("POST", "/api/v1/parameter"),
+    "project_create": ("PUT", "/api/v2/project"),
+    "project_get": ("GET", "/api/v2/project/{id}"),
+    "project_list": ("GET", "/api/v2/project"),
     "notify_change": ("POST", "/api/v1/notify/{id}"),
     "release_version": ("POST", "/api/v1/version/{id}"),
     "resource_details": ("GET", "/api/v2/resource/{rid}"),
@@ -50,6 +59,7 @@ _METHODS: dict[str, tuple[str, str]] = {
     "stat_file": ("HEAD", "/api/v1/file/{id}"),
     "stat_files": ("POST", "/api/v1/file"),
     "upload_file": ("PUT", "/api/v1/file/{id}"),
+    **SERVICE_METHODS,
 }
 
 
@@ -89,6 +99,15 @@ def _given(endpoint: str, method: str, args: tuple[object, ...], kwargs: Mapping
         if environment.get("name"):
             return Result(200, {"environment": {"id": environment.get("id"), "name": environment["name"]}})
     return None
+
+
+def _flat(arguments: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """The arguments of a query: an object is written as an argument for each of its fields, `filter.state`."""
+    for name, value in arguments.items():
+        if isinstance(value, dict):
+            yield from _flat({f"{name}.{key}": inner for key, inner in value.items()})
+        else:
+            yield name, value
 
 
 class _Transport:
@@ -141,6 +160,7 @@ class _Transport:
         given = {name: value for name, value in arguments.items() if value is not None}
         body = None
         if verb in ("GET", "HEAD", "DELETE"):
+            given = dict(_flat(given))
             path += "?" + urllib.parse.urlencode(given, doseq=True) if given else ""
         else:
             from inmanta.protocol import json_encode

@@ -24,6 +24,7 @@ pub(in crate::api) struct Cut {
     end: Option<String>,
     /// Rows before the boundary, if the link has their number.
     before: Option<i64>,
+    is_descending: bool,
 }
 
 /// How many rows a list has.
@@ -36,7 +37,7 @@ pub(in crate::api) struct Counts {
 }
 
 impl Cut {
-    pub(in crate::api) fn of(args: &Args) -> Result<Self, ApiError> {
+    pub(in crate::api) fn of(args: &Args, is_descending: bool) -> Result<Self, ApiError> {
         let limit = page::limit(args)?;
         let (start, end) = (args.text("start")?, args.text("end")?);
         if start.is_some() && end.is_some() {
@@ -47,7 +48,18 @@ impl Cut {
             start,
             end,
             before: args.parsed::<u32>("before")?.map(i64::from),
+            is_descending,
         })
+    }
+
+    /// Whether the page ends at the boundary, instead of beginning there.
+    fn is_backwards(&self) -> bool {
+        let bound = if self.is_descending {
+            &self.start
+        } else {
+            &self.end
+        };
+        bound.is_some()
     }
 
     fn n_rows(&self) -> usize {
@@ -59,13 +71,23 @@ impl Cut {
         Span {
             after: self.start.clone(),
             before: self.end.clone(),
-            is_last: self.end.is_some(),
+            // The store gives rows in ascending order: descending, a page that goes on is the last of the rows below its bound.
+            is_last: self.is_backwards() != self.is_descending,
             limit: self.n_rows() as i64 + 1,
         }
     }
 
     /// The rows before the boundary, to be counted; or how many they are, if that is known.
     pub(in crate::api) fn to_count(&self) -> Result<i64, Span> {
+        if self.is_descending {
+            return match (&self.start, &self.end, self.before) {
+                (None, None, _) => Ok(0),
+                (_, _, Some(before)) => Ok(before),
+                (Some(bound), _, None) => Err(Self::above(bound)),
+                // What is not smaller than the end: all that is greater, and itself.
+                (None, Some(bound), None) => Err(Self::above(&below(bound))),
+            };
+        }
         let (before, limit) = match (&self.start, &self.end, self.before) {
             (None, None, _) => return Ok(0),
             (_, _, Some(before)) => return Ok(before),
@@ -80,6 +102,14 @@ impl Cut {
         })
     }
 
+    fn above(bound: &str) -> Span {
+        Span {
+            after: Some(bound.to_owned()),
+            limit: COUNTED,
+            ..Span::default()
+        }
+    }
+
     /// The answer with `rows`, which [`span`](Self::span) asked for.
     pub(in crate::api) fn answer<T>(
         &self,
@@ -90,7 +120,10 @@ impl Cut {
         key: impl Fn(&T) -> String,
         to_json: impl Fn(&T) -> Value,
     ) -> Answer {
-        let is_backwards = self.end.is_some();
+        let is_backwards = self.is_backwards();
+        if self.is_descending {
+            rows.reverse();
+        }
         let has_more = rows.len() > self.n_rows();
         if has_more && is_backwards {
             rows.remove(0);
@@ -113,12 +146,14 @@ impl Cut {
         if after > 0
             && let Some(row) = rows.last()
         {
-            links["next"] = link("start", row, before + rows.len() as i64);
+            let name = if self.is_descending { "end" } else { "start" };
+            links["next"] = link(name, row, before + rows.len() as i64);
         }
         if before > 0 {
             links["first"] = json!(base);
             if let Some(row) = rows.first() {
-                links["prev"] = link("end", row, before);
+                let name = if self.is_descending { "start" } else { "end" };
+                links["prev"] = link(name, row, before);
             }
         }
         Answer::Body(json!({
@@ -132,7 +167,7 @@ impl Cut {
     /// what the total leaves.
     fn around(&self, counts: &Counts, n_shown: i64, has_more: bool) -> (i64, i64) {
         let rest = |known: i64| (counts.total - n_shown - known).max(0);
-        if self.end.is_some() {
+        if self.is_backwards() {
             let before = if has_more {
                 (counts.before - n_shown).max(1)
             } else {
@@ -143,13 +178,25 @@ impl Cut {
         if has_more {
             return (counts.before, rest(counts.before).max(1));
         }
-        let is_first = self.start.is_none();
+        let is_first = self.start.is_none() && self.end.is_none();
         match (is_first, counts.is_exact) {
             (true, _) => (0, 0),
             (false, true) => (rest(0), 0),
             (false, false) => (counts.before, 0),
         }
     }
+}
+
+/// A text just below another one, with no id of a resource between the two: ids end in `]`, and have no control characters.
+fn below(text: &str) -> String {
+    let mut below = text.to_owned();
+    if let Some(last) = below.pop()
+        && let Some(smaller) = char::from_u32(u32::from(last).saturating_sub(1))
+    {
+        below.push(smaller);
+        below.push(char::MAX);
+    }
+    below
 }
 
 #[cfg(test)]
@@ -176,7 +223,7 @@ mod tests {
 
     fn ask(all: &[String], link: &str) -> Value {
         let args = Args::from_query(link.split_once('?').unwrap().1);
-        let cut = Cut::of(&args).unwrap();
+        let cut = Cut::of(&args, link.contains("sort=down")).unwrap();
         let before = match cut.to_count() {
             Ok(before) => before,
             Err(span) => rows_of(all, &span).len() as i64,
@@ -230,6 +277,41 @@ mod tests {
     }
 
     #[test]
+    fn a_list_that_goes_down_is_the_same_list_from_its_other_end() {
+        for (n_rows, limit) in [(0, 5), (1, 1), (10, 5), (11, 5), (7, 100), (9, 1)] {
+            let all = all(n_rows);
+            let (mut seen, mut page) = (
+                Vec::new(),
+                ask(&all, &format!("/p?limit={limit}&sort=down")),
+            );
+            loop {
+                assert_eq!(page["metadata"]["before"], seen.len());
+                seen.extend(page["data"].as_array().unwrap().clone());
+                assert_eq!(page["metadata"]["after"], n_rows - seen.len());
+                match page["links"]["next"].as_str() {
+                    Some(next) => page = ask(&all, next),
+                    None => break,
+                }
+            }
+            let down: Vec<&String> = all.iter().rev().collect();
+            assert_eq!(json!(seen), json!(down));
+            let mut n_left = n_rows - page["data"].as_array().unwrap().len();
+            while let Some(prev) = page["links"]["prev"].as_str() {
+                page = ask(&all, prev);
+                n_left -= page["data"].as_array().unwrap().len();
+                assert_eq!(page["metadata"]["before"], n_left);
+            }
+            assert_eq!(n_left, 0);
+        }
+        let all = all(10);
+        let page = ask(&all, "/p?limit=2&sort=down&end=r003");
+        assert_eq!(
+            (&page["data"], &page["metadata"]["before"]),
+            (&json!(["r002", "r001"]), &json!(7))
+        );
+    }
+
+    #[test]
     fn a_boundary_of_the_client_is_counted_though_its_row_is_gone() {
         let all = all(10);
         let metadata = |query: &str| ask(&all, &format!("/p?limit=2&{query}"))["metadata"].clone();
@@ -260,7 +342,7 @@ mod tests {
     #[test]
     fn a_list_is_not_cut_on_both_sides() {
         let args = Args::from_query("start=a&end=b");
-        assert!(Cut::of(&args).is_err());
-        assert!(Cut::of(&Args::from_query("limit=1001")).is_err());
+        assert!(Cut::of(&args, false).is_err());
+        assert!(Cut::of(&Args::from_query("limit=1001"), false).is_err());
     }
 }

@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 
 use subtle::ConstantTimeEq;
 use warp::http::header::{AUTHORIZATION, HOST, ORIGIN};
-use warp::http::{HeaderMap, HeaderName, StatusCode};
+use warp::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use warp::path::FullPath;
 use warp::{Filter, Rejection};
 
+use crate::api::http::args;
 use crate::api::http::body;
 use crate::api::http::connection::Connection;
 use crate::api::http::error::{ApiError, Refusal};
@@ -30,9 +32,15 @@ pub(in crate::api) fn check(
 ) -> impl Filter<Extract = (Principal,), Error = Rejection> + Clone {
     let throttle = Arc::new(Throttle::default());
     warp::header::headers_cloned()
+        .and(warp::path::full())
+        .and(args::raw_query())
         .and(body::connection())
         .and_then(
-            move |headers: HeaderMap, connection: Option<Arc<Connection>>| {
+            move |mut headers: HeaderMap,
+                  path: FullPath,
+                  query: String,
+                  connection: Option<Arc<Connection>>| {
+                take_page_token(&mut headers, path.as_str(), &query);
                 let (throttle, token) = (Arc::clone(&throttle), app.api_token.clone());
                 async move {
                     let verdict = match token {
@@ -47,6 +55,27 @@ pub(in crate::api) fn check(
                 }
             },
         )
+}
+
+/// The page that is opened in a browser by its address, which sends no headers of ours: its token may be an argument.
+/// Source: docs/reference/lsm.md § 5.2.
+const PAGE: &str = "/lsm/v1/service_catalog_docs";
+
+/// Takes the token of [`PAGE`] from its address, if no header has one.
+fn take_page_token(headers: &mut HeaderMap, path: &str, query: &str) {
+    if path != PAGE || headers.contains_key(AUTHORIZATION) {
+        return;
+    }
+    let Some(token) = query
+        .split('&')
+        .find_map(|pair| pair.strip_prefix("token="))
+    else {
+        return;
+    };
+    let token = percent_encoding::percent_decode_str(token).decode_utf8_lossy();
+    if let Ok(shown) = HeaderValue::try_from(format!("Bearer {token}")) {
+        headers.insert(AUTHORIZATION, shown);
+    }
 }
 
 /// Looks at the token when it is its client's turn. A connection that has shown the right one need not wait: through a
@@ -85,6 +114,37 @@ pub(in crate::api) fn log_left_out() {
     if let Some(n_left_out) = WRONG_TOKENS.left_out() {
         tracing::warn!(n_left_out, "more requests showed wrong tokens");
     }
+}
+
+/// The tries of agents: those of a token of another role are counted for themselves.
+#[derive(Debug, Default)]
+pub(in crate::api) struct Guesses(Throttle);
+
+/// Looks at the token of an agent when it is its client's turn. `None`: there is none that would do.
+pub(in crate::api) async fn check_agent(
+    headers: &HeaderMap,
+    token: Option<&str>,
+    connection: Option<&Arc<Connection>>,
+    Guesses(throttle): &Guesses,
+) -> Result<(), ApiError> {
+    let client = body::client(connection);
+    wait_for_turn(client, connection, throttle).await?;
+    // Where there is no token, one is compared all the same, so that the answer takes as long.
+    let known = token.unwrap_or("");
+    let verdict = check_token(headers, known).and(match token {
+        Some(_) => Ok(()),
+        None => Err(ApiError::forbidden("the token is not valid")),
+    });
+    match &verdict {
+        Ok(()) => throttle.right(client),
+        Err(_) => {
+            throttle.wrong(client, Instant::now());
+            if let Some(n_left_out) = WRONG_TOKENS.permit() {
+                tracing::warn!(%client, n_left_out, "an agent showed a wrong token");
+            }
+        }
+    }
+    verdict
 }
 
 async fn wait_for_turn(
@@ -134,7 +194,7 @@ fn check_local(headers: &HeaderMap) -> Result<(), ApiError> {
     let text = |name: HeaderName| {
         headers
             .get(name)
-            .map(|value: &warp::http::HeaderValue| value.to_str().unwrap_or("?"))
+            .map(|value: &HeaderValue| value.to_str().unwrap_or("?"))
     };
     let refuse = |message: &str| {
         let hint = "configure `api_token` to serve other names or pages";

@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::api::http::connection::{Connection, Watched};
 use crate::api::http::middleware::{Guarded, Routes};
@@ -84,7 +85,7 @@ pub async fn serve(app: App, listener: TcpListener) {
         stop: app.stop_signal(),
     });
     let service = TowerToHyperService::new(warp::service(crate::api::routes(app)));
-    let graceful = GracefulShutdown::new();
+    let open = TaskTracker::new();
     let watch = tokio::spawn(watch(Arc::clone(&door)));
     loop {
         let accepted = tokio::select! {
@@ -101,7 +102,8 @@ pub async fn serve(app: App, listener: TcpListener) {
             _place: place,
         };
         door.n_open.fetch_add(1, Relaxed);
-        let (service, watcher) = (service.clone(), graceful.watcher());
+        let service = service.clone();
+        let watcher = Watcher::new(&door.stop, &open);
         tokio::spawn(async move {
             tokio::select! {
                 () = visit.serve(stream, service, watcher) => {}
@@ -111,7 +113,8 @@ pub async fn serve(app: App, listener: TcpListener) {
         });
     }
     drop(listener);
-    graceful.shutdown().await;
+    open.close();
+    open.wait().await;
     watch.abort();
 }
 
@@ -222,6 +225,22 @@ async fn watch(door: Arc<Door>) {
     }
 }
 
+/// Lets a connection end with the request that it is at when the server stops, and the server wait for that. (hyper's own has
+/// none for connections that may become something else, as those of agents do.)
+pub(in crate::api) struct Watcher {
+    stop: CancellationToken,
+    _open: TaskTrackerToken,
+}
+
+impl Watcher {
+    pub(in crate::api) fn new(stop: &CancellationToken, open: &TaskTracker) -> Self {
+        Self {
+            stop: stop.clone(),
+            _open: open.token(),
+        }
+    }
+}
+
 /// One connection from its begin to its end.
 struct Visit {
     door: Arc<Door>,
@@ -266,7 +285,7 @@ pub(in crate::api) async fn speak<IO, S>(
     service: S,
     watcher: Watcher,
 ) where
-    IO: AsyncRead + AsyncWrite + Unpin + 'static,
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Routes,
     S::Future: Send + 'static,
 {
@@ -274,9 +293,17 @@ pub(in crate::api) async fn speak<IO, S>(
     let stream = Watched::new(stream, Arc::clone(connection));
     let spoken = http1::Builder::new()
         .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), guarded);
+        .serve_connection(TokioIo::new(stream), guarded)
+        .with_upgrades();
+    let mut spoken = std::pin::pin!(spoken);
     // What strangers send is no error of ours.
-    let _ = watcher.watch(spoken).await;
+    tokio::select! {
+        _ = spoken.as_mut() => {}
+        () = watcher.stop.cancelled() => {
+            spoken.as_mut().graceful_shutdown();
+            let _ = spoken.await;
+        }
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::Service;
-use warp::http::{HeaderMap, HeaderValue, Request, Response, Version, header};
+use warp::http::{HeaderValue, Request, Response, Version, header};
 use warp::reply::Response as Reply;
 
 use crate::api::http::body::{Quota, announced, busy};
@@ -54,7 +54,7 @@ where
         let n_announced = announced(request.headers()).unwrap_or(0) as u64;
         let head = connection.begin(if is_chunked { u64::MAX } else { n_announced });
         let answering = Answering(Arc::clone(&connection));
-        if let Err(error) = check(head, request.version(), request.headers()) {
+        if let Err(error) = check(head, &request) {
             let reply = error.into_reply();
             return Box::pin(async move { Ok(finish(reply, answering, true)) });
         }
@@ -72,8 +72,8 @@ where
     }
 }
 
-/// Refuses heads that two readers may understand differently.
-fn check(head: Head, version: Version, headers: &HeaderMap) -> Result<(), ApiError> {
+/// Refuses heads that two readers may understand differently, and what asks for no path, which no filter expects.
+fn check<B>(head: Head, request: &Request<B>) -> Result<(), ApiError> {
     match head {
         Head::Good => {}
         Head::BareLf => {
@@ -85,8 +85,12 @@ fn check(head: Head, version: Version, headers: &HeaderMap) -> Result<(), ApiErr
             return Err(ApiError::bad_request(message));
         }
     }
-    let n_hosts = headers.get_all(header::HOST).iter().count();
-    if n_hosts > 1 || (n_hosts == 0 && version == Version::HTTP_11) {
+    if !request.uri().path().starts_with('/') {
+        let message = "a request is for a path, such as /api/v2/health";
+        return Err(ApiError::bad_request(message));
+    }
+    let n_hosts = request.headers().get_all(header::HOST).iter().count();
+    if n_hosts > 1 || (n_hosts == 0 && request.version() == Version::HTTP_11) {
         let message = format!("there must be one Host header, not {n_hosts}");
         return Err(ApiError::bad_request(message));
     }

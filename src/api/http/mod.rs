@@ -8,6 +8,7 @@ pub(in crate::api) mod error;
 pub(in crate::api) mod guard;
 pub(in crate::api) mod listen;
 pub(in crate::api) mod middleware;
+pub(in crate::api) mod order;
 pub(in crate::api) mod page;
 pub(in crate::api) mod places;
 pub(in crate::api) mod principal;

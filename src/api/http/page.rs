@@ -18,7 +18,7 @@ use crate::api::http::error::ApiError;
 const MAX_PAGE_BYTES: usize = 8 << 20;
 
 /// Rows of a page as the request asks for them; `None`: all.
-pub(super) fn limit(args: &Args) -> Result<Option<usize>, ApiError> {
+pub(in crate::api) fn limit(args: &Args) -> Result<Option<usize>, ApiError> {
     let limit = args.parsed::<usize>("limit")?.unwrap_or(1000);
     if limit > 1000 {
         return Err(ApiError::bad_request("limit may be at most 1000"));

@@ -8,7 +8,7 @@ use steward_compiler::{ServiceDefinitions, ServicePurpose};
 use steward_lsm::definition::Label;
 use uuid::Uuid;
 
-use super::{schema, switches};
+use super::switches;
 use crate::api::Answer;
 use crate::api::environments::scope;
 use crate::api::http::args::{Args, Segment};
@@ -25,7 +25,6 @@ routes! {
     Get "/lsm/v1/service_catalog/<entity>" Environment "a service, in its default version" => Query details(entity);
     Put "/lsm/v1/service_catalog/<entity>" Environment "changes a service" => Body update(entity);
     Delete "/lsm/v1/service_catalog/<entity>" Environment "removes a service that has no instances" => Query delete(entity);
-    Get "/lsm/v1/service_catalog/<entity>/schema" Environment "the attributes of a service as JSON Schema" => Query schema_of(entity);
     Get "/lsm/v1/service_catalog/<entity>/config" Environment "the switches of a service" => Query config(entity);
     Post "/lsm/v1/service_catalog/<entity>/config" Environment "sets switches of a service" => Body configure(entity);
     Post "/lsm/v1/exporter/export_service_definition" Environment "asks for a compile of the definitions" => Body export();
@@ -34,13 +33,12 @@ routes! {
     Put "/lsm/v2/service_catalog/<entity>" Environment "sets the versions of a service" => Body update_versions(entity);
     Get "/lsm/v2/service_catalog/<entity>/<version>" Environment "a version of a service" => Query version_details(entity, version);
     Delete "/lsm/v2/service_catalog/<entity>/<version>" Environment "removes a version that has no instances" => Query delete_version(entity, version);
-    Get "/lsm/v2/service_catalog/<entity>/<version>/schema" Environment "the attributes of a version as JSON Schema" => Query version_schema(entity, version);
     Get "/lsm/v2/service_catalog/<entity>/<version>/config" Environment "the switches of a version" => Query version_config(entity, version);
     Post "/lsm/v2/service_catalog/<entity>/<version>/config" Environment "sets switches of a version" => Body configure_version(entity, version);
 }
 
 /// The number of a version in a path.
-fn number(version: VersionNumber) -> u64 {
+pub(super) fn number(version: VersionNumber) -> u64 {
     u64::try_from(version.get()).unwrap_or_default()
 }
 
@@ -107,7 +105,7 @@ fn unknown(name: &str, version: Option<u64>) -> ApiError {
 }
 
 /// The environment, its catalog, and the definition that a path names: the default version for `None`.
-async fn find(
+pub(super) async fn find(
     app: &App,
     args: &Args,
     (name, version): (&str, Option<u64>),
@@ -195,8 +193,12 @@ fn given(args: &Args) -> Result<ServiceDefinitions, ApiError> {
     let record = args.value("service_entity_definition").cloned();
     let record = record
         .ok_or_else(|| ApiError::bad_request("Field 'service_entity_definition' is required"))?;
+    let name = record["name"].as_str().map(str::to_owned);
     Ok(ServiceDefinitions {
-        name: record["name"].as_str().unwrap_or_default().to_owned(),
+        name: name.ok_or_else(|| {
+            let message = "Field 'service_entity_definition' must be an object with a `name`";
+            ApiError::bad_request(message)
+        })?,
         default_version: record["version"].as_u64().unwrap_or_default(),
         is_versioned: false,
         versions: vec![record],
@@ -295,22 +297,6 @@ async fn delete_version(
     args: Args,
 ) -> Result<Answer, ApiError> {
     remove(&app, &args, &entity.0, Some(number(version))).await
-}
-
-async fn schema_of(entity: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
-    let (_, _, definition) = find(&app, &args, (&entity.0, None)).await?;
-    Ok(Answer::Data(schema::of(&definition.entity)))
-}
-
-async fn version_schema(
-    entity: Segment,
-    version: VersionNumber,
-    app: App,
-    args: Args,
-) -> Result<Answer, ApiError> {
-    let named = (entity.0.as_str(), Some(number(version)));
-    let (_, _, definition) = find(&app, &args, named).await?;
-    Ok(Answer::Data(schema::of(&definition.entity)))
 }
 
 async fn show_config(

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::find;
-use super::record::transfer_id;
 use crate::api::environments::scope;
 use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
@@ -14,6 +13,7 @@ use crate::api::routes::routes;
 use crate::api::{Answer, wire};
 use crate::app::App;
 use crate::domain::{CompileId, EnvironmentId, ResourceId, VersionNumber};
+use crate::lsm::transfer_id;
 use crate::store::StoredEvent;
 
 routes! {

@@ -3,7 +3,7 @@
 use steward_lsm::definition::{Operation, SetName};
 use steward_lsm::lifecycle::Trigger;
 
-use super::modify::{apply, edits};
+use super::modify::{apply, edits, update_id};
 use super::record::{Extras, record};
 use crate::api::Answer;
 use crate::api::environments::scope;
@@ -79,7 +79,7 @@ async fn force_attributes(
         edits: edits(&args)?,
         comment: args.text("comment")?,
     };
-    let update = Some(args.required("patch_id")?);
+    let update = Some(update_id(&args, "patch_id")?);
     let happened = (trigger, args.parsed("current_version")?);
     let changed = apply(&app, environment, (&entity, &id), update, happened).await?;
     Ok(Answer::Data(record(&changed.instance, &Extras::default())))

@@ -38,12 +38,13 @@ fn log_item(instance: &Instance, events: &[&StoredEvent]) -> Value {
     item
 }
 
-/// Events by the version that they belong to: that in which they happened. What made the instance belongs to its first.
-fn by_version(events: &[StoredEvent]) -> BTreeMap<u64, Vec<&StoredEvent>> {
+/// Events by the version that they belong to: the one that they led to. An event names the version before, so this is the next
+/// one; what has led nowhere yet belongs to the newest.
+fn by_version(events: &[StoredEvent], newest: u64) -> BTreeMap<u64, Vec<&StoredEvent>> {
     let mut found: BTreeMap<u64, Vec<&StoredEvent>> = BTreeMap::new();
     for event in events {
-        let version = event.event.service_instance_version.max(1);
-        found.entry(version).or_default().push(event);
+        let version = event.event.service_instance_version.saturating_add(1);
+        found.entry(version.min(newest)).or_default().push(event);
     }
     found
 }
@@ -104,10 +105,12 @@ async fn log(entity: Segment, id: Segment, app: App, args: Args) -> Result<Answe
         }
     };
     let shown = rows.iter().map(|row| row.version);
-    let least = shown.clone().min().filter(|least| *least > 1);
-    let range = least.unwrap_or(0)..=shown.max().unwrap_or(0);
-    let events = store.service_events_of(environment, id_of, range).await?;
-    let events = by_version(&events);
+    let first = shown.clone().min().unwrap_or_default().saturating_sub(1);
+    let last = shown.max().unwrap_or_default();
+    let events = store.service_events_of(environment, id_of, first..=last);
+    // It may have moved on since it was read.
+    let events = events.await?;
+    let events = by_version(&events, instance.version.max(last));
     let path = format!("/lsm/v1/service_inventory/{}/{}/log", entity.0, id.0);
     let key = |row: &Instance| (row.version.to_string(), String::new());
     let shape = |row: &Instance| {

@@ -7,7 +7,9 @@ use uuid::Uuid;
 
 use super::keyset::{Around, Keyset};
 use super::record::{Extras, Wanted, record};
-use super::{assert_version, bounds, find, no_instance, required_object, sorting, switches};
+use super::{
+    assert_version, bounds, conditions, find, no_instance, required_object, sorting, switches,
+};
 use crate::api::Answer;
 use crate::api::environments::scope;
 use crate::api::http::args::{Args, Segment};
@@ -56,7 +58,7 @@ fn shown(column: Column, instance: &Instance) -> String {
 }
 
 fn sets(args: &Args, name: &str) -> Result<Vec<&'static str>, ApiError> {
-    let texts = args.filter(name)?;
+    let texts = conditions(args, name)?;
     let sets = texts.iter().map(|text| match text.as_str() {
         "candidate_attributes" => Ok("candidate"),
         "active_attributes" => Ok("active"),
@@ -82,14 +84,13 @@ fn search(entity: &str, args: &Args) -> Result<InstanceSearch, ApiError> {
         None if args.flag("include_deleted", false)? => None,
         None => Some(false),
     };
-    let words = args.filter("id_or_service_identity")?;
     Ok(InstanceSearch {
         entity: entity.to_owned(),
         is_deleted,
         states: args.filter("state")?,
         empty: sets(args, "attribute_set_empty")?,
         not_empty: sets(args, "attribute_set_not_empty")?,
-        words: words.into_iter().filter(|word| !word.is_empty()).collect(),
+        words: conditions(args, "id_or_service_identity")?,
         versions: bounds(args, "service_entity_version", |text| text.parse().ok())?,
     })
 }
@@ -136,6 +137,7 @@ async fn list_instances(entity: Segment, app: App, args: Args) -> Result<Answer,
     let search = search(&entity.0, &args)?;
     let keyset = Keyset::of(&args, is_descending)?;
     let [greater, smaller] = keyset.bounds(|text| place(column, text))?;
+    let is_bounded = greater.is_some() || smaller.is_some();
     let all = InstanceSpan {
         column,
         is_descending,
@@ -151,7 +153,9 @@ async fn list_instances(entity: Segment, app: App, args: Args) -> Result<Answer,
     };
     let rows = app.store.service_page(environment, &search, &span).await?;
     let rows = keyset.in_order(rows);
-    let around = around(&app, environment, &search, all, rows.first()).await?;
+    // Before the first page there is nothing to count.
+    let first = rows.first().filter(|_| is_bounded);
+    let around = around(&app, environment, &search, all, first).await?;
     let wanted = Wanted {
         progress: args.flag("include_deployment_progress", false)?,
         ..Wanted::default()
@@ -207,6 +211,7 @@ async fn create(entity: Segment, app: App, args: Args) -> Result<Answer, ApiErro
             Some(_) => switches(&args, "config")?,
             None => BTreeMap::new(),
         },
+        correlation_id: None,
     };
     let created = app.services.create(environment, &creation).await?;
     Ok(Answer::Data(record(&created.instance, &Extras::default())))

@@ -3,13 +3,14 @@
 pub(in crate::api) mod callbacks;
 pub(in crate::api) mod catalog;
 pub(in crate::api) mod diagnosis;
+pub(in crate::api) mod documents;
 pub(in crate::api) mod experts;
 pub(in crate::api) mod history;
 pub(in crate::api) mod inventory;
 mod keyset;
 pub(in crate::api) mod modify;
+pub(in crate::api) mod orders;
 mod record;
-mod schema;
 
 use std::collections::BTreeMap;
 
@@ -100,6 +101,20 @@ fn switches(args: &Args, name: &str) -> Result<BTreeMap<String, bool>, ApiError>
         .collect()
 }
 
+/// Values of one filter that become conditions of their own; SQLite takes 1000 in a row, of all filters together.
+const MAX_CONDITIONS: usize = 100;
+
+/// The values of a filter, each of which becomes a condition.
+fn conditions(args: &Args, name: &str) -> Result<Vec<String>, ApiError> {
+    let texts = args.filter(name)?.into_iter();
+    let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
+    if texts.len() > MAX_CONDITIONS {
+        let message = format!("the filter `{name}` may have {MAX_CONDITIONS} values");
+        return Err(ApiError::bad_request(message));
+    }
+    Ok(texts)
+}
+
 /// Bounds of a range filter, `ge:3`: SQL's comparison and what is compared with.
 fn bounds<T>(
     args: &Args,
@@ -122,8 +137,8 @@ fn bounds<T>(
         let (comparison, value) = known.unwrap_or((" = ", text));
         Some((comparison, parse(value)?))
     };
-    let texts = args.filter(name)?;
-    let found = texts.iter().filter(|text| !text.is_empty()).map(|text| {
+    let texts = conditions(args, name)?;
+    let found = texts.iter().map(|text| {
         bound(text).ok_or_else(|| {
             ApiError::bad_request(format!(
                 "`{text}` is no range for the filter `{name}`: it is written as `ge:VALUE`, with lt, le, gt or ge"

@@ -37,6 +37,19 @@ const MAX_METADATA_BYTES: usize = 64 << 10;
 /// Edits of one call. Each looks for its place in the whole set.
 const MAX_EDITS: usize = 10_000;
 
+/// Bytes of the name that a client gives an update, so that it is done once. It is part of an index, whose rows are small.
+const MAX_UPDATE_ID_BYTES: usize = 1000;
+
+/// The name that a client gives an update.
+pub(super) fn update_id(args: &Args, name: &str) -> Result<String, ApiError> {
+    let id = args.required(name)?;
+    if id.len() > MAX_UPDATE_ID_BYTES {
+        let message = format!("Field '{name}' has more than {MAX_UPDATE_ID_BYTES} bytes");
+        return Err(ApiError::bad_request(message));
+    }
+    Ok(id)
+}
+
 /// The version that a client has seen, which it has to name.
 fn current_version(args: &Args) -> Result<u64, ApiError> {
     let version = args.parsed::<u64>("current_version")?;
@@ -72,6 +85,7 @@ pub(super) async fn apply(
         entity: Some(entity.0.clone()),
         update,
         checks_relations: matches!(trigger, Trigger::Updated { .. }),
+        is_repeatable: false,
     };
     let request = Request {
         trigger,
@@ -93,7 +107,7 @@ async fn update(
     change: Change,
 ) -> Result<Answer, ApiError> {
     let environment = scope(&app, args).await?.id;
-    let update = name.map(|name| args.required(name)).transpose()?;
+    let update = name.map(|name| update_id(args, name)).transpose()?;
     let version = current_version(args)?;
     let comment = args.text("comment")?;
     let happened = (Trigger::Updated { change, comment }, Some(version));
@@ -146,6 +160,7 @@ async fn migrate(entity: Segment, id: Segment, app: App, args: Args) -> Result<A
         entity: Some(entity.0),
         update: None,
         checks_relations: true,
+        is_repeatable: false,
     };
     let target_version = args.parsed("target_entity_version")?;
     let migrating = Migrating {

@@ -12,14 +12,8 @@ use crate::api::http::args::Args;
 use crate::api::http::error::ApiError;
 use crate::app::App;
 use crate::domain::{EnvironmentId, ResourceId, ResourceStatus, Timestamp};
+use crate::lsm::transfer_id;
 use crate::store::Definition;
-
-/// The resource of an instance that comes behind all of its others; it says which these are.
-pub(super) fn transfer_id(instance: Uuid) -> ResourceId {
-    ResourceId::new(format!(
-        "lsm::LifecycleTransfer[internal,instance_id={instance}]"
-    ))
-}
 
 /// What a record shows beside what is stored with the instance.
 #[derive(Debug, Default)]

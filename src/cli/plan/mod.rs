@@ -257,7 +257,7 @@ async fn compare(
     embedded.store.version_store_reserved(version, &new).await?;
     let python = workbench.python(embedded);
     let engine = embedded.start_engine(python, false);
-    let run = engine.dry_run(version).await?;
+    let run = engine.dry_run(version, None).await?;
     let mut plan = Plan {
         version: version.get(),
         differences: results(embedded, version, run).await?,

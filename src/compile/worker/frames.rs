@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use steward_compiler::{
-    Export, Partial, ServiceInstances, ServiceQuestion, ServicesOutput, Variables,
+    Export, Partial, ServiceAnswer, ServiceQuestion, ServicesOutput, Variables,
 };
 
 use crate::domain::VersionCode;
@@ -25,7 +25,7 @@ pub(super) enum Request {
     },
     Compile(Box<Job>),
     /// The answer to [`Reply::Ask`].
-    Found(Result<ServiceInstances, String>),
+    Found(Result<ServiceAnswer, String>),
 }
 
 /// What a worker answers.

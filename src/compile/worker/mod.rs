@@ -4,13 +4,14 @@
 //!
 //! Nothing that comes out of a repository is parsed by the server: a worker reads it, within limits of time and memory, and
 //! tells what the server must know in a frame of limited size.
-//! `breadcrumb` is how a worker that was killed still says where it was.
+//! `breadcrumb` is how a worker that was killed still says where it was; `stopped` notices one that somebody has stopped.
 
 mod breadcrumb;
 mod frames;
 mod pool;
 mod process;
 mod scratch;
+mod stopped;
 
 pub use frames::read_any_frame;
 pub(super) use frames::{Job, JobDone, Reported};

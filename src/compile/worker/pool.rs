@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use steward_compiler::{PythonRuntime, ServiceInstances, ServiceQuestion};
+use steward_compiler::{PythonRuntime, ServiceAnswer, ServiceQuestion};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use super::breadcrumb::{BREADCRUMB, Place, Trail};
 use super::frames::{Job, JobDone, Refusal, Reply, Request};
+use super::stopped::{Which, stopped};
 use crate::git::{WorkerLimits, Workers};
 use crate::modules::Inspection;
 use crate::process::{self, cgroup::Cgroup};
@@ -96,8 +97,8 @@ pub struct Pool {
 
 /// Answers a compile that runs what it wants to know of service instances.
 pub(in crate::compile) trait Inventory: Sync {
-    /// The instances that a question is about, or why they can not be had.
-    fn ask(&self, question: ServiceQuestion) -> BoxFuture<'_, Result<ServiceInstances, String>>;
+    /// The answer to a question, or why there is none.
+    fn ask(&self, question: ServiceQuestion) -> BoxFuture<'_, Result<ServiceAnswer, String>>;
 }
 
 /// What a worker is asked, and who answers what it asks meanwhile.
@@ -124,8 +125,10 @@ struct Worker {
     _group: Option<Cgroup>,
 }
 
-/// A worker is replaced after this many jobs, so that whatever a model leaves behind in it does not add up.
-const JOBS_PER_WORKER: u32 = 100;
+/// A worker is replaced after this many jobs, so that whatever a model leaves behind in it does not add up. Its Python code
+/// runs in a fork of its own each time, which leaves nothing; a new worker imports all modules again, as long as it takes to
+/// compile dozens of service instances.
+const JOBS_PER_WORKER: u32 = 1000;
 
 /// How often a compile whose worker ended is given another one.
 const RETRIES: u32 = 2;
@@ -300,7 +303,22 @@ impl Pool {
                 process::write_frame(&mut worker.stdin, &found).await?;
             }
         };
-        match tokio::time::timeout(limit, exchange).await {
+        let supervisor = worker.child.id().unwrap_or_default();
+        let which = match request {
+            Request::Compile(_) => Which::WithHosts,
+            _ => Which::Worker,
+        };
+        // Either may be dropped at any point: the worker is given up then.
+        let exchanged = tokio::select! {
+            exchanged = tokio::time::timeout(limit, exchange) => exchanged,
+            why = stopped(supervisor, which) => {
+                tracing::warn!(process.id = supervisor, "{why}");
+                // One that is stopped does not hear that it shall end.
+                process::kill_tree(supervisor);
+                return Err(PoolError::Ended(why, worker.trail.place()));
+            }
+        };
+        match exchanged {
             Err(_) => Err(PoolError::Timeout(limit, worker.trail.place())),
             Ok(Ok(Some(reply))) => Ok(reply),
             Ok(Ok(None)) => {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use steward_compiler::{
-    Breadcrumb, Compiled, PythonLauncher, ServiceInstances, ServiceInventory, ServiceQuestion,
+    Breadcrumb, Compiled, PythonLauncher, ServiceAnswer, ServiceInventory, ServiceQuestion,
     Severity, WarmHosts, protocol,
 };
 
@@ -110,7 +110,7 @@ impl Server {
 
 /// While a compile runs, the server waits for its end, or for a question of its.
 impl ServiceInventory for Server {
-    fn ask(&self, question: ServiceQuestion) -> Result<ServiceInstances, String> {
+    fn ask(&self, question: ServiceQuestion) -> Result<ServiceAnswer, String> {
         let mut pipes = self.lock();
         let asked = pipes.write(&Reply::Ask(question));
         match asked.and_then(|()| pipes.read()) {

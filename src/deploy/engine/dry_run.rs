@@ -10,7 +10,7 @@ use crate::deploy::code::{Code, code_of};
 use crate::deploy::schedule::Priority;
 use crate::domain::{ActionId, AgentName, DryRunId, DryRunStatus, ResourceId, VersionNumber};
 use crate::executor::protocol::{Task, TaskKind};
-use crate::store;
+use crate::store::{self, About, UnfinishedDryRun};
 
 impl Reconciler {
     /// Lets the handler of every defined resource of a version compare it, in the queue of its agent.
@@ -18,6 +18,7 @@ impl Reconciler {
     pub(super) async fn dry_run(
         &mut self,
         version: VersionNumber,
+        ids: Option<&BTreeSet<ResourceId>>,
     ) -> Result<DryRunId, RequestError> {
         if self.halted {
             return Err(RequestError::Halted);
@@ -30,8 +31,9 @@ impl Reconciler {
         {
             return Err(RequestError::NoVersion(version));
         }
-        let (intents, code) = self.contents(version).await?;
+        let (mut intents, code) = self.contents(version).await?;
         let undefined = blocked_ids(&intents);
+        intents.retain(|intent| ids.is_none_or(|ids| ids.contains(&intent.resource_id)));
         let paused: BTreeSet<AgentName> = self
             .schedule
             .agents()
@@ -56,9 +58,17 @@ impl Reconciler {
                 Some((intent.resource_id.clone(), status))
             })
             .collect();
+        let all: Option<Vec<ResourceId>> = ids.map(|_| {
+            let intents = intents.iter();
+            intents.map(|intent| intent.resource_id.clone()).collect()
+        });
+        let about = match &all {
+            None => About::All(intents.len() as i64),
+            Some(ids) => About::Some(ids),
+        };
         let id = self
             .store
-            .dry_run_create(self.environment, version, intents.len() as i64, &known)
+            .dry_run_create(self.environment, version, about, &known)
             .await?;
         let known = known.into_iter().map(|(id, _)| id).collect();
         self.queue_dry_run(id, version, intents, &code, &known);
@@ -67,11 +77,14 @@ impl Reconciler {
 
     /// Goes on with dry runs that the server's end has interrupted. Agents that are paused now have their turn later.
     pub(super) async fn resume_dry_runs(&mut self) -> Result<(), store::Error> {
-        for (id, version) in self.store.dry_run_unfinished(self.environment).await? {
+        for unfinished in self.store.dry_run_unfinished(self.environment).await? {
+            let UnfinishedDryRun { id, version, ids } = unfinished;
             let results = self.store.dry_run_results(id).await?;
             let known = results.into_iter().map(|result| result.resource_id);
             let known = known.collect();
-            let (intents, code) = self.contents(version).await?;
+            let (mut intents, code) = self.contents(version).await?;
+            let is_meant = |id: &ResourceId| ids.as_ref().is_none_or(|ids| ids.contains(id));
+            intents.retain(|intent| is_meant(&intent.resource_id));
             self.queue_dry_run(id, version, intents, &code, &known);
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! What others reach an environment's engine by.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +10,12 @@ use steward_compiler::PythonRuntime;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::run_until_stopped;
+use super::{Admission, run_until_stopped};
 use crate::domain::{
     AgentName, DryRunId, EnvironmentId, FactTimes, ResourceId, VersionNumber, chain,
 };
 use crate::executor::limits::Limits;
+use crate::executor::remote::{AgentCommand, AgentHello};
 use crate::lsm::Services;
 use crate::observe::Bus;
 use crate::store::{self, Store};
@@ -56,13 +58,27 @@ pub(super) enum Request {
         agents: Option<BTreeSet<AgentName>>,
         reply: oneshot::Sender<Result<Scheduled, RequestError>>,
     },
+    /// Deploys these resources, as far as the method takes them.
+    DeploySome {
+        method: DeployKind,
+        ids: BTreeSet<ResourceId>,
+        reply: oneshot::Sender<Result<Vec<ResourceId>, RequestError>>,
+    },
     DryRun {
         version: VersionNumber,
+        /// Only these; `None`: all of the version.
+        ids: Option<BTreeSet<ResourceId>>,
         reply: oneshot::Sender<Result<DryRunId, RequestError>>,
     },
     /// Ask a resource's handler for its facts.
     Facts {
         resource_id: ResourceId,
+    },
+    /// An agent of another machine has said hello.
+    Attach {
+        hello: Box<AgentHello>,
+        commands: mpsc::UnboundedSender<AgentCommand>,
+        reply: oneshot::Sender<Result<Admission, String>>,
     },
     Stop {
         reply: oneshot::Sender<()>,
@@ -103,10 +119,14 @@ pub struct Options {
     pub facts: FactTimes,
     /// Of the executor's Python hosts.
     pub executor: Limits,
+    /// A configuration file of OpenSSH's client, for agents on machines that it reaches.
+    pub ssh_config: Option<PathBuf>,
     /// Told when the resources of service instances are deployed, or failed.
     pub services: Services,
     /// Whether it brings what is released into force; else it does dry runs only.
     pub deploys: bool,
+    /// Whether it waits for the first request before it does anything (the setting `autostart_on_start`).
+    pub waits: bool,
 }
 
 impl Engine {
@@ -163,10 +183,32 @@ impl Engine {
         answer.await.map_err(|_| RequestError::Gone)?
     }
 
-    pub async fn dry_run(&self, version: VersionNumber) -> Result<DryRunId, RequestError> {
+    /// Schedules a deploy or a repair of these resources; gives those that are scheduled, sorted.
+    pub async fn deploy_some(
+        &self,
+        method: DeployKind,
+        ids: BTreeSet<ResourceId>,
+    ) -> Result<Vec<ResourceId>, RequestError> {
         let (reply, answer) = oneshot::channel();
         self.inbox
-            .send(Request::DryRun { version, reply })
+            .send(Request::DeploySome { method, ids, reply })
+            .map_err(|_| RequestError::Gone)?;
+        answer.await.map_err(|_| RequestError::Gone)?
+    }
+
+    /// Compares a version with what is there; `ids`: only these resources of it.
+    pub async fn dry_run(
+        &self,
+        version: VersionNumber,
+        ids: Option<BTreeSet<ResourceId>>,
+    ) -> Result<DryRunId, RequestError> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox
+            .send(Request::DryRun {
+                version,
+                ids,
+                reply,
+            })
             .map_err(|_| RequestError::Gone)?;
         answer.await.map_err(|_| RequestError::Gone)?
     }
@@ -176,6 +218,27 @@ impl Engine {
     pub fn ask_for_facts(&self, resource_id: &ResourceId) {
         let resource_id = resource_id.clone();
         let _ = self.inbox.send(Request::Facts { resource_id });
+    }
+
+    /// Takes in an agent of another machine. It is sent `commands` until they are closed.
+    ///
+    /// # Errors
+    /// Why it may not work here, for whoever started it.
+    pub(crate) async fn attach(
+        &self,
+        hello: AgentHello,
+        commands: mpsc::UnboundedSender<AgentCommand>,
+    ) -> Result<Admission, String> {
+        let (reply, answer) = oneshot::channel();
+        let hello = Box::new(hello);
+        let gone = |_| "the environment is being stopped; try again".to_owned();
+        let request = Request::Attach {
+            hello,
+            commands,
+            reply,
+        };
+        self.inbox.send(request).map_err(|_| gone(()))?;
+        answer.await.map_err(|_| gone(()))?
     }
 
     /// Ends it, after what it knows is written.

@@ -1,21 +1,20 @@
-//! What comes back from the executor, and how it is written: beginnings and ends of runs in batches, and the round of work
-//! that they are part of.
+//! What comes back from the executor: ends of runs, and the round of work that they are part of.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{InFlight, Reconciler};
 use crate::deploy::facts::facts_of;
 use crate::deploy::schedule::Ended;
 use crate::domain::{
-    ActionId, Change, DryRunId, DryRunStatus, HandlerStatus, LogLevel, ResourceId, ResourceStatus,
-    Timestamp, chain,
+    Change, DryRunId, DryRunStatus, HandlerStatus, LogLevel, ResourceId, ResourceStatus, Timestamp,
+    chain,
 };
 use crate::executor::bounds::{bound, messages_json};
 use crate::executor::link::{Message, Purpose, TaskResult};
 use crate::executor::protocol::TaskOutcome;
 use crate::observe::{EventKind, ResourceDone, Summary};
-use crate::store::{self, ActionEnd, ActionStart};
+use crate::store::ActionEnd;
 
 /// The work of an environment from rest to rest; it ends with a summary.
 pub(super) struct Round {
@@ -36,10 +35,18 @@ impl Reconciler {
                 done,
                 held,
             } => {
-                self.held.push(held);
+                self.unwritten.held.push(held);
                 if let Some(done) = self.executor.on_done(generation, *done) {
                     self.on_task_done(done).await;
                 }
+            }
+            Message::Agent {
+                connection,
+                message,
+                held,
+            } => {
+                self.unwritten.held.push(held);
+                self.on_agent(connection, message).await;
             }
             Message::NotSent(result) => self.on_task_done(*result).await,
             Message::Ask {
@@ -49,6 +56,8 @@ impl Reconciler {
                 arguments,
                 held: _held,
             } => {
+                // It is to see what was done before it.
+                self.flush().await;
                 let answer = self.handle_api_call(&method, &arguments).await;
                 self.executor.answer(generation, id, answer).await;
             }
@@ -78,7 +87,7 @@ impl Reconciler {
                 }
             }
             Purpose::DryRun(run) => self.on_compared(run, result).await,
-            Purpose::CollectFacts => self.on_facts_collected(result).await,
+            Purpose::CollectFacts => self.on_facts_collected(result),
         }
     }
 
@@ -109,7 +118,7 @@ impl Reconciler {
             status,
             changed: change != Change::NoChange,
             started,
-            finished: result.finished.max(started),
+            finished: finished_at(result.finished, started, now),
         };
         let state = self
             .schedule
@@ -150,81 +159,7 @@ impl Reconciler {
             discovered: discovered.collect(),
             resource_id,
         };
-        self.ends.push((end, event));
-    }
-
-    /// Writes what happened, in one transaction; a database that is away is waited for.
-    pub(super) async fn flush(&mut self) {
-        // Before the ends of their runs: a run whose report was lost in a crash is a run that has not ended.
-        self.hand_on_reports().await;
-        // Answers whose words are in `ends` hold their room until these are written.
-        let _held = std::mem::take(&mut self.held);
-        if self.starts.is_empty() && self.ends.is_empty() {
-            return;
-        }
-        let starts = std::mem::take(&mut self.starts);
-        let (ends, events): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ends).into_iter().unzip();
-        let mut pause = Duration::from_millis(100);
-        loop {
-            match self
-                .store
-                .action_write(self.environment, &starts, &ends)
-                .await
-            {
-                Ok(()) => break,
-                Err(error)
-                    if self
-                        .complain_and_wait("write results", &error, &mut pause)
-                        .await => {}
-                // What is not written is verified again after the next start.
-                Err(_) => return,
-            }
-        }
-        self.recompile_for_facts(&ends).await;
-        for event in events {
-            if event.status != ResourceStatus::Deployed {
-                tracing::warn!(
-                    environment.id = %self.environment, resource.id = %event.resource_id, status = event.status.as_str(),
-                    "{} is {}: {}", event.resource_id, event.status, event.message.as_deref().unwrap_or_default()
-                );
-            } else if event.change != Change::NoChange {
-                tracing::info!(
-                    environment.id = %self.environment, resource.id = %event.resource_id, change = event.change.as_str(),
-                    "{} was {}", event.resource_id, event.change
-                );
-            }
-            self.bus
-                .emit(self.environment, EventKind::ResourceDone(event));
-        }
-    }
-
-    /// The beginning of a run that is to be written with its end.
-    pub(in crate::deploy) fn take_start_of(&mut self, action: ActionId) -> Vec<ActionStart> {
-        let is_meant = |start: &mut ActionStart| start.id == action;
-        self.starts.extract_if(.., is_meant).collect()
-    }
-
-    /// `false`: it is time to stop instead.
-    pub(super) async fn complain_and_wait(
-        &self,
-        what: &str,
-        error: &store::Error,
-        pause: &mut Duration,
-    ) -> bool {
-        let (id, error) = (self.environment, chain(error));
-        tracing::error!(environment.id = %id, error, "cannot {what}; trying again in {pause:?}");
-        self.bus.emit(
-            id,
-            EventKind::Trouble {
-                message: format!("cannot {what}: {error}"),
-            },
-        );
-        tokio::select! {
-            () = tokio::time::sleep(*pause) => {}
-            () = self.shutdown.cancelled() => return false,
-        }
-        *pause = (*pause * 2).min(Duration::from_secs(10));
-        true
+        self.unwritten.ends.push((end, Some(event)));
     }
 
     /// Gives the number of the round that work from now on belongs to.
@@ -242,7 +177,7 @@ impl Reconciler {
 
     /// Says so when everything is done.
     pub(super) fn settle(&mut self) {
-        if !self.in_flight.is_empty() || !self.schedule.is_idle() {
+        if !self.in_flight.is_empty() || !self.schedule.is_idle() || !self.is_all_written() {
             return;
         }
         let Some(round) = self.round.take() else {
@@ -268,6 +203,12 @@ impl Reconciler {
         };
         self.bus.emit(self.environment, EventKind::Settled(summary));
     }
+}
+
+/// When a run ended, by the clock of the server. The executor may be on another machine, whose clock is wrong: a run that
+/// ended next year would not be repaired before.
+fn finished_at(told: Timestamp, started: Timestamp, now: Timestamp) -> Timestamp {
+    told.min(now).max(started)
 }
 
 /// What a dry run says of a resource whose handler was asked. Source: docs/reference/deployment.md § 5.10.
@@ -304,4 +245,20 @@ fn message_of(outcome: &TaskOutcome) -> Option<String> {
         last(&|level| is_skipped && level == LogLevel::Info)
     };
     trouble.or_else(skip).map(|line| line.msg.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Input: an executor whose clock is a year ahead, or a year behind (docs/reference/security.md § 4.8). Answer: its runs end between their beginning and now.
+    #[test]
+    fn a_run_ends_now_at_the_latest_whatever_the_clock_of_its_executor_says() {
+        const YEAR: i64 = 365 * 86_400_000_000;
+        let (started, now) = (Timestamp(1_000_000), Timestamp(5_000_000));
+        let at = |told| finished_at(Timestamp(told), started, now).0;
+        assert_eq!(at(2_000_000), 2_000_000);
+        assert_eq!(at(5_000_000 + YEAR), 5_000_000);
+        assert_eq!(at(1_000_000 - YEAR), 1_000_000);
+    }
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use super::{InFlight, Reconciler};
 use crate::deploy::schedule::Run;
-use crate::domain::{HandlerStatus, LogLevel, ResourceStatus, Timestamp};
+use crate::domain::{Blocked, HandlerStatus, LogLevel, ResourceStatus, Timestamp, chain};
 use crate::executor::handler::Context;
 use crate::executor::link::{Purpose, TaskResult};
 use crate::executor::protocol::Dependency;
-use crate::lsm::report_of;
+use crate::lsm::{Waiting, report_of};
+use crate::store::ResourceState;
 
 /// The type of the resource.
 pub(super) const LIFECYCLE_TRANSFER: &str = "lsm::LifecycleTransfer";
@@ -31,6 +32,11 @@ fn verdict(requires: &[Dependency]) -> (HandlerStatus, Vec<&str>) {
     } else {
         (HandlerStatus::SkippedForDependency, waiting)
     }
+}
+
+/// Whether a resource waits for a value that is not known, its own or one of what it requires.
+fn is_blocked(state: &ResourceState) -> bool {
+    state.is_undefined || state.blocked == Blocked::Blocked
 }
 
 impl Reconciler {
@@ -66,6 +72,33 @@ impl Reconciler {
         };
         self.in_flight.insert(run.action, InFlight { run, started });
         self.on_deployed(result);
+    }
+
+    /// Tells instances of a new version that resources of them can not be deployed, as their values are not known.
+    pub(super) async fn tell_who_waits(&self, changed: &[ResourceState]) {
+        for state in changed.iter().filter(|state| is_blocked(state)) {
+            let intent = self.schedule.intent(&state.resource_id);
+            let intent = intent.filter(|intent| intent.resource_type == LIFECYCLE_TRANSFER);
+            let Some(intent) = intent else { continue };
+            let attributes = serde_json::from_str(&intent.attributes).unwrap_or_default();
+            let Some(report) = report_of(&attributes, false) else {
+                continue;
+            };
+            let required = intent.requires.iter();
+            let unknown = required.filter(|id| self.schedule.state(id).is_some_and(is_blocked));
+            let waiting = Waiting {
+                instance: report.instance,
+                next_version: report.next_version,
+                resources: unknown.map(ToString::to_string).collect(),
+            };
+            // It is for people; nothing depends on it.
+            if let Err(error) = self.services.waits(self.environment, waiting).await {
+                tracing::warn!(
+                    environment.id = %self.environment, instance.id = %report.instance, error = chain(&error),
+                    "cannot tell the instance {} that its resources wait for a value", report.instance
+                );
+            }
+        }
     }
 
     /// Lets instances go on whose resources have come to an end.

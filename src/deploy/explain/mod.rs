@@ -96,6 +96,10 @@ async fn surroundings(
     version: VersionNumber,
 ) -> Result<Surroundings> {
     let agents = store.agent_list(environment.id).await?;
+    let away = agents
+        .iter()
+        .filter_map(|agent| Some((agent.name.clone(), agent.away_since()?)));
+    let away = away.collect();
     let paused = agents.into_iter().filter(|agent| agent.paused);
     let unknowns = store.fact_unknowns(environment.id, version).await?;
     let known = store.fact_list(environment.id).await?;
@@ -108,6 +112,7 @@ async fn surroundings(
     Ok(Surroundings {
         is_halted: environment.halted,
         paused: paused.map(|agent| agent.name).collect(),
+        away,
         unknowns: unknowns.into_iter().filter(is_open).collect(),
     })
 }

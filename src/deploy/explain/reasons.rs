@@ -1,9 +1,11 @@
 //! Why a resource is not as it shall be: one step of the chain, decided from what is known of the resource and of what
 //! stands around it. Pure.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 
-use crate::domain::{AgentName, Blocked, LastRun, ResourceId, ResourceStatus};
+use crate::domain::{AgentName, Blocked, LastRun, ResourceId, ResourceStatus, Timestamp};
 use crate::store::ResourceState;
 
 /// What stands above all resources of an environment, or of an agent.
@@ -11,6 +13,8 @@ use crate::store::ResourceState;
 pub(super) struct Surroundings {
     pub(super) is_halted: bool,
     pub(super) paused: Vec<AgentName>,
+    /// Agents on other machines that are not connected, and since when.
+    pub(super) away: HashMap<AgentName, Timestamp>,
     /// The facts that the version in force waits for: resource and name.
     pub(super) unknowns: Vec<(ResourceId, String)>,
 }
@@ -28,6 +32,10 @@ pub(super) enum Reason {
     Halted,
     /// Nothing runs on its agent.
     Paused,
+    /// Its agent is on another machine, and has not been connected since then.
+    Away(Timestamp),
+    /// The same, and it was given the resource before that.
+    DeployingAway(Timestamp),
     /// An attribute has no value yet.
     Undefined,
     /// Something that it requires, however far, has no value yet.
@@ -60,8 +68,9 @@ impl Reason {
         if state.blocked == Blocked::Blocked {
             return Self::Blocked;
         }
+        let away = around.away.get(&state.agent).copied();
         if state.is_deploying {
-            return Self::Deploying;
+            return away.map_or(Self::Deploying, Self::DeployingAway);
         }
         let status = state.status();
         if status == ResourceStatus::Deployed {
@@ -74,6 +83,9 @@ impl Reason {
         }
         if around.paused.contains(&state.agent) && !is_tried {
             return Self::Paused;
+        }
+        if let Some(since) = away.filter(|_| !is_tried) {
+            return Self::Away(since);
         }
         match status {
             ResourceStatus::Failed => Self::Failed,
@@ -95,9 +107,10 @@ impl Reason {
             Self::NotReleased => "not_released",
             Self::Halted => "environment_halted",
             Self::Paused => "agent_paused",
+            Self::Away(_) => "agent_not_connected",
             Self::Undefined => "undefined",
             Self::Blocked => "requires_undefined",
-            Self::Deploying => "deploying",
+            Self::Deploying | Self::DeployingAway(_) => "deploying",
             Self::Waiting => "waiting",
             Self::Failed => "failed",
             Self::Unavailable => "unavailable",
@@ -147,6 +160,12 @@ impl Reason {
             (Self::NotReleased, _) => "is in no version that was brought into force".to_owned(),
             (Self::Halted, _) => "waits: the environment is halted".to_owned(),
             (Self::Paused, _) => format!("waits: its agent {agent} is paused"),
+            (Self::Away(since), _) => {
+                format!("waits: its agent {agent} is not connected since {since}")
+            }
+            (Self::DeployingAway(since), _) => format!(
+                "is being deployed; its agent {agent} is not connected since {since}, and brings the result when it is"
+            ),
             (Self::Undefined, Some(next)) => format!("waits for a value that {next} is to give"),
             (Self::Undefined, None) => "waits for a value that is not known".to_owned(),
             (Self::Blocked, _) => {
@@ -193,7 +212,6 @@ pub(super) fn awaited(attributes: &Value, around: &Surroundings) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Timestamp;
 
     fn state() -> ResourceState {
         ResourceState {

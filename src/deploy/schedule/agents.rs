@@ -31,6 +31,20 @@ pub(super) struct Queue {
     is_busy: bool,
     /// Nothing is started while it is set; what is queued stays.
     paused: bool,
+    /// It runs on another machine that is not connected: as paused, but nobody asked for it.
+    is_away: bool,
+}
+
+impl Queue {
+    /// Something of it is in progress.
+    pub(super) fn is_busy(&self) -> bool {
+        self.is_busy
+    }
+
+    /// Nothing of it is started.
+    fn is_still(&self) -> bool {
+        self.paused || self.is_away
+    }
 }
 
 impl Schedule {
@@ -46,6 +60,7 @@ impl Schedule {
             n_deploys: 0,
             is_busy: false,
             paused: false,
+            is_away: false,
         });
         self.by_agent.insert(name.clone(), agent);
         agent
@@ -61,9 +76,17 @@ impl Schedule {
         self.change(agent, |queue| queue.paused = paused);
     }
 
-    /// The names of agents, and whether each is paused.
+    /// Says whether the machine of an agent is out of reach, so that nothing of it can start. What runs there goes on.
+    pub fn set_away(&mut self, agent: &AgentName, is_away: bool) {
+        let agent = self.agent(agent);
+        self.change(agent, |queue| queue.is_away = is_away);
+    }
+
+    /// The names of agents, and whether each starts nothing: it is paused, or away.
     pub fn agents(&self) -> impl Iterator<Item = (&AgentName, bool)> {
-        self.queues.iter().map(|queue| (&queue.name, queue.paused))
+        self.queues
+            .iter()
+            .map(|queue| (&queue.name, queue.is_still()))
     }
 
     /// Whether an agent has resources or work, or had.
@@ -95,11 +118,11 @@ impl Schedule {
     fn change(&mut self, agent: AgentIndex, change: impl FnOnce(&mut Queue)) {
         self.count_steps(1);
         let queue = &mut self.queues[agent.0 as usize];
-        let waiting = |queue: &Queue| if queue.paused { 0 } else { queue.n_deploys };
+        let waiting = |queue: &Queue| if queue.is_still() { 0 } else { queue.n_deploys };
         self.n_waiting -= waiting(queue);
         change(queue);
         self.n_waiting += waiting(queue);
-        if !queue.paused && !queue.is_busy && !queue.ready.is_empty() {
+        if !queue.is_still() && !queue.is_busy && !queue.ready.is_empty() {
             self.startable.insert(agent);
         } else {
             self.startable.remove(&agent);

@@ -24,6 +24,9 @@ impl Schedule {
         state.intent_hash.clone_from(&intent.attribute_hash);
         state.is_undefined = intent.is_undefined;
         state.is_deploying = false;
+        // One text for both, not one of each from the store.
+        state.resource_id = intent.resource_id.clone();
+        state.agent = intent.agent.clone();
         self.by_id.insert(intent.resource_id.clone(), index);
         let agent = self.agent(&intent.agent);
         self.entries.push(Some(ScheduledResource {

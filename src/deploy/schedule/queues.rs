@@ -3,7 +3,7 @@
 use super::agents::{AgentIndex, Work};
 use super::entry::{Phase, ScheduledResource};
 use super::{Index, Priority, Run, Schedule, Start};
-use crate::domain::ActionId;
+use crate::domain::{ActionId, Blocked, ResourceId};
 use crate::executor::protocol::Dependency;
 
 impl Schedule {
@@ -46,7 +46,25 @@ impl Schedule {
     /// Marks a resource as running, and says what the run needs to know: the intent as it is now,
     /// the dependencies' statuses, and whether one of them changed since the last success.
     pub(super) fn start(&mut self, index: Index) -> Run {
-        let action = ActionId::generate();
+        self.start_as(index, ActionId::generate())
+    }
+
+    /// Takes a run up that was begun before this schedule was made, by an agent on another machine that is still at it, or
+    /// has its result. `None`: the resource is no more, is blocked, or something of its agent is in progress.
+    pub fn adopt(&mut self, resource_id: &ResourceId, action: ActionId) -> Option<Run> {
+        let index = *self.by_id.get(resource_id)?;
+        let entry = self.entry(index);
+        let is_idle = !matches!(entry.phase, Phase::Running { .. });
+        let is_free = !self.queue(entry.agent).is_busy();
+        let is_blocked = entry.state.is_undefined || entry.state.blocked == Blocked::Blocked;
+        if !is_idle || !is_free || is_blocked {
+            return None;
+        }
+        self.unqueue(index);
+        Some(self.start_as(index, action))
+    }
+
+    fn start_as(&mut self, index: Index, action: ActionId) -> Run {
         let version = self.version;
         let requires = self.entry(index).requires.iter();
         let dependency = |entry: &ScheduledResource| Dependency {

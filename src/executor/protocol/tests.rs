@@ -23,9 +23,9 @@ fn another_version_is_refused_on_both_sides_and_both_versions_are_named() {
         ("server", other.check_server()),
     ] {
         let error = checked.unwrap_err().to_string();
-        let says = format!("the {peer} speaks version 3 of the executor protocol");
+        let says = format!("the {peer} speaks version 4 of the executor protocol");
         assert!(error.starts_with(&says), "{error}");
-        assert!(error.contains("this process speaks version 2"), "{error}");
+        assert!(error.contains("this process speaks version 3"), "{error}");
     }
 }
 

@@ -15,6 +15,7 @@ fn source(room_kib: usize) -> (Source, mpsc::UnboundedReceiver<Message>) {
         messages,
         room: Arc::new(Semaphore::new(room_kib)),
         silence: Duration::from_millis(300),
+        startup: Duration::from_millis(300),
     };
     (source, received)
 }

@@ -5,13 +5,16 @@
 //! executor (`link`), how much it may say and how long it may be silent (`replies`).
 
 mod pipe;
+mod ssh;
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub(crate) use pipe::Pipe;
+pub(crate) use ssh::Ssh;
 
 /// A place where executors run.
 pub(crate) trait Transport: fmt::Debug + Send + Sync {
@@ -20,6 +23,20 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync {
     /// # Errors
     /// It cannot be started, or not be reached.
     fn connect(&self) -> io::Result<Connection>;
+
+    /// What is different on another machine; `None`: it is this one.
+    fn far(&self) -> Option<Far> {
+        None
+    }
+}
+
+/// An executor that does not see the files of this machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Far {
+    /// How long it may take until it says its first word.
+    pub(crate) startup: Duration,
+    /// The Python there; `None`: one that fits.
+    pub(crate) python: Option<String>,
 }
 
 /// An executor that was started. It ends when this is dropped.

@@ -131,6 +131,7 @@ fn a_missing_branch_and_an_empty_repository_are_told_apart() {
     assert!(matches!(error, Error::EmptyRepository { .. }), "{error}");
 }
 
+//: deploy 124
 #[test]
 fn credentials_are_sent_and_needed() {
     let world = World::new();

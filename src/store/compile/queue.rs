@@ -66,7 +66,7 @@ impl Store {
         const JOIN: &str = "UPDATE compile SET instances = $2, removed_sets = $3 WHERE id = $1";
         let environment = environment.to_string();
         let now = Timestamp::now().0;
-        Ok(transaction!(self.db, tx => {
+        Ok(transaction!(self.db, repeatable true, tx => {
             let rows: Vec<Row> = sqlx::query_as(lane.oldest())
                 .bind(&environment)
                 .fetch_all(&mut *tx)

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{Compile, Row};
 use crate::domain::{CompileId, EnvironmentId, Timestamp};
-use crate::store::macros::{read, transaction, write};
+use crate::store::macros::{read, transaction};
 use crate::store::version::on_both;
 use crate::store::{Result, Store};
 
@@ -182,8 +182,8 @@ impl Store {
     /// The end of a compile has been taken note of: it is not reported again.
     pub async fn compile_handled(&self, id: CompileId) -> Result<()> {
         const SQL: &str = "UPDATE compile SET is_handled = TRUE WHERE id = $1";
-        write!(self.db, pool => {
-            sqlx::query(SQL).bind(id.to_string()).execute(pool).await?.rows_affected()
+        transaction!(self.db, repeatable true, tx => {
+            sqlx::query(SQL).bind(id.to_string()).execute(&mut *tx).await?.rows_affected()
         });
         Ok(())
     }

@@ -173,3 +173,56 @@ async fn the_end_of_a_compile_of_services_is_reported_until_somebody_has_taken_n
     })
     .await;
 }
+
+//: deploy 143
+#[tokio::test]
+async fn reports_without_a_version_go_when_they_are_old_and_the_newest_stays() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        store_version(
+            &store,
+            id,
+            vec![crate::store::tests::resource("x", "1", "")],
+        )
+        .await;
+        let mut ended = Vec::new();
+        for _ in 0..3 {
+            let request = crate::store::CompileRequest {
+                environment_id: id,
+                do_export: true,
+                update: true,
+                metadata: json!({"type": "test"}),
+                variables: Default::default(),
+            };
+            let compile = store.compile_request(&request).await.unwrap();
+            store.compile_claim(id, Lane::Exports, false).await.unwrap();
+            let end = CompileEnd {
+                id: compile,
+                served: Vec::new(),
+                outcome: Outcome::Rejected("it is wrong".to_owned()),
+                diagnostics: json!([]),
+                commit_id: None,
+                tree_id: None,
+                inputs_digest: None,
+                result_digest: None,
+            };
+            store.compile_finish(&end).await.unwrap();
+            ended.push(compile);
+        }
+        let left = async |before: i64| {
+            store
+                .version_purge(id, 100, Timestamp(before))
+                .await
+                .unwrap();
+            let all = store.compile_list(id, 10).await.unwrap().into_iter();
+            all.map(|one| (one.id, one.version.is_some()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(left(0).await.len(), 4, "none is that old");
+        let left = left(i64::MAX).await;
+        assert_eq!(left.len(), 2, "{left:?}");
+        assert_eq!(left[0], (ended[2], false), "the newest one");
+        assert!(left[1].1, "the one that made a version");
+    })
+    .await;
+}

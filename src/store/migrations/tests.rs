@@ -30,7 +30,7 @@ fn every_file_of_the_folder_is_a_migration_in_the_order_of_the_names() {
     assert_eq!(names, embedded);
     for dialect in [Dialect::Sqlite, Dialect::Postgres] {
         let numbers: Vec<i64> = migrator(dialect).iter().map(|step| step.version).collect();
-        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
     }
 }
 
@@ -47,6 +47,9 @@ fn the_text_of_a_migration_that_servers_have_run_never_changes() {
             "0d122eeb7f8d1cb3938323e0f21f9fa4f77c6e31c6bad802ee3548f7a25c179588f5365c363a8cf486be306cf82d7cc9",
             "c1b245d6c692e75af2f065a9ffd55eb90ec9517deb2acdf593df8a949a973d055c3130e19910d706cbaec1a5651ae1d0",
             "c6fa5cd19beeadcf9a7988964ff2b75c6c293e1d79e7ba6e1b9995fd005a8d883ebd3c63cff4a0e6fa0b8820d80130d2",
+            "853150bfd52a7260a4befcbe8e2febea535c09c54f85844cfe9b6e1a1adaf12046ca32198d60fe1a885d092fe7464df3",
+            "de96f7d2210166138555bdbf3970cb4f656c4dbace7503092dfc7a30b22138c80e8a49a22a3abe3df1d49b189090a1bb",
+            "c4cb6fed67d3b3195ae4ea07fa932fa303dde9e20b9f8c4ec34dbba6dc3cddd4ebde043163feb8c9e5f59629160aad8c",
         ]
     };
     let sqlite = digests(

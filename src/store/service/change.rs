@@ -46,6 +46,8 @@ pub struct Cause {
     pub update: Option<String>,
     /// Whether the instances that it names from now on have to be there.
     pub checks_relations: bool,
+    /// It follows from what is stored, so it happens again if a power cut takes it away: nobody waits for the disk.
+    pub is_repeatable: bool,
 }
 
 /// What was stored.
@@ -341,36 +343,39 @@ impl Store {
         ) -> std::result::Result<(Arc<Definition>, Decision), Refusal>,
     {
         let now = Timestamp::now();
-        Ok(transaction!(self.db, tx => {
-            let catalog = tx.catalog(environment, &self.catalogs, self.shared()).await?;
-            let found = tx.instance_locked(environment, cause.instance, self.exclusive()).await?;
-            let is_meant = |found: &Instance| cause.entity.as_ref().is_none_or(|entity| *entity == found.service_entity);
-            let before = found.filter(is_meant);
-            let before = before.ok_or_else(|| Error::NotFound(format!("service instance {}", cause.instance)))?;
-            let (name, version) = (&before.service_entity, before.service_entity_version);
-            let definition = catalog.definition(name, Some(version));
-            let definition = definition.ok_or_else(|| no_entity(name, Some(version)))?;
-            let nothing = |instance: Instance, definition: &Arc<Definition>| Changed {
-                before: Some(instance.clone()),
-                instance,
-                definition: Arc::clone(definition),
-                events: Vec::new(),
-                fire_auto: None,
-                is_queued: false,
-                effect: Effect::Unchanged,
-            };
-            if tx.update_note(environment, cause).await? {
-                let (definition, decision) = decide(&catalog, definition, &before).map_err(refused)?;
-                if tx.is_validated_already(environment, &decision.next).await? {
-                    nothing(before, &definition)
+        let _telling = self.used.telling(environment, Some(cause.instance));
+        Ok(
+            transaction!(self.db, repeatable cause.is_repeatable, tx => {
+                let catalog = tx.catalog(environment, &self.catalogs, self.shared()).await?;
+                let found = tx.instance_locked(environment, cause.instance, self.exclusive()).await?;
+                let is_meant = |found: &Instance| cause.entity.as_ref().is_none_or(|entity| *entity == found.service_entity);
+                let before = found.filter(is_meant);
+                let before = before.ok_or_else(|| Error::NotFound(format!("service instance {}", cause.instance)))?;
+                let (name, version) = (&before.service_entity, before.service_entity_version);
+                let definition = catalog.definition(name, Some(version));
+                let definition = definition.ok_or_else(|| no_entity(name, Some(version)))?;
+                let nothing = |instance: Instance, definition: &Arc<Definition>| Changed {
+                    before: Some(instance.clone()),
+                    instance,
+                    definition: Arc::clone(definition),
+                    events: Vec::new(),
+                    fire_auto: None,
+                    is_queued: false,
+                    effect: Effect::Unchanged,
+                };
+                if tx.update_note(environment, cause).await? {
+                    let (definition, decision) = decide(&catalog, definition, &before).map_err(refused)?;
+                    if tx.is_validated_already(environment, &decision.next).await? {
+                        nothing(before, &definition)
+                    } else {
+                        let checks = cause.checks_relations;
+                        tx.decision_write(&definition, Some(&before), decision, checks, (rules, now)).await?
+                    }
                 } else {
-                    let checks = cause.checks_relations;
-                    tx.decision_write(&definition, Some(&before), decision, checks, (rules, now)).await?
+                    nothing(before, definition)
                 }
-            } else {
-                nothing(before, definition)
-            }
-        }))
+            }),
+        )
     }
 
     /// Makes an instance of a service, of its default version for `None`.
@@ -389,12 +394,23 @@ impl Store {
         C: Fn(&Definition) -> std::result::Result<Decision, Refusal>,
     {
         let now = Timestamp::now();
-        Ok(transaction!(self.db, tx => {
-            let catalog = tx.catalog(environment, &self.catalogs, self.shared()).await?;
-            let definition = catalog.definition(name, version);
-            let definition = definition.ok_or_else(|| no_entity(name, version))?;
-            let decision = create(definition).map_err(refused)?;
-            tx.decision_write(definition, None, decision, true, (rules, now)).await?
-        }))
+        let telling = self.used.telling(environment, None);
+        let created = async {
+            Ok(transaction!(self.db, tx => {
+                let catalog = tx.catalog(environment, &self.catalogs, self.shared()).await?;
+                let definition = catalog.definition(name, version);
+                let definition = definition.ok_or_else(|| no_entity(name, version))?;
+                let decision = create(definition).map_err(refused)?;
+                tx.decision_write(definition, None, decision, true, (rules, now)).await?
+            }))
+        };
+        let created: Result<Changed> = created.await;
+        match &created {
+            Ok(changed) => telling.of(changed.instance.id),
+            // Whether it was committed is not known.
+            Err(Error::Query(_) | Error::Lost(_)) => drop(telling),
+            Err(_) => telling.of_nothing(),
+        }
+        created
     }
 }

@@ -66,10 +66,8 @@ impl Row {
 
     pub(super) fn into_instance(self) -> Result<Instance> {
         let id = self.id.as_str();
-        let set = |column: &'static str, text: &Option<String>| -> Result<Option<Attributes>> {
-            let text = text.as_deref();
-            text.map(|text| document(TABLE, column, id, text))
-                .transpose()
+        let set = |column: &'static str, text: &Option<String>| {
+            attributes_of(column, id, text.as_deref())
         };
         Ok(Instance {
             id: parsed(TABLE, "id", id)?,
@@ -94,6 +92,16 @@ impl Row {
     }
 }
 
+/// A set of attributes from its column.
+pub(super) fn attributes_of(
+    column: &'static str,
+    id: &str,
+    text: Option<&str>,
+) -> Result<Option<Attributes>> {
+    text.map(|text| document(TABLE, column, id, text))
+        .transpose()
+}
+
 fn text(set: Option<&Attributes>) -> Option<String> {
     set.map(|set| serde_json::Value::Object(set.clone()).to_string())
 }
@@ -112,6 +120,43 @@ fn taken(instance: &Instance) -> Error {
         ),
         None => format!("there is an instance with the id {} already", instance.id),
     })
+}
+
+/// Why an instance could not be written.
+fn refused(error: sqlx::Error, instance: &Instance) -> Error {
+    if is_duplicate(&error) {
+        taken(instance)
+    } else {
+        error.into()
+    }
+}
+
+/// Binds `$1` to `$16` of a statement that writes an instance: its key, and all that may change.
+macro_rules! bound {
+    ($query:expr, $entity:expr, $instance:expr) => {
+        $query
+            .bind($instance.environment.to_string())
+            .bind($instance.id.to_string())
+            .bind(counter($instance.service_entity_version))
+            .bind(counter($instance.version))
+            .bind(counter($instance.desired_state_version))
+            .bind(&$instance.state)
+            .bind(
+                $instance
+                    .service_identity_attribute_value
+                    .as_deref()
+                    .map(storable),
+            )
+            .bind(text($instance.candidate_attributes.as_ref()))
+            .bind(text($instance.active_attributes.as_ref()))
+            .bind(text($instance.rollback_attributes.as_ref()))
+            .bind(map(&$instance.config))
+            .bind(map(&$instance.metadata))
+            .bind($instance.known_result)
+            .bind($instance.deleted)
+            .bind($instance.last_updated.0)
+            .bind(reference::owner($entity, $instance).map(|id| id.to_string()))
+    };
 }
 
 /// Reads and writes instances on a connection.
@@ -166,36 +211,15 @@ on_both! {
         }
 
         async fn instance_insert(&mut self, entity: &ServiceEntity, instance: &Instance) -> Result<()> {
-            const SQL: &str = "INSERT INTO service_instance (environment_id, id, entity, entity_version, version, \
+            const SQL: &str = "INSERT INTO service_instance (environment_id, id, entity_version, version, \
                                desired_state_version, state, identity, candidate, active, rollback, config, metadata, \
-                               known_result, is_deleted, created_us, updated_us, owner_id) \
+                               known_result, is_deleted, updated_us, owner_id, entity, created_us) \
                                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
-            let written = sqlx::query(SQL)
-                .bind(instance.environment.to_string())
-                .bind(instance.id.to_string())
+            let written = bound!(sqlx::query(SQL), entity, instance)
                 .bind(&instance.service_entity)
-                .bind(counter(instance.service_entity_version))
-                .bind(counter(instance.version))
-                .bind(counter(instance.desired_state_version))
-                .bind(&instance.state)
-                .bind(instance.service_identity_attribute_value.as_deref().map(storable))
-                .bind(text(instance.candidate_attributes.as_ref()))
-                .bind(text(instance.active_attributes.as_ref()))
-                .bind(text(instance.rollback_attributes.as_ref()))
-                .bind(map(&instance.config))
-                .bind(map(&instance.metadata))
-                .bind(instance.known_result)
-                .bind(instance.deleted)
                 .bind(instance.created_at.0)
-                .bind(instance.last_updated.0)
-                .bind(reference::owner(entity, instance).map(|id| id.to_string()))
-                .execute(&mut *self)
-                .await;
-            match written {
-                Ok(_) => Ok(()),
-                Err(error) if is_duplicate(&error) => Err(taken(instance)),
-                Err(error) => Err(error.into()),
-            }
+                .execute(&mut *self);
+            written.await.map(drop).map_err(|error| refused(error, instance))
         }
 
         async fn instance_update(&mut self, entity: &ServiceEntity, instance: &Instance) -> Result<()> {
@@ -203,30 +227,8 @@ on_both! {
                                state = $6, identity = $7, candidate = $8, active = $9, rollback = $10, config = $11, \
                                metadata = $12, known_result = $13, is_deleted = $14, updated_us = $15, owner_id = $16 \
                                WHERE environment_id = $1 AND id = $2";
-            let written = sqlx::query(SQL)
-                .bind(instance.environment.to_string())
-                .bind(instance.id.to_string())
-                .bind(counter(instance.service_entity_version))
-                .bind(counter(instance.version))
-                .bind(counter(instance.desired_state_version))
-                .bind(&instance.state)
-                .bind(instance.service_identity_attribute_value.as_deref().map(storable))
-                .bind(text(instance.candidate_attributes.as_ref()))
-                .bind(text(instance.active_attributes.as_ref()))
-                .bind(text(instance.rollback_attributes.as_ref()))
-                .bind(map(&instance.config))
-                .bind(map(&instance.metadata))
-                .bind(instance.known_result)
-                .bind(instance.deleted)
-                .bind(instance.last_updated.0)
-                .bind(reference::owner(entity, instance).map(|id| id.to_string()))
-                .execute(&mut *self)
-                .await;
-            match written {
-                Ok(_) => Ok(()),
-                Err(error) if is_duplicate(&error) => Err(taken(instance)),
-                Err(error) => Err(error.into()),
-            }
+            let written = bound!(sqlx::query(SQL), entity, instance).execute(&mut *self);
+            written.await.map(drop).map_err(|error| refused(error, instance))
         }
 
         async fn instance_remove(&mut self, environment: EnvironmentId, id: Uuid) -> Result<()> {

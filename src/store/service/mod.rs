@@ -11,8 +11,10 @@ mod change;
 mod event;
 mod instance;
 mod list;
+mod order;
 mod reference;
 mod snapshot;
+mod used;
 
 pub use callback::Callback;
 pub(super) use catalog::Catalogs;
@@ -20,3 +22,5 @@ pub use catalog::{Catalog, CatalogChange, Definition};
 pub use change::{Cause, Changed, Rules};
 pub use event::{EventSearch, EventSpan, StoredEvent};
 pub use list::{Column, InstanceSearch, InstanceSpan, Place};
+pub use order::{ItemOutcome, Order, OrderItem, OrderSpan};
+pub(super) use used::Used;

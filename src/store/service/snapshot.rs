@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use steward_compiler::{
-    ServiceInstance, ServiceInstances, ServiceOwner, ServicePurpose, ServiceQuestion, ServicesInput,
+    ServiceAnswer, ServiceInstance, ServiceInstances, ServiceOwner, ServicePurpose,
+    ServiceQuestion, ServicesInput,
 };
 use steward_lsm::Instance;
 
@@ -139,12 +140,12 @@ impl Store {
         Ok(row.is_some())
     }
 
-    /// Instances that a compile was not given and wants to know of.
+    /// What a compile was not given and wants to know of instances. The inner error: the question has no answer.
     pub async fn services_ask(
         &self,
         environment: EnvironmentId,
         question: ServiceQuestion,
-    ) -> Result<ServiceInstances> {
+    ) -> Result<std::result::Result<ServiceAnswer, String>> {
         let rows: Vec<Row> = match question {
             ServiceQuestion::Service(name) => read!(self.db, pool => {
                 sqlx::query_as(select!("WHERE environment_id = $1 AND entity = $2 ORDER BY created_us, id"))
@@ -160,8 +161,18 @@ impl Store {
                     .fetch_all(pool)
                     .await?
             }),
+            ServiceQuestion::Values {
+                service,
+                path,
+                without,
+            } => {
+                let found = self
+                    .services_values(environment, &service, &path, &without)
+                    .await?;
+                return Ok(found.map(ServiceAnswer::Values));
+            }
         };
-        by_service(rows)
+        by_service(rows).map(|found| Ok(ServiceAnswer::Instances(found)))
     }
 }
 

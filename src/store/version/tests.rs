@@ -363,7 +363,7 @@ async fn partial_versions_are_stored_and_refused_as_the_compilers_merge_of_whole
     .await;
 }
 
-//: deploy 37
+//: deploy 37; lsm 82
 #[tokio::test]
 async fn a_partial_version_builds_on_the_newest_one_that_is_still_there() {
     check(|store| async move {
@@ -394,7 +394,7 @@ async fn a_partial_version_builds_on_the_newest_one_that_is_still_there() {
     .await;
 }
 
-//: deploy 44
+//: deploy 44; lsm 88
 #[tokio::test]
 async fn two_partial_versions_at_once_both_land() {
     check(|store| async move {
@@ -427,7 +427,7 @@ async fn two_partial_versions_at_once_both_land() {
     .await;
 }
 
-//: deploy 41
+//: deploy 41; lsm 82
 #[tokio::test]
 async fn a_base_whose_sets_require_each_other_takes_no_partial_version() {
     check(|store| async move {

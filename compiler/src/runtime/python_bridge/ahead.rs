@@ -326,6 +326,7 @@ impl Machine<'_> {
             // A call asks something of us that we can not ask ourselves: it fails, and the others go on.
             return;
         }
+        self.settle_rendered();
         let site = self.python.site;
         let loc = self.python.loc;
         let mut at = 0;

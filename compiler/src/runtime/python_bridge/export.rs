@@ -1,5 +1,5 @@
-//! What the export asks Python for: fields and ids of resources, their objects, references, what
-//! getters uploaded.
+//! What the export asks Python for: ids of resources, their objects, references, what getters uploaded. The fields that
+//! classes compute are in `rendering`.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,11 @@ use rmpv::Value as Wire;
 
 use crate::diagnostics::{Fail, fail, runtime};
 use crate::hir::plugin::{PluginError, external};
-use crate::protocol::{FromHost, Identify, OwnId, ResourceClassInfo, ToHost, Unprocessed};
-use crate::resources::{Field, NoModel};
+use crate::protocol::{FromHost, Identify, ResourceClassInfo, ToHost, Unprocessed};
+use crate::resources::NoModel;
 use crate::runtime::Machine;
 use crate::span::Loc;
 use crate::types::{InstId, Value};
-
-/// What Python gave for a resource: values of fields, and its id if that was asked for.
-#[derive(Default)]
-pub struct RenderedFields {
-    /// The values of the fields that its class computes, by name.
-    pub computed: Vec<(String, Value)>,
-    /// Its id, if its class makes it.
-    pub identity: Option<OwnId>,
-    /// The value of the attribute that its id is made of, if that is computed.
-    pub id_value: Option<Value>,
-}
 
 /// A resource that has changed while Python had it as an object.
 pub struct Reassembled {
@@ -35,117 +24,6 @@ pub struct Reassembled {
 }
 
 impl Machine<'_> {
-    /// The values of fields that Python computes, and the id if its class makes it; `None`: the instance is not exported.
-    pub fn map_fields(
-        &mut self,
-        instance: InstId,
-        class: u32,
-        identify: Identify,
-        fields: &[&Field],
-    ) -> Result<Option<RenderedFields>, Fail> {
-        let id = self.python.next_request();
-        self.python.rendering = Some(class);
-        let message = ToHost::RenderFields {
-            id,
-            class,
-            instance: self.rendered_to_wire(instance),
-            identify,
-            fields: fields.iter().map(|field| field.name.clone()).collect(),
-        };
-        let loc = self.state.instance(instance).loc;
-        let entity = self
-            .program
-            .entity_name(self.state.instance(instance).entity)
-            .to_owned();
-        let answer = self.ask(message);
-        self.python.rendering = None;
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => return Err(self.export_failure(error, "", &entity, loc)),
-        };
-        match answer {
-            FromHost::FieldsRendered {
-                values,
-                identity,
-                id_value,
-                ..
-            } => {
-                let id_value = match id_value {
-                    Some(value) => Some(self.value_of(&value, 0).map_err(|error| error.at(loc))?),
-                    None => None,
-                };
-                let mut computed = Vec::with_capacity(values.len());
-                for (field, value) in fields.iter().zip(&values) {
-                    let value = self.value_of(value, 0).map_err(|error| error.at(loc))?;
-                    computed.push((field.name.clone(), value));
-                }
-                Ok(Some(RenderedFields {
-                    computed,
-                    identity,
-                    id_value,
-                }))
-            }
-            FromHost::Ignored { .. } => Ok(None),
-            FromHost::Result { .. } => Ok(None),
-            answer => {
-                let field = match &answer {
-                    FromHost::Failed {
-                        field: Some(field), ..
-                    } => field.clone(),
-                    FromHost::Failed { .. } if identify == Identify::Whole => {
-                        let error = self.refusal(answer);
-                        let what = format!("Failed to make the resource id of a {entity}");
-                        return Err(python_failure(error, &what).at(loc));
-                    }
-                    _ => fields
-                        .first()
-                        .map(|field| field.name.clone())
-                        .unwrap_or_default(),
-                };
-                let error = self.refusal(answer);
-                Err(self.export_failure(error, &field, &entity, loc))
-            }
-        }
-    }
-
-    /// The error of the export when the computation of a field or id fails.
-    fn export_failure(&mut self, error: PluginError, field: &str, entity: &str, loc: Loc) -> Fail {
-        let message = format!("Failed to get attribute '{field}' for export on '{entity}'");
-        match error {
-            PluginError::Compile(error) => error.at(loc),
-            PluginError::External {
-                type_name,
-                message: text,
-                traceback,
-            } => {
-                let cause = fail("PythonException", Loc::NONE, format!("{type_name}: {text}"));
-                let error = fail("ExternalException", loc, message).cause(*cause);
-                match traceback {
-                    Some(traceback) => error.note(traceback, Loc::NONE),
-                    None => error,
-                }
-            }
-            PluginError::Explicit {
-                type_name,
-                message: text,
-                traceback,
-            } => {
-                let error = fail("ExplicitPluginException", loc, format!("{message}\n{text}"))
-                    .raised(type_name);
-                match traceback {
-                    Some(traceback) => error.note(traceback, Loc::NONE),
-                    None => error,
-                }
-            }
-            PluginError::Unset(_) => fail(
-                "UnsetException",
-                loc,
-                format!("{message}: a value is not set"),
-            ),
-            PluginError::Unknown => runtime(loc, format!("{message}: a value is Unknown")),
-        }
-    }
-
     /// The id of a reference that Python made, and by id its exported form and those of all that it needs.
     pub fn serialize_reference(
         &mut self,
@@ -345,7 +223,7 @@ impl Machine<'_> {
     }
 }
 
-fn python_failure(error: PluginError, what: &str) -> Fail {
+pub(in crate::runtime) fn python_failure(error: PluginError, what: &str) -> Fail {
     match error {
         PluginError::Compile(error) => error,
         PluginError::External {

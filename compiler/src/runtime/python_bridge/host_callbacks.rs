@@ -322,7 +322,7 @@ impl MachineCallbacks<'_, '_> {
         let inventory = self.machine.options.inventory.as_ref();
         let inventory = inventory.ok_or("this compile has no service inventory to ask")?;
         let found = inventory.ask(question)?;
-        serde_json::to_value(found).map_err(|error| error.to_string())
+        found.into_json().map_err(|error| error.to_string())
     }
 
     fn find_typedef(&self, name: &str) -> Option<TypedefId> {

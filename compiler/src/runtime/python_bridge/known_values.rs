@@ -20,7 +20,6 @@ use rmpv::Value as Wire;
 
 use crate::hash::Map;
 use crate::hir::PluginId;
-use crate::protocol::EXT_KNOWN;
 use crate::protocol::calls::Marshal;
 use crate::runtime::python_bridge::PythonBridge;
 use crate::runtime::{InstId, Machine, VarId};
@@ -74,7 +73,7 @@ impl<'w> CallWriter<'w> {
 
 impl PythonBridge {
     /// Who reads attributes now: the plugin that runs, or the getters of a resource class, which stand behind all plugins.
-    fn reader(&self) -> Option<PluginId> {
+    pub(in crate::runtime) fn reader(&self) -> Option<PluginId> {
         match self.rendering {
             Some(class) => Some(PluginId(u32::MAX - class)),
             None => self.site.map(|site| site.plugin),
@@ -139,20 +138,6 @@ impl Machine<'_> {
         let mut answer = Marshal::default();
         self.write_instance(instance, &mut CallWriter::to(plugin, &mut answer));
         Some(Marshal::frame(&answer, 1))
-    }
-
-    /// An instance whose resource is exported, with what the getters of its class are going to read.
-    pub(in crate::runtime) fn rendered_to_wire(&mut self, instance: InstId) -> Wire {
-        let host = self.python.host.as_ref();
-        let reader = self.python.reader();
-        match reader.filter(|_| host.is_some_and(|host| host.reads_calls())) {
-            Some(reader) => {
-                let mut written = Marshal::default();
-                self.write_instance(instance, &mut CallWriter::to(reader, &mut written));
-                Wire::Ext(EXT_KNOWN, written.into_bytes())
-            }
-            None => self.to_wire(Value::Instance(instance)),
-        }
     }
 
     /// Writes an argument, its instances with what the plugin is going to read of them.
@@ -243,26 +228,24 @@ impl Machine<'_> {
             .into_iter()
             .partition(|(_, value)| self.is_of_python(*value));
         let n_parts = match (plain.is_empty(), others.is_empty()) {
-            (true, true) => 2,
-            (false, true) => 4,
-            (_, false) => 6,
+            (true, true) => 0,
+            (false, true) => 1,
+            (_, false) => 2,
         };
-        call.out.tuple(n_parts);
+        call.out.tuple(2 + n_parts);
         call.out.int(self.state.number_of(id).into());
         call.out.name(program.entity_name(entity));
-        for part in [plain, others].into_iter().take((n_parts - 2) / 2) {
-            call.out.tuple(part.len());
-            for (at, _) in &part {
-                let attribute = program.entity(entity).slots[*at as usize];
+        for part in [plain, others].into_iter().take(n_parts) {
+            call.out.dict();
+            call.depth += 1;
+            for (at, value) in part {
+                let attribute = program.entity(entity).slots[at as usize];
                 let name = program.attribute(attribute).name;
                 call.out.name(program.text(name));
-            }
-            call.out.tuple(part.len());
-            call.depth += 1;
-            for (_, value) in part {
                 self.write_argument(value, call);
             }
             call.depth -= 1;
+            call.out.end_dict();
         }
     }
 

@@ -15,6 +15,7 @@
 //! - `conditions`: those of typedefs that say something outside of the model.
 //! - `dataclasses`, `references`: values that have a form of their own on the wire.
 //! - `export`: what the export asks Python about resources.
+//! - `rendering`: the getters of resource classes, of many resources in one frame.
 
 pub(in crate::runtime) mod ahead;
 pub(in crate::runtime) mod call;
@@ -25,6 +26,7 @@ pub(in crate::runtime) mod export;
 pub(in crate::runtime) mod host_callbacks;
 pub(in crate::runtime) mod known_values;
 pub(in crate::runtime) mod references;
+pub(in crate::runtime) mod rendering;
 
 use crate::hash::Map;
 use crate::protocol::ResourceClassInfo;
@@ -33,6 +35,7 @@ use crate::resources::ReferenceModels;
 use crate::runtime::exec::calls::Site;
 use crate::runtime::python_bridge::ahead::Ahead;
 use crate::runtime::python_bridge::known_values::KnownValues;
+use crate::runtime::python_bridge::rendering::RenderedAhead;
 use crate::span::Loc;
 use crate::types::InstId;
 
@@ -49,6 +52,8 @@ pub struct PythonBridge {
     known_values: KnownValues,
     /// Calls that went ahead of their turn.
     pub(in crate::runtime) ahead: Ahead,
+    /// Resources whose getters were asked for ahead of their turn.
+    rendered_ahead: RenderedAhead,
     /// Python has given objects that only it knows.
     pub(in crate::runtime) has_objects: bool,
     /// Texts that are objects of Python with more to them: the opaque ids.
@@ -73,6 +78,7 @@ impl Default for PythonBridge {
             rendering: None,
             known_values: KnownValues::default(),
             ahead: Ahead::default(),
+            rendered_ahead: RenderedAhead::default(),
             has_objects: false,
             texts: Map::default(),
             dataclass_objects: Map::default(),

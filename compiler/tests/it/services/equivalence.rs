@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use steward_compiler::{
-    Attributes, Export, Resource, ServiceInstance, ServiceInstances, ServiceInventory,
-    ServiceOwner, ServiceQuestion, ServicesInput, WarmHosts, merge_partial,
+    Attributes, Export, Resource, ServiceAnswer, ServiceInstance, ServiceInstances,
+    ServiceInventory, ServiceOwner, ServiceQuestion, ServicesInput, WarmHosts, merge_partial,
 };
 
 use super::Project;
@@ -284,7 +284,7 @@ struct Asked {
 }
 
 impl ServiceInventory for Asked {
-    fn ask(&self, question: ServiceQuestion) -> Result<ServiceInstances, String> {
+    fn ask(&self, question: ServiceQuestion) -> Result<ServiceAnswer, String> {
         let mut found = self.all.clone();
         match &question {
             ServiceQuestion::Service(wanted) => found.retain(|name, _| name == wanted),
@@ -294,9 +294,10 @@ impl ServiceInventory for Asked {
                 }
                 found.retain(|_, instances| !instances.is_empty());
             }
+            ServiceQuestion::Values { .. } => return Err("this model takes nothing".to_owned()),
         }
         self.questions.lock().expect("one at a time").push(question);
-        Ok(found)
+        Ok(ServiceAnswer::Instances(found))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use steward_compiler::{ServiceInstances, ServicePurpose, ServiceQuestion};
+use steward_compiler::{ServiceAnswer, ServiceInstances, ServicePurpose, ServiceQuestion};
 
 use crate::domain::EnvironmentId;
 use crate::store::macros::transaction;
@@ -108,6 +108,9 @@ async fn a_compile_may_ask_for_an_instance_or_for_all_of_a_service() {
             (ServiceQuestion::Instance("1' OR 1=1".to_owned()), vec![]),
         ] {
             let found = store.services_ask(id_of, question.clone()).await.unwrap();
+            let Ok(ServiceAnswer::Instances(found)) = found else {
+                panic!("{found:?}")
+            };
             let expected: BTreeSet<String> = expected.into_iter().map(id).collect();
             assert_eq!(ids(&found), expected, "{question:?}");
         }

@@ -41,6 +41,12 @@ class InventoryClient:
         found = (self._record(given, service_entity) for given in services.get(service_entity, ()))
         return Result(200, {"data": [record for record in found if include_deleted or not record["deleted"]]})
 
+    def used_values(self, service_entity: str, path: str, without: Iterable[str]) -> list[object] | None:
+        """The values that a wild path finds in instances that the compile was not given; None: nobody can say."""
+        question = {"values": {"service": service_entity, "path": path, "without": sorted(without)}}
+        found, failure = runtime.world.services(question)
+        return list(found) if failure is None else None
+
     def lsm_services_get_by_id(self, tid: object, service_id: object) -> Result:
         for name, instances in self._given().items():
             for given in instances:
@@ -147,6 +153,21 @@ class CacheManager:
         found: list[Record] = values[key]
         return [record for record in found if include_terminated or not record["deleted"]]
 
+    def used_values(self, service_entity_name: str, path: str) -> list[object]:
+        """All values but null that a wild path finds in any set of the instances of a service.
+
+        A compile of some instances has those at hand, and may have changed them; of all others it gets the values only.
+        """
+        wild = dict_path.to_wild_path(path)
+        by_id: dict[str, Record | None] = kept.values().setdefault("by id", {})
+        if _compile.has_more() and ("instances", service_entity_name) not in kept.values():
+            known = [record for record in by_id.values() if record and record["service_entity"] == service_entity_name]
+            ask = getattr(self._client, "used_values", None)
+            others = ask(service_entity_name, path, (record["id"] for record in known)) if ask is not None else None
+            if others is not None:
+                return [*others, *_values(known, wild)]
+        return _values(self.get_all_instances(None, service_entity_name), wild)
+
     def get_instance(
         self,
         env: object = None,
@@ -204,6 +225,11 @@ class CacheManager:
     def reset(self) -> None:
         """Forgets what is known of instances."""
         kept.forget()
+
+
+def _values(records: Iterable[Record], wild: dict_path.WildDictPath) -> list[object]:
+    sets = (record[kind] for record in records if not record["deleted"] for kind in SETS if record[kind] is not None)
+    return [value for attributes in sets for value in wild.get_elements(attributes) if value is not None]
 
 
 def _environment(given: object) -> object:

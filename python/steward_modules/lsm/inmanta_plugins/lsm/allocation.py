@@ -16,7 +16,7 @@ from inmanta.util import dict_path
 
 from . import _compile
 from ._errors import LsmError
-from ._inventory import SETS, global_cache, write
+from ._inventory import global_cache, write
 from .allocation_v2.framework import AllocatorV2, ContextV2, ContextV2Wrapper
 
 T = TypeVar("T")
@@ -164,7 +164,8 @@ class LSM_Allocator(Allocator):  # noqa: N801  # modules know it by this name
         return [self.attribute]
 
     def allocate_for(self, ctx: AllocationContext, instance: Record) -> Mapping[str, Any]:
-        used = {(record[kind] or {}).get(self.attribute) for record in ctx.get_all_instances() for kind in SETS}
+        path = str(dict_path.InDict(self.attribute))
+        used = set(global_cache.used_values(ctx.service_entity_name, path))
         return {self.attribute: self.strategy.select(used, f"{instance['id']} {self.attribute}")}
 
 

@@ -11,7 +11,7 @@ from inmanta.util import dict_path
 from . import _model, _selection
 from ._compile import kept
 from ._errors import LsmError
-from ._inventory import SETS, global_cache
+from ._inventory import global_cache
 from .allocation_helpers import allocator
 
 TYPE_CHECKING = False
@@ -46,11 +46,4 @@ def _attribute(path: str) -> tuple[str, ...]:
 @plugin
 def get_used_values(binding: Binding, wild_path: str) -> list[object]:
     """All values that a path finds in any set of any instance of a service."""
-    wild = dict_path.to_wild_path(wild_path)
-    records = global_cache.get_all_instances(None, _model.service_name(binding))
-    found: list[object] = []
-    for record in records:
-        for kind in SETS:
-            if record[kind] is not None:
-                found += (value for value in wild.get_elements(record[kind]) if value is not None)
-    return found
+    return global_cache.used_values(_model.service_name(binding), wild_path)

@@ -1,0 +1,263 @@
+//! One connection of an agent after its hello: what it says goes to the engine, what the engine says goes to it.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use serde_json::Map;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_tungstenite::tungstenite::Message as Frame;
+
+use super::Socket;
+use crate::domain::{CodeModule, Content, EnvironmentId, LogLevel, Timestamp, chain};
+use crate::executor::bounds;
+use crate::executor::external::AgentMessage;
+use crate::executor::link::Message;
+use crate::executor::protocol::{LogLine, TaskDone};
+use crate::executor::remote::{self, AgentCommand, AgentReply, BEAT, MAX_NEEDED, SILENCE, VERSION};
+use crate::files::Files;
+
+/// A message that is not taken for this long: the agent does not read.
+const WRITE_PATIENCE: Duration = Duration::from_secs(30);
+/// By how much the clock of an agent may be wrong before the times that it says are corrected, in microseconds.
+const CLOCK_TOLERANCE_US: i64 = 2_000_000;
+
+/// By how much the agent's clock is behind ours, in microseconds.
+#[derive(Debug, Default)]
+pub(super) struct Clock(AtomicI64);
+
+impl Clock {
+    pub(super) fn set(&self, theirs: i64) {
+        self.0
+            .store(Timestamp::now().0.saturating_sub(theirs), Relaxed);
+    }
+
+    /// Makes the times of a result ours, and says so in its log, if the agent's clock is wrong.
+    fn correct(&self, done: &mut TaskDone) {
+        let behind = self.0.load(Relaxed);
+        if behind.abs() > CLOCK_TOLERANCE_US {
+            done.finished_us = done.finished_us.saturating_add(behind);
+            for line in &mut done.outcome.logs {
+                line.timestamp_us = line.timestamp_us.saturating_add(behind);
+            }
+            let (seconds, way) = (
+                behind.abs() / 1_000_000,
+                if behind > 0 { "behind" } else { "ahead" },
+            );
+            let line = LogLine {
+                level: LogLevel::Warning,
+                msg: format!(
+                    "the clock of the agent's machine is {seconds} s {way}; the times of this run are corrected"
+                ),
+                kwargs: Map::new(),
+                timestamp_us: done.finished_us,
+            };
+            // Not last: that line says what came of the run.
+            let place = done.outcome.logs.len().saturating_sub(1);
+            done.outcome.logs.insert(place, line);
+        }
+        // Whatever it says, nothing ends later than now.
+        done.finished_us = done.finished_us.min(Timestamp::now().0);
+    }
+}
+
+/// What both tasks of a connection know.
+pub(super) struct Session {
+    clock: Clock,
+    files: Files,
+    /// Contents that code which was sent is made of: it may have no others.
+    announced: Mutex<HashSet<String>>,
+}
+
+impl Session {
+    pub(super) fn new(clock: Clock, files: Files) -> Self {
+        Self {
+            clock,
+            files,
+            announced: Mutex::default(),
+        }
+    }
+
+    /// Reads until the connection ends; gives why.
+    pub(super) async fn read(
+        &self,
+        mut stream: SplitStream<Socket>,
+        connection: u64,
+        messages: mpsc::UnboundedSender<Message>,
+        room: Arc<Semaphore>,
+        contents: mpsc::Sender<AgentCommand>,
+    ) -> String {
+        loop {
+            let document = match tokio::time::timeout(SILENCE, stream.next()).await {
+                Err(_) => return format!("it said nothing for {} s", SILENCE.as_secs()),
+                Ok(None) => return "it hung up".to_owned(),
+                Ok(Some(Err(error))) => return chain(&error),
+                Ok(Some(Ok(Frame::Binary(document)))) => document,
+                Ok(Some(Ok(Frame::Close(_)))) => return "it said goodbye".to_owned(),
+                Ok(Some(Ok(Frame::Text(_)))) => return "it sent a text".to_owned(),
+                Ok(Some(Ok(_))) => continue,
+            };
+            let n_kib = u32::try_from(document.len() >> 10).unwrap_or(u32::MAX) + 1;
+            let Ok(permit) = Arc::clone(&room).acquire_many_owned(n_kib).await else {
+                return "the server stops".to_owned();
+            };
+            let reply = match remote::decode(&document) {
+                Ok(reply) => reply,
+                Err(error) => return format!("it sent what is no message: {error}"),
+            };
+            let message = match reply {
+                AgentReply::Hello(_) => return "it said hello twice".to_owned(),
+                AgentReply::Alive { clock_us } => {
+                    self.clock.set(clock_us);
+                    continue;
+                }
+                AgentReply::Need { names } => {
+                    if let Err(why) = self.give(names, &contents).await {
+                        return why;
+                    }
+                    continue;
+                }
+                AgentReply::Done {
+                    number, mut done, ..
+                } => {
+                    bounds::bound(&mut done.outcome, &bounds::RUN);
+                    self.clock.correct(&mut done);
+                    AgentMessage::Done {
+                        number,
+                        done: Box::new(done),
+                    }
+                }
+                AgentReply::Ask {
+                    id,
+                    method,
+                    arguments,
+                } => AgentMessage::Ask {
+                    id,
+                    method,
+                    arguments,
+                },
+            };
+            let held = Some(permit);
+            let message = Message::Agent {
+                connection,
+                message,
+                held,
+            };
+            if messages.send(message).is_err() {
+                return "the environment was stopped".to_owned();
+            }
+        }
+    }
+
+    /// Sends contents of the code that the agent was told of.
+    async fn give(
+        &self,
+        names: Vec<String>,
+        contents: &mpsc::Sender<AgentCommand>,
+    ) -> Result<(), String> {
+        if names.len() > MAX_NEEDED {
+            return Err(format!(
+                "it asks for {} contents at once, the limit is {MAX_NEEDED}",
+                names.len()
+            ));
+        }
+        for name in names {
+            let is_announced = {
+                let announced = self
+                    .announced
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                announced.contains(&name)
+            };
+            if !is_announced {
+                return Err("it asks for a content that is of no code of its agents".to_owned());
+            }
+            let (files, wanted) = (self.files.clone(), name.clone());
+            let content = tokio::task::spawn_blocking(move || files.get(&wanted)).await;
+            let command = match content.ok().flatten() {
+                Some(content) => AgentCommand::Content { content },
+                None => AgentCommand::NoContent { name },
+            };
+            if contents.send(command).await.is_err() {
+                return Err("the connection is closed".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes until the connection ends, or the engine lets go of it; gives why.
+    pub(super) async fn write(
+        &self,
+        mut sink: SplitSink<Socket, Frame>,
+        environment_id: EnvironmentId,
+        mut queued: mpsc::UnboundedReceiver<AgentCommand>,
+        mut contents: mpsc::Receiver<AgentCommand>,
+    ) -> String {
+        let welcome = AgentCommand::Welcome {
+            version: VERSION,
+            environment_id,
+        };
+        if let Err(why) = send(&mut sink, &welcome).await {
+            return why;
+        }
+        let mut beat = tokio::time::interval(BEAT);
+        beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut has_contents = true;
+        loop {
+            // Dropping a receive or a tick loses nothing; messages are written after the wait.
+            let command = tokio::select! {
+                command = queued.recv() => match command {
+                    Some(command) => command,
+                    None => {
+                        let _ = sink.close().await;
+                        return "another connection of it took over, or the environment was stopped".to_owned();
+                    }
+                },
+                content = contents.recv(), if has_contents => match content {
+                    Some(content) => content,
+                    None => { has_contents = false; continue }
+                },
+                _ = beat.tick() => AgentCommand::Alive,
+            };
+            if let AgentCommand::Code { modules, .. } = &command {
+                let mut announced = self
+                    .announced
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                announced.extend(contents_of(modules));
+            }
+            if let Err(why) = send(&mut sink, &command).await {
+                return why;
+            }
+        }
+    }
+}
+
+/// The names of the contents of modules.
+fn contents_of(modules: &[CodeModule]) -> impl Iterator<Item = String> {
+    let files = modules.iter().flat_map(|module| &module.files);
+    files.filter_map(|file| match &file.content {
+        Content::Sha1(name) => Some(name.clone()),
+        Content::Path(_) => None,
+    })
+}
+
+pub(super) async fn send(
+    sink: &mut SplitSink<Socket, Frame>,
+    command: &AgentCommand,
+) -> Result<(), String> {
+    let document = remote::encode(command).map_err(|error| error.to_string())?;
+    let began = Instant::now();
+    let sent = sink.send(Frame::Binary(document.into()));
+    match tokio::time::timeout(WRITE_PATIENCE, sent).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(chain(&error)),
+        Err(_) => Err(format!(
+            "it read nothing for {} s",
+            began.elapsed().as_secs()
+        )),
+    }
+}

@@ -1,0 +1,266 @@
+//! What people and programs read about a service: the diagram of its lifecycle, the schema of its attributes, and the description
+//! of its API, for one service as JSON and for all of them as a page. Source: docs/reference/lsm.md § 5.2, § 5.13.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use serde_json::Value;
+use steward_lsm::definition::{Fields, Modifier};
+use steward_lsm::people::{self, Purpose};
+
+use super::catalog::{find, number};
+use crate::api::environments::fetch;
+use crate::api::http::args::{Args, Segment};
+use crate::api::http::error::ApiError;
+use crate::api::routes::routes;
+use crate::api::{Answer, Document};
+use crate::app::App;
+use crate::domain::{EnvironmentId, VersionNumber};
+use crate::store::Definition;
+
+routes! {
+    Get "/lsm/v1/service_catalog/<entity>/schema" Environment "the attributes of a service as JSON Schema, for `purpose` read, create or update" => Query schema_of(entity);
+    Get "/lsm/v2/service_catalog/<entity>/<version>/schema" Environment "the attributes of a version as JSON Schema" => Query version_schema(entity, version);
+    Get "/lsm/v1/service_catalog/<entity>/diagram" Environment "the lifecycle of a service as a picture, `format` svg, mermaid or dot" => Query diagram_of(entity);
+    Get "/lsm/v2/service_catalog/<entity>/<version>/diagram" Environment "the lifecycle of a version as a picture" => Query version_diagram(entity, version);
+    Get "/lsm/v1/service_catalog/<entity>/openapi" Environment "the API of a service as OpenAPI 3.1" => Query openapi_of(entity);
+    Get "/lsm/v2/service_catalog/<entity>/<version>/openapi" Environment "the API of a version as OpenAPI 3.1" => Query version_openapi(entity, version);
+    Get "/lsm/v1/service_catalog_docs" Access "the API of all services of `environment` as a page; the token may be its argument `token`" => Query page();
+}
+
+/// A service, and its version: the default one for `None`.
+type Named<'n> = (&'n str, Option<u64>);
+
+async fn definition(app: &App, args: &Args, named: Named<'_>) -> Result<Arc<Definition>, ApiError> {
+    let (_, _, definition) = find(app, args, named).await?;
+    Ok(definition)
+}
+
+async fn schema(app: &App, args: &Args, named: Named<'_>) -> Result<Answer, ApiError> {
+    let purpose = match args.text("purpose")?.as_deref() {
+        None | Some("any") => Purpose::Any,
+        Some("read") => Purpose::Read,
+        Some("create") => Purpose::Create,
+        Some("update") => Purpose::Update,
+        Some(other) => {
+            let message = format!(
+                "`{other}` is no purpose of a schema; there are any, read, create and update"
+            );
+            return Err(ApiError::bad_request(message));
+        }
+    };
+    let definition = definition(app, args, named).await?;
+    Ok(Answer::Data(people::schema(&definition.entity, purpose)))
+}
+
+async fn diagram(app: &App, args: &Args, named: Named<'_>) -> Result<Answer, ApiError> {
+    let format = args.text("format")?;
+    let definition = definition(app, args, named).await?;
+    let lifecycle = &definition.entity.lifecycle;
+    let current = args.text("state")?;
+    let current = current.as_deref();
+    if let Some(state) = current
+        && !lifecycle.states.iter().any(|one| one.name == state)
+    {
+        let message = format!("the lifecycle of {} has no state `{state}`", named.0);
+        return Err(ApiError::bad_request(message));
+    }
+    let (content_type, text) = match format.as_deref().unwrap_or("svg") {
+        "svg" => ("image/svg+xml", people::svg(lifecycle, current)),
+        "mermaid" => (
+            "text/vnd.mermaid; charset=utf-8",
+            people::mermaid(lifecycle, current),
+        ),
+        "dot" => (
+            "text/vnd.graphviz; charset=utf-8",
+            people::dot(lifecycle, current),
+        ),
+        other => {
+            let message =
+                format!("`{other}` is no format of a diagram; there are svg, mermaid and dot");
+            return Err(ApiError::bad_request(message));
+        }
+    };
+    Ok(Answer::Document(Document::new(args, content_type, text)))
+}
+
+/// As it is, without an envelope: tools read it from the URL.
+async fn openapi(app: &App, args: &Args, named: Named<'_>) -> Result<Answer, ApiError> {
+    let definition = definition(app, args, named).await?;
+    let text = people::openapi(&definition.entity).to_string();
+    Ok(Answer::Document(Document::new(
+        args,
+        "application/json",
+        text,
+    )))
+}
+
+async fn schema_of(entity: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    schema(&app, &args, (&entity.0, None)).await
+}
+
+async fn version_schema(
+    entity: Segment,
+    version: VersionNumber,
+    app: App,
+    args: Args,
+) -> Result<Answer, ApiError> {
+    schema(&app, &args, (&entity.0, Some(number(version)))).await
+}
+
+async fn diagram_of(entity: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    diagram(&app, &args, (&entity.0, None)).await
+}
+
+async fn version_diagram(
+    entity: Segment,
+    version: VersionNumber,
+    app: App,
+    args: Args,
+) -> Result<Answer, ApiError> {
+    diagram(&app, &args, (&entity.0, Some(number(version)))).await
+}
+
+async fn openapi_of(entity: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    openapi(&app, &args, (&entity.0, None)).await
+}
+
+async fn version_openapi(
+    entity: Segment,
+    version: VersionNumber,
+    app: App,
+    args: Args,
+) -> Result<Answer, ApiError> {
+    openapi(&app, &args, (&entity.0, Some(number(version)))).await
+}
+
+/// The page with the API of all services. It is opened in a browser, which sends no headers of ours, so the environment is an
+/// argument.
+async fn page(app: App, args: Args) -> Result<Answer, ApiError> {
+    let environment: EnvironmentId = match args.text("environment")? {
+        Some(id) => id.parse().map_err(|_| {
+            ApiError::bad_request("Field 'environment' must be the id of an environment")
+        })?,
+        None => args.environment()?,
+    };
+    let environment = args.principal.access(fetch(&app, environment).await?)?;
+    let catalog = app.store.service_catalog(environment.id).await?;
+    let title = format!("Services of {}", escaped(&environment.name));
+    let mut html = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n<style>{STYLE}</style></head>\n\
+         <body><h1>{title}</h1>\n<p>Every call has the header <code>X-Inmanta-tid: {}</code>.</p>\n",
+        environment.id
+    );
+    let mut n_services = 0;
+    for (name, _) in catalog.services() {
+        let Some(definition) = catalog.definition(name, None) else {
+            continue;
+        };
+        n_services += 1;
+        add_service(&mut html, definition);
+    }
+    if n_services == 0 {
+        html.push_str("<p>The catalog of this environment is empty.</p>\n");
+    }
+    html.push_str("</body></html>\n");
+    let document = Document::new(&args, "text/html; charset=utf-8", html);
+    Ok(Answer::Document(document))
+}
+
+const STYLE: &str = "body{font-family:sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1c2733}\
+    table{border-collapse:collapse}td,th{border:1px solid #ccd3dc;padding:.25rem .5rem;text-align:left;vertical-align:top}\
+    code,pre{background:#f3f5f8}pre{padding:.5rem;overflow:auto;max-height:30rem}svg{max-width:100%;height:auto}\
+    h2{border-top:1px solid #ccd3dc;padding-top:1rem}.verb{font-weight:bold;display:inline-block;min-width:4.5rem}";
+
+/// A service: what it is, its attributes, its lifecycle and its calls.
+// Writing to a text does not fail.
+fn add_service(html: &mut String, definition: &Definition) {
+    let entity = &definition.entity;
+    let name = escaped(&entity.name);
+    let _ = writeln!(html, "<h2 id=\"{name}\">{name}</h2>");
+    if let Some(description) = &entity.description {
+        let _ = writeln!(html, "<p>{}</p>", escaped(description.trim()));
+    }
+    html.push_str("<h3>Attributes</h3>\n<table><tr><th>name</th><th>type</th><th>modifier</th><th>meaning</th></tr>\n");
+    add_fields(html, &entity.fields, "");
+    html.push_str("</table>\n<h3>Calls</h3>\n");
+    let openapi = people::openapi(entity);
+    let paths = openapi["paths"].as_object().into_iter().flatten();
+    for (path, operations) in paths {
+        for (verb, operation) in operations.as_object().into_iter().flatten() {
+            add_call(html, (verb, path), operation);
+        }
+    }
+    let _ = writeln!(
+        html,
+        "<h3>Lifecycle</h3>\n{}",
+        people::svg(&entity.lifecycle, None)
+    );
+}
+
+fn add_fields(html: &mut String, fields: &Fields, prefix: &str) {
+    for one in &fields.attributes {
+        let said = (one.modifier, one.description.as_deref());
+        add_row(html, (prefix, &one.name), &one.value_type, said);
+    }
+    for one in &fields.inter_service_relations {
+        let kind = format!("an instance of {}", one.entity_type);
+        let said = (one.modifier, one.description.as_deref());
+        add_row(html, (prefix, &one.name), &kind, said);
+    }
+    for one in &fields.embedded_entities {
+        let is_one = one.upper_limit == Some(1);
+        let said = (one.modifier, one.description.as_deref());
+        let kind = if is_one { "object" } else { "list" };
+        add_row(html, (prefix, &one.name), kind, said);
+        add_fields(html, &one.fields, &format!("{prefix}{}.", one.name));
+    }
+}
+
+fn add_row(
+    html: &mut String,
+    (prefix, name): (&str, &str),
+    kind: &str,
+    (modifier, text): (Modifier, Option<&str>),
+) {
+    let (prefix, name, kind) = (escaped(prefix), escaped(name), escaped(kind));
+    let text = escaped(text.unwrap_or_default().trim());
+    let modifier = modifier.as_str();
+    let _ = writeln!(
+        html,
+        "<tr><td><code>{prefix}{name}</code></td><td>{kind}</td><td>{modifier}</td><td>{text}</td></tr>"
+    );
+}
+
+fn add_call(html: &mut String, (verb, path): (&str, &str), operation: &Value) {
+    let _ = writeln!(
+        html,
+        "<p><span class=\"verb\">{}</span> <code>{}</code></p>",
+        verb.to_uppercase(),
+        escaped(path)
+    );
+    let body = &operation["requestBody"]["content"]["application/json"]["schema"];
+    if !body.is_null() {
+        let text = serde_json::to_string_pretty(body).unwrap_or_default();
+        let _ = writeln!(
+            html,
+            "<details><summary>body</summary><pre>{}</pre></details>",
+            escaped(&text)
+        );
+    }
+}
+
+/// A text of HTML: definitions come from models.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            other => out.push(other),
+        }
+    }
+    out
+}

@@ -1,0 +1,112 @@
+//! The shapes of version 1: versions and resources. Source: docs/reference/rest.md § 2.3.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use crate::api::http::error::ApiError;
+use crate::api::wire;
+use crate::app::App;
+use crate::domain::{EnvironmentId, ResourceId, ResourceSetId};
+use crate::store::{StoredResource, Version};
+
+/// The newest versions, behind `start` of them.
+pub(in crate::api) async fn newest_versions(
+    app: &App,
+    environment: EnvironmentId,
+    start: usize,
+    limit: usize,
+) -> Result<Value, ApiError> {
+    let mut keys = app.store.version_keys(environment).await?;
+    keys.sort_unstable_by(|a, b| b.cmp(a));
+    let numbers = keys.into_iter().skip(start).take(limit);
+    let numbers: Vec<_> = numbers.map(|(number, _)| number).collect();
+    let mut versions = app.store.version_some(environment, &numbers).await?;
+    versions.sort_unstable_by_key(|version| std::cmp::Reverse(version.number));
+    let undefined = app.store.resource_undefined(environment).await?;
+    let shapes = versions.iter().map(|found| {
+        let own = undefined
+            .iter()
+            .filter(|(_, span)| span.contains(&found.number));
+        let ids = own.map(|(id, _)| id.clone()).collect();
+        version(environment, found, ids, Vec::new())
+    });
+    Ok(shapes.collect())
+}
+
+/// A version with what of it cannot be deployed.
+pub(in crate::api) fn version(
+    environment: EnvironmentId,
+    version: &Version,
+    undeployable: Vec<ResourceId>,
+    skipped: Vec<ResourceId>,
+) -> Value {
+    json!({
+        "version": version.number,
+        "environment": environment,
+        "date": wire::timestamp(version.created),
+        "released": version.released.is_some(),
+        "total": version.n_resources,
+        "version_info": {"export_metadata": version.metadata},
+        "partial_base": null,
+        "pip_config": null,
+        "project_constraints": null,
+        "undeployable": undeployable,
+        "skipped_for_undeployable": skipped,
+        "is_suitable_for_partial_compiles": version.is_partial_base,
+    })
+}
+
+/// A version with all that follows from its resources.
+pub(in crate::api) fn version_of(
+    environment: EnvironmentId,
+    found: &Version,
+    resources: &[StoredResource],
+) -> Value {
+    let undefined = resources.iter().filter(|resource| resource.is_undefined);
+    let undefined: BTreeSet<ResourceId> = undefined
+        .map(|resource| resource.resource_id.clone())
+        .collect();
+    let skipped = dependents(resources, &undefined);
+    let undeployable = undefined.into_iter().collect();
+    version(environment, found, undeployable, skipped)
+}
+
+/// What requires one of these, however far, without them.
+fn dependents(resources: &[StoredResource], roots: &BTreeSet<ResourceId>) -> Vec<ResourceId> {
+    if roots.is_empty() {
+        return Vec::new();
+    }
+    let mut provides: BTreeMap<&ResourceId, Vec<&ResourceId>> = BTreeMap::new();
+    for resource in resources {
+        for require in &resource.requires {
+            let dependents = provides.entry(require).or_default();
+            dependents.push(&resource.resource_id);
+        }
+    }
+    let mut found: BTreeSet<&ResourceId> = BTreeSet::new();
+    let mut queue: Vec<&ResourceId> = roots.iter().collect();
+    while let Some(id) = queue.pop() {
+        for dependent in provides.get(id).into_iter().flatten() {
+            if !roots.contains(*dependent) && found.insert(dependent) {
+                queue.push(dependent);
+            }
+        }
+    }
+    found.into_iter().cloned().collect()
+}
+
+/// A resource of a version.
+pub(in crate::api) fn resource(environment: EnvironmentId, resource: &StoredResource) -> Value {
+    json!({
+        "environment": environment,
+        "resource_id": resource.resource_id,
+        "resource_type": resource.resource_type,
+        "resource_id_value": resource.id_value,
+        "agent": resource.agent,
+        "attributes": wire::attributes(resource),
+        "attribute_hash": resource.attribute_hash,
+        "is_undefined": resource.is_undefined,
+        "resource_set": ResourceSetId::named(environment, &resource.set_name),
+    })
+}

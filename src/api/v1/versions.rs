@@ -1,0 +1,101 @@
+//! Versions with their resources. Source: docs/reference/rest.md § 1.5.
+
+use serde_json::{Value, json};
+
+use crate::api::environments::scope;
+use crate::api::http::args::Args;
+use crate::api::http::error::ApiError;
+use crate::api::http::page;
+use crate::api::routes::routes;
+use crate::api::v1::shapes;
+use crate::api::{Answer, versions, wire};
+use crate::app::App;
+use crate::domain::{ActionKind, EnvironmentId, ResourceId, VersionNumber};
+
+routes! {
+    Get "/api/v1/version" Environment "the versions, newest first" => Query list();
+    Get "/api/v1/version/<version>" Environment "a version with its resources" => Query get(version);
+}
+
+/// Actions of each resource that come with a version for which no number is given.
+const MAX_ACTIONS: i64 = 100;
+
+async fn list(app: App, args: Args) -> Result<Answer, ApiError> {
+    let environment = scope(&app, &args).await?.id;
+    let start = args.parsed::<usize>("start")?.unwrap_or(0);
+    let limit = page::limit(&args)?;
+    let rows = limit.unwrap_or(1000);
+    let found = shapes::newest_versions(&app, environment, start, rows).await?;
+    let count = found.as_array().map_or(0, Vec::len);
+    Ok(Answer::Body(
+        json!({"versions": found, "start": start, "limit": rows, "count": count}),
+    ))
+}
+
+async fn get(version: VersionNumber, app: App, args: Args) -> Result<Answer, ApiError> {
+    let environment = scope(&app, &args).await?;
+    let found = versions::fetch(&app, &environment, version).await?;
+    let id = environment.id;
+    let resources = app.store.resource_list(id, version).await?;
+    let mut shown: Vec<Value> = resources
+        .iter()
+        .map(|resource| shapes::resource(id, resource))
+        .collect();
+    if args.flag("include_logs", false)? {
+        let kind = args.text("log_filter")?;
+        let limit = args.parsed::<i64>("limit")?.unwrap_or(MAX_ACTIONS);
+        for (resource, shape) in resources.iter().zip(&mut shown) {
+            let actions = actions(&app, id, &resource.resource_id, version, kind.as_deref());
+            let mut actions = actions.await?;
+            actions.truncate(usize::try_from(limit.clamp(0, MAX_ACTIONS)).unwrap_or_default());
+            shape["actions"] = Value::Array(actions);
+        }
+    }
+    let unknowns = app.store.fact_unknowns(id, version).await?.into_iter();
+    let unknowns = unknowns.map(|(resource, parameter)| {
+        json!({
+            "environment": id, "version": version, "resource": resource, "parameter": parameter, "source": "fact",
+            "resolved": false, "metadata": {},
+        })
+    });
+    Ok(Answer::Body(json!({
+        "model": shapes::version_of(id, &found, &resources),
+        "resources": shown,
+        "unknowns": unknowns.collect::<Vec<_>>(),
+    })))
+}
+
+/// What was done to a resource in a version, newest first. `kind`: only actions of this one.
+pub(super) async fn actions(
+    app: &App,
+    environment: EnvironmentId,
+    resource: &ResourceId,
+    version: VersionNumber,
+    kind: Option<&str>,
+) -> Result<Vec<Value>, ApiError> {
+    /// So many actions of a resource are looked through for those of one version.
+    const SEARCHED: i64 = 1000;
+    let kind = match kind {
+        None => None,
+        Some(kind) => match kind.parse::<ActionKind>() {
+            Ok(kind) => Some(kind),
+            // Kinds that only the reference has: nothing was done of them.
+            Err(_) if ["push", "pull", "other"].contains(&kind) => return Ok(Vec::new()),
+            Err(_) => {
+                return Err(ApiError::bad_request(format!(
+                    "`{kind}` is no kind of action"
+                )));
+            }
+        },
+    };
+    let actions = app
+        .store
+        .action_list(environment, Some(resource), SEARCHED)
+        .await?;
+    let shown = actions.iter().filter(|action| {
+        action.version == version && kind.is_none_or(|kind| action.action == kind)
+    });
+    Ok(shown
+        .map(|action| wire::action(json!(environment), action))
+        .collect())
+}

@@ -1,0 +1,283 @@
+//! Agents that are not on this machine: where each one is, which are connected, and what they bring.
+
+use super::{InFlight, Reconciler};
+use crate::domain::{ActionId, ActionKind, AgentName, AgentPlace, Timestamp, chain};
+use crate::executor::external::{AgentMessage, Attached};
+use crate::executor::link::Message;
+use crate::executor::remote::{AgentCommand, AgentHello, Carried, digest_of};
+use crate::store::{self, ActionStart, Reopened};
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+
+/// What a connection of an agent needs to go on, when it was taken in.
+#[derive(Debug)]
+pub struct Admission {
+    pub(crate) connection: u64,
+    pub(crate) messages: mpsc::UnboundedSender<Message>,
+}
+
+/// Calls by which handlers write; each names the resource that it is about.
+const WRITES: &[&str] = &[
+    "set_param",
+    "set_parameters",
+    "discovered_resource_create",
+    "discovered_resource_create_batch",
+];
+
+impl Reconciler {
+    /// Reads from the settings where agents are, and notes in the schedule and in the store which of them are out of reach.
+    pub(super) async fn place_agents(&mut self) -> Result<(), store::Error> {
+        let places = self.settings.agent_map();
+        if places.is_empty() && !self.has_places {
+            return Ok(());
+        }
+        self.has_places = !places.is_empty();
+        let is_external = |place: &AgentPlace| *place == AgentPlace::External;
+        let away: Vec<AgentName> = places
+            .iter()
+            .filter(|(name, place)| {
+                is_external(place) && !self.executor.external.is_connected(name)
+            })
+            .map(|(name, _)| name.clone())
+            .collect();
+        self.executor.set_places(places);
+        let known: Vec<AgentName> = self
+            .schedule
+            .agents()
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in known {
+            let is_away = away.binary_search(&name).is_ok();
+            self.schedule.set_away(&name, is_away);
+        }
+        let now = Timestamp::now();
+        for agent in self.store.agent_list(self.environment).await? {
+            let is_away = away.binary_search(&agent.name).is_ok();
+            if is_away != agent.away_since().is_some() {
+                let since = is_away.then_some(now);
+                self.store
+                    .agent_set_away(self.environment, &agent.name, since)
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Self::place_agents`]; if the database does not answer, the next refresh tries again.
+    async fn replace_agents(&mut self) {
+        if let Err(error) = self.place_agents().await {
+            tracing::error!(environment.id = %self.environment, error = chain(&error), "cannot note which agents are connected");
+        }
+    }
+
+    /// Takes in an agent that has said hello.
+    ///
+    /// # Errors
+    /// Why not, for whoever started it.
+    pub(super) async fn attach(
+        &mut self,
+        hello: &AgentHello,
+        commands: mpsc::UnboundedSender<AgentCommand>,
+    ) -> Result<Admission, String> {
+        let strangers = hello
+            .names
+            .iter()
+            .filter(|name| !self.executor.is_external(name));
+        let strangers: Vec<&str> = strangers.map(AgentName::as_str).collect();
+        if !strangers.is_empty() {
+            return Err(format!(
+                "these agents run elsewhere: {}; the setting `agent_map` of the environment has to say `external:` for each",
+                strangers.join(", ")
+            ));
+        }
+        let Attached {
+            connection,
+            lost,
+            unknown,
+        } = self.executor.external.attach(hello, commands)?;
+        for result in lost {
+            self.on_task_done(result).await;
+        }
+        for carried in unknown {
+            self.take_up(connection, &carried).await;
+        }
+        self.replace_agents().await;
+        tracing::info!(
+            environment.id = %self.environment, n_carried = hello.carried.len(),
+            "agents are connected: {}", listed(&hello.names)
+        );
+        Ok(Admission {
+            connection,
+            messages: self.executor.messages(),
+        })
+    }
+
+    /// Takes up a run that this process did not start: a server before it did, or it has given the run up. It is of use if the
+    /// resource shall still be the same and nothing else is done with it.
+    async fn take_up(&mut self, connection: u64, carried: &Carried) {
+        if !self.try_take_up(connection, carried).await {
+            self.executor.external.discard(connection, carried.action);
+        }
+    }
+
+    async fn try_take_up(&mut self, connection: u64, carried: &Carried) -> bool {
+        let intent = self.schedule.intent(&carried.resource_id);
+        let is_same = intent.is_some_and(|intent| {
+            intent.agent == carried.agent && digest_of(&intent.attributes) == carried.intent
+        });
+        let speaks = self
+            .executor
+            .external
+            .may_speak_of(connection, Some(carried.agent.as_str()));
+        if !carried.is_deploy || !is_same || !speaks {
+            return false;
+        }
+        let reopened = self
+            .store
+            .action_reopen(self.environment, carried.action, &carried.resource_id)
+            .await;
+        let reopened = match reopened {
+            // It is written already; only the agent did not hear of it.
+            Ok(Reopened::IsFinished) => return false,
+            Ok(reopened) => reopened,
+            Err(error) => {
+                tracing::error!(error = chain(&error), "cannot take up the run of an agent");
+                return false;
+            }
+        };
+        let Some(run) = self.schedule.adopt(&carried.resource_id, carried.action) else {
+            return false;
+        };
+        self.begin_round();
+        let started = Timestamp::now();
+        if reopened == Reopened::IsMissing {
+            self.unwritten.starts.push(ActionStart {
+                id: run.action,
+                action: ActionKind::Deploy,
+                version: run.version,
+                resource_id: carried.resource_id.clone(),
+                started,
+            });
+        }
+        let limit = self.settings.deploy_timeout();
+        self.executor.external.adopt(connection, carried, limit);
+        self.in_flight.insert(run.action, InFlight { run, started });
+        true
+    }
+
+    /// What a connection of an agent says.
+    pub(super) async fn on_agent(&mut self, connection: u64, message: AgentMessage) {
+        match message {
+            AgentMessage::Done { number, done } => {
+                let external = &mut self.executor.external;
+                let Some(result) = external.on_done(connection, number, *done) else {
+                    return;
+                };
+                let action = result.action;
+                let is_deploy = self.in_flight.contains_key(&action);
+                self.on_task_done(result).await;
+                // Deployments are acknowledged when they are in the database.
+                if !is_deploy {
+                    self.executor.external.written([action].into_iter());
+                }
+            }
+            AgentMessage::Ask {
+                id,
+                method,
+                arguments,
+            } => {
+                let may_ask = subjects(&method, &arguments)
+                    .iter()
+                    .all(|agent| self.executor.external.may_speak_of(connection, Some(agent)));
+                // It is to see what was done before it.
+                self.flush().await;
+                let answer = match may_ask {
+                    true => self.handle_api_call(&method, &arguments).await,
+                    false => (
+                        403,
+                        json!({"message": "an agent on another machine speaks of its own resources only"}),
+                    ),
+                };
+                self.executor.external.answer(connection, id, answer);
+            }
+            AgentMessage::Gone { why } => {
+                self.executor.external.on_gone(connection);
+                tracing::warn!(environment.id = %self.environment, "an agent is not connected any more: {why}");
+                self.replace_agents().await;
+            }
+        }
+    }
+
+    /// Gives up runs of agents whose results did not come in time.
+    pub(super) async fn give_up_overdue(&mut self) {
+        for result in self.executor.external.overdue() {
+            self.on_task_done(result).await;
+        }
+    }
+
+    /// These runs are in the database.
+    pub(super) fn acknowledge(&mut self, actions: impl Iterator<Item = ActionId>) {
+        self.executor.external.written(actions);
+    }
+}
+
+/// The agents of the resources that a writing call is about; a resource that is none has the agent ``, which nobody is.
+fn subjects(method: &str, arguments: &Map<String, Value>) -> Vec<String> {
+    if !WRITES.contains(&method) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut look = |call: &Map<String, Value>| {
+        for field in ["resource_id", "discovery_resource_id"] {
+            if let Some(id) = call.get(field).and_then(Value::as_str) {
+                found.push(agent_of(id).unwrap_or_default().to_owned());
+            }
+        }
+    };
+    look(arguments);
+    for field in ["parameters", "discovered_resources"] {
+        let calls = arguments.get(field).and_then(Value::as_array);
+        calls
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_object)
+            .for_each(&mut look);
+    }
+    found
+}
+
+/// Of a resource's id: what is between `[` and the first comma.
+fn agent_of(resource_id: &str) -> Option<&str> {
+    let (_, rest) = resource_id.split_once('[')?;
+    rest.split_once(',').map(|(agent, _)| agent)
+}
+
+/// The first few names.
+fn listed(names: &[AgentName]) -> String {
+    const SHOWN: usize = 5;
+    let mut text: Vec<&str> = names.iter().take(SHOWN).map(AgentName::as_str).collect();
+    let more = format!("and {} more", names.len().saturating_sub(SHOWN));
+    if names.len() > SHOWN {
+        text.push(&more);
+    }
+    text.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writing_call_names_all_agents_that_it_is_about() {
+        let call = json!({"parameters": [
+            {"id": "a", "resource_id": "m::R[one,name=x]"},
+            {"id": "b", "resource_id": "m::R[two,name=x]"},
+            {"id": "c", "resource_id": "no resource"},
+        ]});
+        let Value::Object(call) = call else {
+            panic!("it is an object");
+        };
+        assert_eq!(subjects("set_parameters", &call), ["one", "two", ""]);
+        assert!(subjects("get_param", &call).is_empty());
+    }
+}

@@ -1,0 +1,229 @@
+//! Results on their way into the database.
+//!
+//! An agent runs one resource at a time, so with four agents there are never more than four results between two turns of the
+//! engine. Were each turn to wait until its results are on disk, a thousand resources would cost 250 transactions, one after
+//! the other, and agents would have nothing to do meanwhile. So results are written *beside* the engine: one transaction at a
+//! time, and what comes in while it runs is written together by the next one. The slower the database, the larger the
+//! batches; nobody waits for it but those who need to see the results in it:
+//!
+//! - a new version ([`Reconciler::flush`]): its states would be overwritten by results from before it;
+//! - a handler that asks something of the API: it must see what was done before it;
+//! - whoever is told of results, in events and in the summary of a round: told is what is durable.
+//!
+//! What is lost when the server is killed is what nobody was told of: these resources are dirty still, or due, and run again.
+//!
+//! While the database does not take a batch, it is tried again after growing pauses, and nothing new is begun.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::Reconciler;
+use crate::domain::{Change, EnvironmentId, ResourceStatus, chain};
+use crate::executor::replies::Held;
+use crate::observe::{Bus, EventKind, ResourceDone};
+use crate::store::{self, ActionEnd, ActionStart, Store};
+
+/// Results that may wait for the database before runs are held back: as many as one transaction takes within a few seconds.
+const MAX_UNWRITTEN: usize = 20_000;
+
+/// The longest pause before a database that is away is tried again.
+const MAX_PAUSE: Duration = Duration::from_secs(10);
+
+/// What happened and is not written yet.
+#[derive(Debug, Default)]
+pub(in crate::deploy) struct Batch {
+    /// Beginnings of runs.
+    pub(in crate::deploy) starts: Vec<ActionStart>,
+    /// Ends of runs, with the event to publish when they are written; `None`: nobody is told.
+    pub(in crate::deploy) ends: Vec<(ActionEnd, Option<ResourceDone>)>,
+    /// The room that the answers in `ends` take; it is given back when they are written.
+    pub(in crate::deploy) held: Vec<Held>,
+}
+
+/// Ends that are in the database now, with their events.
+#[derive(Debug)]
+pub(super) struct Written {
+    ends: Vec<ActionEnd>,
+    events: Vec<ResourceDone>,
+}
+
+/// The transaction that goes on, if one does. Dropped, it is given up.
+#[derive(Debug, Default)]
+pub(super) struct Writing {
+    task: JoinSet<Option<Written>>,
+    /// The last attempt to write has failed.
+    has_failed: Arc<AtomicBool>,
+}
+
+impl Batch {
+    pub(super) fn is_empty(&self) -> bool {
+        self.starts.is_empty() && self.ends.is_empty()
+    }
+}
+
+impl Writing {
+    pub(super) fn is_going_on(&self) -> bool {
+        !self.task.is_empty()
+    }
+
+    /// Waits for the end of the transaction; for ever, if none goes on. `None`: it was given up. Dropping this loses nothing.
+    pub(super) async fn end(&mut self) -> Option<Written> {
+        match self.task.join_next().await {
+            Some(Ok(written)) => written,
+            Some(Err(error)) => {
+                tracing::error!(%error, "writing results was cut off; they are verified again after the next start");
+                None
+            }
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Reconciler {
+    /// Whether another run may begin: its result will find room, and a database.
+    pub(super) fn may_begin(&self) -> bool {
+        !self.writing.has_failed.load(Ordering::Relaxed)
+            && self.unwritten.ends.len() < MAX_UNWRITTEN
+            && self.store.is_usable().is_ok()
+    }
+
+    /// Whether all that is known is in the database.
+    pub(super) fn is_all_written(&self) -> bool {
+        self.unwritten.is_empty() && !self.writing.is_going_on()
+    }
+
+    /// Begins to write what is known, unless something is being written: then it has to wait for that.
+    pub(super) async fn begin_writing(&mut self) {
+        if self.writing.is_going_on() {
+            return;
+        }
+        // Before the ends of their runs: a run whose report was lost in a crash is a run that has not ended.
+        self.hand_on_reports().await;
+        if self.unwritten.is_empty() {
+            // Of answers that came to nothing.
+            self.unwritten.held.clear();
+            return;
+        }
+        let attempts = Attempts {
+            environment: self.environment,
+            store: self.store.clone(),
+            bus: self.bus.clone(),
+            shutdown: self.shutdown.clone(),
+            has_failed: Arc::clone(&self.writing.has_failed),
+        };
+        let batch = std::mem::take(&mut self.unwritten);
+        self.writing.task.spawn(attempts.write(batch));
+    }
+
+    /// Waits until all that is known is written, or it is time to stop.
+    pub(super) async fn flush(&mut self) {
+        loop {
+            self.begin_writing().await;
+            if !self.writing.is_going_on() {
+                return;
+            }
+            let written = self.writing.end().await;
+            if written.is_none() {
+                return;
+            }
+            self.on_written(written).await;
+        }
+    }
+
+    /// Tells of what is in the database now.
+    pub(super) async fn on_written(&mut self, written: Option<Written>) {
+        let Some(Written { ends, events }) = written else {
+            return;
+        };
+        self.acknowledge(ends.iter().map(|end| end.id));
+        self.recompile_for_facts(&ends).await;
+        for event in events {
+            if event.status != ResourceStatus::Deployed {
+                tracing::warn!(
+                    environment.id = %self.environment, resource.id = %event.resource_id, status = event.status.as_str(),
+                    "{} is {}: {}", event.resource_id, event.status, event.message.as_deref().unwrap_or_default()
+                );
+            } else if event.change != Change::NoChange {
+                tracing::info!(
+                    environment.id = %self.environment, resource.id = %event.resource_id, change = event.change.as_str(),
+                    "{} was {}", event.resource_id, event.change
+                );
+            }
+            self.bus
+                .emit(self.environment, EventKind::ResourceDone(event));
+        }
+    }
+
+    /// `false`: it is time to stop instead.
+    pub(super) async fn complain_and_wait(
+        &self,
+        what: &str,
+        error: &store::Error,
+        pause: &mut Duration,
+    ) -> bool {
+        let told = (self.environment, &self.bus);
+        complain_and_wait(told, &self.shutdown, what, error, pause).await
+    }
+}
+
+/// What writing a batch needs, however often it is tried.
+struct Attempts {
+    environment: EnvironmentId,
+    store: Store,
+    bus: Bus,
+    shutdown: CancellationToken,
+    has_failed: Arc<AtomicBool>,
+}
+
+impl Attempts {
+    /// Writes a batch in one transaction; a database that is away is waited for. `None`: it is time to stop instead, and
+    /// what is not written is verified again after the next start.
+    async fn write(self, batch: Batch) -> Option<Written> {
+        let Batch { starts, ends, held } = batch;
+        let (ends, events): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
+        let mut pause = Duration::from_millis(100);
+        while let Err(error) = self
+            .store
+            .action_write(self.environment, &starts, &ends)
+            .await
+        {
+            self.has_failed.store(true, Ordering::Relaxed);
+            let told = (self.environment, &self.bus);
+            if !complain_and_wait(told, &self.shutdown, "write results", &error, &mut pause).await {
+                return None;
+            }
+        }
+        self.has_failed.store(false, Ordering::Relaxed);
+        drop(held);
+        let events = events.into_iter().flatten().collect();
+        Some(Written { ends, events })
+    }
+}
+
+/// Tells of an error of the database, and waits before it is tried again. `false`: it is time to stop instead.
+async fn complain_and_wait(
+    (id, bus): (EnvironmentId, &Bus),
+    shutdown: &CancellationToken,
+    what: &str,
+    error: &store::Error,
+    pause: &mut Duration,
+) -> bool {
+    let error = chain(error);
+    tracing::error!(environment.id = %id, error, "cannot {what}; trying again in {pause:?}");
+    bus.emit(
+        id,
+        EventKind::Trouble {
+            message: format!("cannot {what}: {error}"),
+        },
+    );
+    tokio::select! {
+        () = tokio::time::sleep(*pause) => {}
+        () = shutdown.cancelled() => return false,
+    }
+    *pause = (*pause * 2).min(MAX_PAUSE);
+    true
+}

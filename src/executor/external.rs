@@ -1,0 +1,381 @@
+//! The server's end of agents on other machines: which are connected, what they were given, and which results are not
+//! acknowledged yet.
+//!
+//! Who wakes it: the engine, with runs to hand over and with what connections say. What it owns: the sending half of each
+//! connection, and the runs that were handed over, also while their agent is not connected: they go on there. A run leaves by
+//! its result, or when no result came in the time that its handler has; nothing else says that it has ended.
+//!
+//! An agent is trusted with its own resources only. A result counts if its run was given to an agent of the connection that
+//! brings it; others are acknowledged, so that they do not come again, and are counted: an agent that sends many of them is
+//! not one of ours.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use crate::domain::{ActionId, AgentName, HandlerStatus, LogLevel, ResourceId, Timestamp};
+use crate::executor::agent_code::AgentCode;
+use crate::executor::link::{Purpose, TaskResult};
+use crate::executor::protocol::{LogLine, Task, TaskDone, TaskOutcome};
+use crate::executor::remote::{AgentCommand, AgentHello, Carried};
+
+/// A result may come this much later than its handler's time is over: the network may have been away.
+const GRACE: Duration = Duration::from_secs(120);
+/// Results that nobody asked for, after which a connection is closed.
+const MAX_STRAYS: usize = 1000;
+
+/// What one connection says, after its hello.
+#[derive(Debug)]
+pub(crate) enum AgentMessage {
+    Done {
+        number: u64,
+        done: Box<TaskDone>,
+    },
+    Ask {
+        id: u64,
+        method: String,
+        arguments: Map<String, Value>,
+    },
+    /// It is cut, or closed.
+    Gone {
+        why: String,
+    },
+}
+
+/// All agents on other machines, of one environment.
+#[derive(Debug, Default)]
+pub(crate) struct External {
+    connections: BTreeMap<u64, Connected>,
+    /// Which connection works for an agent.
+    serving: HashMap<AgentName, u64>,
+    given: HashMap<ActionId, Given>,
+    /// Results that are not in the database yet: whom to tell.
+    unwritten: HashMap<ActionId, (u64, u64)>,
+    n_connections: u64,
+}
+
+#[derive(Debug)]
+struct Connected {
+    instance: Uuid,
+    names: BTreeSet<AgentName>,
+    commands: mpsc::UnboundedSender<AgentCommand>,
+    known_code: HashSet<String>,
+    /// Runs that it has, or had, and that are of no use any more.
+    discarded: HashSet<ActionId>,
+    n_strays: usize,
+}
+
+/// A run that was handed over.
+#[derive(Debug)]
+struct Given {
+    agent: AgentName,
+    resource_id: ResourceId,
+    purpose: Purpose,
+    instance: Uuid,
+    /// When its result is given up.
+    deadline: Instant,
+    /// To hand it over again; `None`: it was taken up from the agent.
+    task: Option<(Task, Arc<AgentCode>)>,
+}
+
+/// What follows from a new connection.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    pub(crate) connection: u64,
+    /// Runs that ended with the agent that had them.
+    pub(crate) lost: Vec<TaskResult>,
+    /// Runs that the agent has, and that we did not give it: a server before us may have.
+    pub(crate) unknown: Vec<Carried>,
+}
+
+impl External {
+    pub(crate) fn is_connected(&self, agent: &AgentName) -> bool {
+        self.serving.contains_key(agent)
+    }
+
+    /// Whether a run is at an agent on another machine.
+    pub(crate) fn has(&self, action: ActionId) -> bool {
+        self.given.contains_key(&action)
+    }
+
+    /// Takes a new connection in. One of the same installation replaces the one that it had.
+    ///
+    /// # Errors
+    /// Another installation works for one of these agents.
+    pub(crate) fn attach(
+        &mut self,
+        hello: &AgentHello,
+        commands: mpsc::UnboundedSender<AgentCommand>,
+    ) -> Result<Attached, String> {
+        let names: BTreeSet<AgentName> = hello.names.iter().cloned().collect();
+        let mut before = BTreeSet::new();
+        for name in &names {
+            let holder = self.serving.get(name).copied();
+            let Some((id, known)) = holder.and_then(|id| Some((id, self.connections.get(&id)?)))
+            else {
+                continue;
+            };
+            if known.instance != hello.instance {
+                return Err(format!(
+                    "another installation works for agent {name}: stop that one first, or give this one another name"
+                ));
+            }
+            before.insert(id);
+        }
+        for id in before {
+            self.drop_connection(id);
+        }
+        self.n_connections += 1;
+        let connection = self.n_connections;
+        for name in &names {
+            self.serving.insert(name.clone(), connection);
+        }
+        let connected = Connected {
+            instance: hello.instance,
+            names,
+            commands,
+            known_code: HashSet::new(),
+            discarded: HashSet::new(),
+            n_strays: 0,
+        };
+        self.connections.insert(connection, connected);
+        let lost = self.hand_over_again(connection, hello);
+        let is_unknown = |carried: &&Carried| {
+            !self.given.contains_key(&carried.action)
+                && !self.unwritten.contains_key(&carried.action)
+        };
+        let unknown = hello.carried.iter().filter(is_unknown).cloned().collect();
+        Ok(Attached {
+            connection,
+            lost,
+            unknown,
+        })
+    }
+
+    /// What the agent of a new connection should have and has not never arrived, and is sent again; what another installation
+    /// had is lost with that.
+    fn hand_over_again(&mut self, connection: u64, hello: &AgentHello) -> Vec<TaskResult> {
+        let carried: HashSet<ActionId> = hello.carried.iter().map(|one| one.action).collect();
+        let missing: Vec<ActionId> = self
+            .given
+            .iter()
+            .filter(|(action, given)| {
+                !carried.contains(action) && self.serving.get(&given.agent) == Some(&connection)
+            })
+            .map(|(action, _)| *action)
+            .collect();
+        let mut lost = Vec::new();
+        for action in missing {
+            let Some(given) = self.given.remove(&action) else {
+                continue;
+            };
+            match given.task {
+                Some((task, code))
+                    if given.instance == hello.instance || given.instance.is_nil() =>
+                {
+                    self.run(task, &code)
+                }
+                _ => lost.push(given_up(
+                    action,
+                    given,
+                    "the installation that ran this agent was replaced by another one",
+                )),
+            }
+        }
+        lost
+    }
+
+    /// Hands a run over. Its agent may be gone by now: then it is handed over when it comes back.
+    pub(crate) fn run(&mut self, task: Task, code: &Arc<AgentCode>) {
+        let connection = self.serving.get(&task.agent).copied();
+        let connected = connection.and_then(|id| self.connections.get_mut(&id));
+        let given = Given {
+            agent: task.agent.clone(),
+            resource_id: task.resource_id.clone(),
+            purpose: Purpose::from(&task.kind),
+            instance: connected.as_ref().map_or(Uuid::nil(), |one| one.instance),
+            deadline: Instant::now() + task.limit() + GRACE,
+            task: Some((task.clone(), Arc::clone(code))),
+        };
+        self.given.insert(task.action, given);
+        let Some(connected) = connected else {
+            return;
+        };
+        if connected.known_code.insert(task.code.clone()) {
+            // Who does not hear it is about to be told of as gone.
+            let _ = connected.commands.send(AgentCommand::Code {
+                code: task.code.clone(),
+                modules: code.modules.clone(),
+                packages: Vec::new(),
+            });
+        }
+        let _ = connected.commands.send(AgentCommand::Run(task));
+    }
+
+    /// Takes a run up that a server before us gave to an agent.
+    pub(crate) fn adopt(&mut self, connection: u64, carried: &Carried, limit: Duration) {
+        let instance = self.connections.get(&connection).map(|one| one.instance);
+        let given = Given {
+            agent: carried.agent.clone(),
+            resource_id: carried.resource_id.clone(),
+            purpose: Purpose::Deploy,
+            instance: instance.unwrap_or_default(),
+            deadline: Instant::now() + limit + GRACE,
+            task: None,
+        };
+        self.given.insert(carried.action, given);
+    }
+
+    /// A run that an agent has is of no use any more: its result is acknowledged, and that is all.
+    pub(crate) fn discard(&mut self, connection: u64, action: ActionId) {
+        if let Some(connected) = self.connections.get_mut(&connection) {
+            connected.discarded.insert(action);
+        }
+    }
+
+    /// Takes note of a result, and says what it is for. `None`: it came before, or nobody asked this agent for it.
+    pub(crate) fn on_done(
+        &mut self,
+        connection: u64,
+        number: u64,
+        done: TaskDone,
+    ) -> Option<TaskResult> {
+        let connected = self.connections.get_mut(&connection)?;
+        let action = done.action;
+        let is_its_own = |given: &Given| {
+            given.instance == connected.instance && connected.names.contains(&given.agent)
+        };
+        if self.given.get(&action).is_some_and(is_its_own) {
+            let given = self.given.remove(&action)?;
+            self.unwritten.insert(action, (connection, number));
+            return Some(TaskResult {
+                action,
+                resource_id: given.resource_id,
+                purpose: given.purpose,
+                finished: Timestamp(done.finished_us),
+                outcome: done.outcome,
+            });
+        }
+        if let Some(told) = self.unwritten.get_mut(&action) {
+            *told = (connection, number);
+            return None;
+        }
+        let is_known = connected.discarded.remove(&action);
+        let numbers = vec![number];
+        let _ = connected
+            .commands
+            .send(AgentCommand::Acknowledged { numbers });
+        connected.n_strays += usize::from(!is_known);
+        if connected.n_strays > MAX_STRAYS {
+            tracing::error!(
+                "an agent sent {MAX_STRAYS} results that nobody asked it for; its connection is closed"
+            );
+            self.drop_connection(connection);
+        }
+        None
+    }
+
+    /// These runs are in the database: their agents may forget the results.
+    pub(crate) fn written(&mut self, actions: impl Iterator<Item = ActionId>) {
+        if self.unwritten.is_empty() {
+            return;
+        }
+        let mut numbers: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for action in actions {
+            if let Some((connection, number)) = self.unwritten.remove(&action) {
+                numbers.entry(connection).or_default().push(number);
+            }
+        }
+        for (connection, numbers) in numbers {
+            if let Some(connected) = self.connections.get(&connection) {
+                let _ = connected
+                    .commands
+                    .send(AgentCommand::Acknowledged { numbers });
+            }
+        }
+    }
+
+    /// Whether what a handler asks is about a resource of an agent of this connection, or about none.
+    pub(crate) fn may_speak_of(&self, connection: u64, agent: Option<&str>) -> bool {
+        let connected = self.connections.get(&connection);
+        connected.is_some_and(|one| agent.is_none_or(|agent| one.names.contains(agent)))
+    }
+
+    /// Gives a handler its answer, if its agent is still connected.
+    pub(crate) fn answer(&self, connection: u64, id: u64, (code, body): (u16, Value)) {
+        if let Some(connected) = self.connections.get(&connection) {
+            let _ = connected
+                .commands
+                .send(AgentCommand::Answer { id, code, body });
+        }
+    }
+
+    /// A connection has ended. What its agents were given goes on there.
+    pub(crate) fn on_gone(&mut self, connection: u64) {
+        self.drop_connection(connection);
+    }
+
+    /// Closes all connections, as when the server stops.
+    pub(crate) fn close(&mut self) {
+        self.connections.clear();
+        self.serving.clear();
+    }
+
+    fn drop_connection(&mut self, connection: u64) {
+        self.connections.remove(&connection);
+        self.serving.retain(|_, serving| *serving != connection);
+    }
+
+    /// Runs whose results did not come in time.
+    pub(crate) fn overdue(&mut self) -> Vec<TaskResult> {
+        let now = Instant::now();
+        let late: Vec<ActionId> = self
+            .given
+            .iter()
+            .filter(|(_, given)| given.deadline <= now)
+            .map(|(action, _)| *action)
+            .collect();
+        let mut results = Vec::new();
+        for action in late {
+            let Some(given) = self.given.remove(&action) else {
+                continue;
+            };
+            let connection = self.serving.get(&given.agent).copied();
+            let why = match connection {
+                None => {
+                    "its agent is not connected, and no result came in the time that the handler has"
+                }
+                Some(_) => "no result came from its agent in the time that the handler has",
+            };
+            if let Some(connection) = connection {
+                self.discard(connection, action);
+            }
+            results.push(given_up(action, given, why));
+        }
+        results
+    }
+}
+
+fn given_up(action: ActionId, given: Given, why: &str) -> TaskResult {
+    let finished = Timestamp::now();
+    let line = LogLine {
+        level: LogLevel::Error,
+        msg: why.to_owned(),
+        kwargs: Map::new(),
+        timestamp_us: finished.0,
+    };
+    TaskResult {
+        action,
+        resource_id: given.resource_id,
+        purpose: given.purpose,
+        finished,
+        outcome: TaskOutcome {
+            logs: vec![line],
+            ..TaskOutcome::of(HandlerStatus::Unavailable)
+        },
+    }
+}

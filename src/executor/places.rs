@@ -1,0 +1,151 @@
+//! All executors of an environment: that of this machine, those on machines that are reached by ssh, and the agents on other
+//! machines. Each agent's runs go where its place says.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+use steward_compiler::PythonRuntime;
+use tokio::sync::mpsc;
+
+use crate::domain::{ActionId, AgentName, AgentPlace, EnvironmentId, SshTarget};
+use crate::executor::agent_code::AgentCode;
+use crate::executor::external::External;
+use crate::executor::limits::Limits;
+use crate::executor::link::{Executor, Message, TaskResult, executor_of};
+use crate::executor::protocol::{Task, TaskDone};
+use crate::executor::transport::{Pipe, Ssh};
+
+/// Sends each run to the executor of its agent, and knows whose answer it is.
+#[derive(Debug)]
+pub(crate) struct Executors {
+    environment: EnvironmentId,
+    python: Option<PythonRuntime>,
+    limits: Limits,
+    /// A configuration file for `ssh`.
+    ssh_config: Option<PathBuf>,
+    messages: mpsc::UnboundedSender<Message>,
+    /// The first is that of this machine, the others are by ssh.
+    executors: Vec<Executor>,
+    by_target: HashMap<SshTarget, usize>,
+    pub(crate) external: External,
+    /// Agents that are not here.
+    places: BTreeMap<AgentName, AgentPlace>,
+}
+
+impl Executors {
+    pub(crate) fn new(
+        environment: EnvironmentId,
+        python: Option<PythonRuntime>,
+        limits: Limits,
+        ssh_config: Option<PathBuf>,
+        messages: mpsc::UnboundedSender<Message>,
+    ) -> Self {
+        let transport = Box::new(Pipe { limits });
+        let here = Executor::new(environment, python.clone(), transport, messages.clone(), 0);
+        Self {
+            environment,
+            python,
+            limits,
+            ssh_config,
+            messages,
+            executors: vec![here],
+            by_target: HashMap::new(),
+            external: External::default(),
+            places: BTreeMap::new(),
+        }
+    }
+
+    /// Says where agents are that are not here. What runs goes on where it is.
+    pub(crate) fn set_places(&mut self, places: BTreeMap<AgentName, AgentPlace>) {
+        self.places = places;
+    }
+
+    /// Whether an agent runs where somebody starts `steward agent`.
+    pub(crate) fn is_external(&self, agent: &AgentName) -> bool {
+        self.places.get(agent) == Some(&AgentPlace::External)
+    }
+
+    pub(crate) fn messages(&self) -> mpsc::UnboundedSender<Message> {
+        self.messages.clone()
+    }
+
+    pub(crate) async fn prestart(&mut self) -> io::Result<()> {
+        match self.executors.first_mut() {
+            Some(here) => here.prestart().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Hands a run over.
+    pub(crate) async fn run(&mut self, task: Task, code: &Arc<AgentCode>) {
+        let number = match self.places.get(&task.agent) {
+            None | Some(AgentPlace::Local) => 0,
+            Some(AgentPlace::External) => return self.external.run(task, code),
+            Some(AgentPlace::Ssh(target)) => {
+                let target = target.clone();
+                self.number_of(target)
+            }
+        };
+        if let Some(executor) = self.executors.get_mut(number) {
+            executor.run(task, code).await;
+        }
+    }
+
+    fn number_of(&mut self, target: SshTarget) -> usize {
+        if let Some(number) = self.by_target.get(&target) {
+            return *number;
+        }
+        let number = self.executors.len();
+        let transport = Box::new(Ssh {
+            target: target.clone(),
+            limits: self.limits,
+            config: self.ssh_config.clone(),
+        });
+        self.executors.push(Executor::new(
+            self.environment,
+            self.python.clone(),
+            transport,
+            self.messages.clone(),
+            u32::try_from(number).unwrap_or(u32::MAX),
+        ));
+        self.by_target.insert(target, number);
+        number
+    }
+
+    fn of(&mut self, generation: u64) -> Option<&mut Executor> {
+        self.executors.get_mut(executor_of(generation))
+    }
+
+    pub(crate) fn on_done(&mut self, generation: u64, done: TaskDone) -> Option<TaskResult> {
+        self.of(generation)?.on_done(generation, done)
+    }
+
+    pub(crate) async fn answer(&mut self, generation: u64, id: u64, answer: (u16, Value)) {
+        if let Some(executor) = self.of(generation) {
+            executor.answer(generation, id, answer).await;
+        }
+    }
+
+    pub(crate) fn on_ended(&mut self, generation: u64, why: Option<&str>) -> Vec<TaskResult> {
+        let executor = self.of(generation);
+        executor.map_or_else(Vec::new, |executor| executor.on_ended(generation, why))
+    }
+
+    /// Ends all that run for this server; what they were running is `unavailable`. Agents on other machines go on, and bring
+    /// their results to the next server.
+    pub(crate) fn stop(&mut self, message: &str) -> Vec<TaskResult> {
+        self.external.close();
+        let executors = self.executors.iter_mut();
+        executors
+            .flat_map(|executor| executor.stop(message))
+            .collect()
+    }
+
+    /// Whether a run is on another machine where it goes on without us.
+    pub(crate) fn goes_on_without_us(&self, action: ActionId) -> bool {
+        self.external.has(action)
+    }
+}

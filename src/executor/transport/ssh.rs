@@ -1,0 +1,330 @@
+//! An executor on another machine, which OpenSSH's client reaches: the binary of this process goes over first.
+//!
+//! `ssh` starts a small script there. It makes a temporary folder, takes so many bytes of its standard input as the binary has,
+//! checks their digest, says [`READY`], and runs the binary as `steward executor`; from then on the same frames go over the
+//! same streams as to an executor of this machine. When the executor ends, the script removes the folder. The executor ends when
+//! its input ends, or when nothing came for some time: that is what a cut looks like from there. So nothing stays behind.
+//!
+//! Everything that is told to `ssh` is an argument of its own, and user and host are checked when they are read
+//! ([`SshTarget`]). It never asks anybody (`BatchMode`): a host key that is not known ends the connection, unless the
+//! configuration file of `ssh` that the server's configuration names says otherwise.
+//!
+//! Who wakes what: three tasks, which end with the process. One writes the binary and then the frames, with a beat between them;
+//! one passes the answers on; one keeps the last lines of what `ssh` prints as errors, which say why it ended.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::io::StreamReader;
+
+use super::{Connection, Far, RemoteProcess, Transport};
+use crate::domain::SshTarget;
+use crate::executor::limits::Limits;
+use crate::executor::protocol::{BEAT, ExecutorCommand};
+
+/// What the script prints when the binary is there. What shells print at a login comes before it.
+const READY: &str = "steward-is-here";
+/// Bytes that may be printed before it.
+const MAX_GREETING_BYTES: usize = 64 << 10;
+/// How long it may take until the executor there says its first word: the binary has some ten megabytes.
+const STARTUP: Duration = Duration::from_secs(600);
+/// Lines of `ssh` that are kept to say why it ended, and bytes of each.
+const ERROR_LINES: usize = 5;
+const ERROR_BYTES: usize = 500;
+/// Pieces of answers that are read ahead.
+const PIECES: usize = 16;
+const PIECE_BYTES: usize = 64 << 10;
+
+#[derive(Debug)]
+pub(crate) struct Ssh {
+    pub(crate) target: SshTarget,
+    pub(crate) limits: Limits,
+    /// A configuration file for `ssh`; `None`: that of the server's user.
+    pub(crate) config: Option<PathBuf>,
+}
+
+impl Transport for Ssh {
+    fn connect(&self) -> io::Result<Connection> {
+        let binary = binary()?;
+        let mut child = self.command(binary).spawn().map_err(|error| {
+            io::Error::other(format!("cannot start `ssh`, OpenSSH's client: {error}"))
+        })?;
+        let missing = || io::Error::other("no pipe to ssh");
+        let stdin = child.stdin.take().ok_or_else(missing)?;
+        let stdout = child.stdout.take().ok_or_else(missing)?;
+        let stderr = child.stderr.take().ok_or_else(missing)?;
+        let said = Said::default();
+        let (commands, frames) = mpsc::unbounded_channel();
+        let (answers, pieces) = mpsc::channel(PIECES);
+        let (ready, is_ready) = tokio::sync::oneshot::channel();
+        let errors = tokio::spawn(said.clone().follow(stderr));
+        tokio::spawn(write(stdin, binary, is_ready, frames));
+        tokio::spawn(read(stdout, ready, answers, said, errors));
+        Ok(Connection {
+            commands: Box::new(Frames(commands)),
+            replies: Box::new(StreamReader::new(ReceiverStream::new(pieces))),
+            process: Box::new(Tunnel(child)),
+        })
+    }
+
+    fn far(&self) -> Option<Far> {
+        Some(Far {
+            startup: STARTUP,
+            python: self.target.python.clone(),
+        })
+    }
+}
+
+impl Ssh {
+    fn command(&self, binary: &Binary) -> Command {
+        let mut command = Command::new("ssh");
+        // Nothing of the server's variables is for another machine.
+        command.env_clear();
+        for name in ["PATH", "HOME"] {
+            command.envs(std::env::var_os(name).map(|value| (name, value)));
+        }
+        command.arg("-T");
+        if let Some(config) = &self.config {
+            command.arg("-F").arg(config);
+        }
+        for option in [
+            "BatchMode=yes",
+            "ConnectTimeout=10",
+            "ServerAliveInterval=3",
+            "ServerAliveCountMax=3",
+            "ForwardAgent=no",
+            "ForwardX11=no",
+            "ClearAllForwardings=yes",
+            "PermitLocalCommand=no",
+            "EscapeChar=none",
+        ] {
+            command.args(["-o", option]);
+        }
+        if let Some(port) = self.target.port {
+            command.args(["-p", &port.to_string()]);
+        }
+        if let Some(user) = &self.target.user {
+            command.args(["-l", user]);
+        }
+        command.arg("--").arg(&self.target.host);
+        command.arg(script(binary, &self.limits));
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        command
+    }
+}
+
+/// This program, as it goes over.
+struct Binary {
+    path: PathBuf,
+    length: u64,
+    sha256: String,
+}
+
+/// Read once: a program that is replaced while it runs is still the same one.
+fn binary() -> io::Result<&'static Binary> {
+    static BINARY: OnceLock<Binary> = OnceLock::new();
+    if let Some(known) = BINARY.get() {
+        return Ok(known);
+    }
+    let path = crate::process::own_program()?;
+    let mut digest = Sha256::new();
+    let length = io::copy(&mut std::fs::File::open(&path)?, &mut digest)?;
+    let sha256 = hex::encode(digest.finalize());
+    Ok(BINARY.get_or_init(|| Binary {
+        path,
+        length,
+        sha256,
+    }))
+}
+
+/// What the shell there runs. It holds nothing but our own words and numbers, and no single quote.
+fn script(binary: &Binary, limits: &Limits) -> String {
+    let system = format!("Linux {}", std::env::consts::ARCH);
+    let Binary { length, sha256, .. } = binary;
+    let (keep, import) = (limits.keep.as_secs(), limits.import.as_secs());
+    format!(
+        "exec sh -c 'umask 077
+[ \"$(uname -sm)\" = \"{system}\" ] || {{ echo \"steward: the server runs on {system}, this machine is $(uname -sm): run steward agent here instead\" >&2; exit 72; }}
+d=$(mktemp -d \"${{TMPDIR:-/tmp}}/steward-XXXXXXXXXX\") || exit 71
+trap \"rm -rf \\\"$d\\\" || {{ sleep 1; rm -rf \\\"$d\\\"; }}\" EXIT
+trap \"exit 75\" HUP INT TERM PIPE
+head -c {length} > \"$d/steward\" || {{ echo \"steward: cannot write to $d\" >&2; exit 73; }}
+[ \"$(sha256sum < \"$d/steward\" | cut -c 1-64)\" = {sha256} ] || {{ echo \"steward: the program arrived damaged or cut off\" >&2; exit 74; }}
+chmod 700 \"$d/steward\"
+echo {READY}
+\"$d/steward\" executor --carried \"$d\" --keep {keep} --import-timeout {import}'"
+    )
+}
+
+/// Writes the binary, waits until it is there, and then writes frames, and a beat where none comes.
+async fn write(
+    mut stdin: ChildStdin,
+    binary: &'static Binary,
+    is_ready: tokio::sync::oneshot::Receiver<()>,
+    mut frames: mpsc::UnboundedReceiver<Vec<u8>>,
+) {
+    let carried = async {
+        let mut file = tokio::fs::File::open(&binary.path).await?;
+        tokio::io::copy(&mut file, &mut stdin).await?;
+        stdin.flush().await
+    };
+    // Why it failed is what ssh says.
+    if carried.await.is_err() || is_ready.await.is_err() {
+        return;
+    }
+    let mut beat = Vec::new();
+    if steward_compiler::protocol::write_frame(&mut beat, &ExecutorCommand::Alive).is_err() {
+        return;
+    }
+    let mut timer = tokio::time::interval(BEAT);
+    timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        // Dropping a receive or a tick loses nothing; frames are written in the bodies.
+        let frame = tokio::select! {
+            frame = frames.recv() => match frame {
+                Some(frame) => frame,
+                // Closing its input ends the executor.
+                None => return,
+            },
+            _ = timer.tick() => beat.clone(),
+        };
+        if stdin.write_all(&frame).await.is_err() || stdin.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Passes on what comes, from the mark on. At the end, why it ended.
+async fn read(
+    stdout: ChildStdout,
+    ready: tokio::sync::oneshot::Sender<()>,
+    answers: mpsc::Sender<io::Result<Bytes>>,
+    said: Said,
+    errors: tokio::task::JoinHandle<()>,
+) {
+    let mut stdout = BufReader::new(stdout);
+    if find_mark(&mut stdout).await {
+        let _ = ready.send(());
+        let mut piece = vec![0; PIECE_BYTES];
+        while let Ok(n_bytes @ 1..) = stdout.read(&mut piece).await {
+            let bytes = Bytes::copy_from_slice(&piece[..n_bytes]);
+            if answers.send(Ok(bytes)).await.is_err() {
+                return;
+            }
+        }
+    }
+    // What it has to say has come by then, or does not come.
+    let _ = tokio::time::timeout(Duration::from_secs(2), errors).await;
+    let message = match said.text() {
+        text if text.is_empty() => "ssh ended".to_owned(),
+        text => format!("ssh ended: {text}"),
+    };
+    let _ = answers.send(Err(io::Error::other(message))).await;
+}
+
+/// Skips what is printed before the mark; `false`: it did not come.
+async fn find_mark(stdout: &mut BufReader<ChildStdout>) -> bool {
+    let mut n_bytes = 0;
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let rest = MAX_GREETING_BYTES.saturating_sub(n_bytes) as u64;
+        let mut limited = (&mut *stdout).take(rest);
+        match limited.read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return false,
+            Ok(n) => n_bytes += n,
+        }
+        if line.trim_ascii() == READY.as_bytes() {
+            return true;
+        }
+    }
+}
+
+/// The last lines that `ssh`, the script or the executor there printed as errors.
+#[derive(Debug, Clone, Default)]
+struct Said(Arc<Mutex<VecDeque<String>>>);
+
+impl Said {
+    async fn follow(self, stderr: tokio::process::ChildStderr) {
+        let mut stderr = BufReader::new(stderr);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let mut limited = (&mut stderr).take(PIECE_BYTES as u64);
+            match limited.read_until(b'\n', &mut line).await {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
+            let text = String::from_utf8_lossy(&line);
+            let text: String = text.trim().chars().take(ERROR_BYTES).collect();
+            tracing::info!("from the other machine: {text}");
+            let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            lines.push_back(text);
+            if lines.len() > ERROR_LINES {
+                lines.pop_front();
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.iter().cloned().collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Takes whole frames, as they are written in one piece each, without waiting: there is one for each agent at most, and what
+/// comes back is limited.
+#[derive(Debug)]
+struct Frames(mpsc::UnboundedSender<Vec<u8>>);
+
+impl AsyncWrite for Frames {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        frame: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(match self.0.send(frame.to_vec()) {
+            Ok(()) => Ok(frame.len()),
+            Err(_) => Err(io::ErrorKind::BrokenPipe.into()),
+        })
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// The client. With it the executor there ends, since its input does.
+#[derive(Debug)]
+struct Tunnel(Child);
+
+impl RemoteProcess for Tunnel {
+    fn end(&mut self) {
+        // The frames end when the link drops them; then the script cleans up. This is for one that does not.
+        let _ = self.0.start_kill();
+    }
+
+    fn abort(&mut self) {
+        let _ = self.0.start_kill();
+    }
+}

@@ -1,0 +1,191 @@
+//! The begin of an item: what is wrong with it, and the change of its instance.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use steward_lsm::lifecycle::{Change, Edit, Request, Trigger};
+use steward_lsm::order::{Action, Failure, ItemState};
+use steward_lsm::{Attributes, Instance, attributes};
+
+use super::step::{Ended, Look, invalid};
+use crate::lsm::Creation;
+use crate::store::{self, Cause, OrderItem};
+
+/// How often an item begins anew because others change its instance at the same moment.
+const MAX_ATTEMPTS: usize = 10;
+
+/// The edits of an update.
+pub(super) fn edits(request: &Value) -> Result<Vec<Edit>, String> {
+    let edits = request["edits"].clone();
+    serde_json::from_value(edits).map_err(|error| {
+        format!("an update has `edits`, a list of {{edit_id, operation, target, value}}: {error}")
+    })
+}
+
+/// The switches of an item that are set.
+fn switches(request: &Value) -> BTreeMap<String, bool> {
+    let config = request["config"].as_object();
+    let values = config.into_iter().flatten();
+    let values = values.filter_map(|(name, value)| Some((name.clone(), value.as_bool()?)));
+    values.collect()
+}
+
+impl Look<'_> {
+    /// Begins an item: notes where its instance is, and changes that.
+    pub(super) async fn begin(&self, item: &mut OrderItem) -> store::Result<Ended> {
+        for _ in 0..MAX_ATTEMPTS {
+            let found = self
+                .services
+                .store
+                .service_fetch(self.environment, item.instance);
+            let found = found.await?;
+            if let Some(ended) = self.check(item, found.as_ref()).await? {
+                return Ok(ended);
+            }
+            let version = found.as_ref().map_or(0, |instance| instance.version);
+            item.base_version = Some(version);
+            item.state = ItemState::InProgress;
+            let store = &self.services.store;
+            store
+                .order_item_write(self.environment, self.order, item)
+                .await?;
+            match self.change(item, version).await {
+                Ok(()) => return self.examine_once(item).await,
+                Err(store::Error::Conflict(reason)) => {
+                    let now = store.service_fetch(self.environment, item.instance).await?;
+                    if now.map_or(0, |instance| instance.version) == version {
+                        return Ok(invalid(reason));
+                    }
+                }
+                Err(
+                    error @ (store::Error::Refused(_)
+                    | store::Error::NotFound(_)
+                    | store::Error::Denied(_)),
+                ) => return Ok(invalid(error.to_string())),
+                Err(error) => return Err(error),
+            }
+        }
+        let reason = "others change the instance all the time";
+        Ok(Ended::Failed(Failure::Inconclusive, reason.to_owned()))
+    }
+
+    /// What can be said before anything changes; `None`: the item may begin. Switches are set here, since they are all that
+    /// an update without another effect does.
+    async fn check(
+        &self,
+        item: &OrderItem,
+        found: Option<&Instance>,
+    ) -> store::Result<Option<Ended>> {
+        let Some(instance) = found else {
+            let missing = format!("there is no instance {}", item.instance);
+            return Ok((item.action != Action::Create).then(|| invalid(missing)));
+        };
+        if item.action == Action::Create {
+            let taken = format!("there is an instance with the id {} already", item.instance);
+            return Ok(Some(invalid(taken)));
+        }
+        if instance.service_entity != item.entity {
+            let other = &instance.service_entity;
+            let reason = format!("the instance {} is one of {other}", instance.id);
+            return Ok(Some(invalid(reason)));
+        }
+        let Some(definition) = self.definition(instance) else {
+            return Ok(Some(invalid(format!(
+                "there is no service {}",
+                item.entity
+            ))));
+        };
+        if let Some(ended) = self.configure(item).await? {
+            return Ok(Some(ended));
+        }
+        if item.action == Action::Delete {
+            return Ok(None);
+        }
+        let edits = match edits(&item.request) {
+            Ok(edits) => edits,
+            Err(reason) => return Ok(Some(invalid(reason))),
+        };
+        let nothing = Attributes::new();
+        let base = instance.base().unwrap_or(&nothing);
+        let mut before = base.clone();
+        attributes::fill(&definition.entity, &mut before);
+        Ok(
+            match attributes::update(&definition.entity, base, &Change::Edits(edits)) {
+                Ok(after) if after == before && !instance.deleted => Some(Ended::Completed),
+                Ok(_) => None,
+                Err(problems) => Some(invalid(problems.to_string())),
+            },
+        )
+    }
+
+    /// Sets the switches of an instance that is there.
+    async fn configure(&self, item: &OrderItem) -> store::Result<Option<Ended>> {
+        let values = switches(&item.request);
+        if values.is_empty() {
+            return Ok(None);
+        }
+        let request = Request {
+            trigger: Trigger::Configured { values },
+            current_version: None,
+            correlation_id: item.correlation_id,
+        };
+        let cause = Cause {
+            instance: item.instance,
+            entity: Some(item.entity.clone()),
+            ..Cause::default()
+        };
+        match self
+            .services
+            .change(self.environment, &cause, &request)
+            .await
+        {
+            Ok(_) => Ok(None),
+            Err(error @ (store::Error::Refused(_) | store::Error::Conflict(_))) => {
+                Ok(Some(invalid(error.to_string())))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Changes the instance. Doing it again after a crash has no effect, or is found out by the correlation id.
+    async fn change(&self, item: &OrderItem, version: u64) -> store::Result<()> {
+        let environment = self.environment;
+        let trigger = match item.action {
+            Action::Create => {
+                let attributes = item.request["attributes"].as_object().cloned();
+                let creation = Creation {
+                    entity: item.entity.clone(),
+                    id: Some(item.instance),
+                    attributes: attributes.unwrap_or_default(),
+                    config: switches(&item.request),
+                    correlation_id: Some(item.correlation_id),
+                    ..Creation::default()
+                };
+                return self
+                    .services
+                    .create(environment, &creation)
+                    .await
+                    .map(|_| ());
+            }
+            Action::Update => Trigger::Updated {
+                change: Change::Edits(edits(&item.request).map_err(store::Error::Refused)?),
+                comment: Some(format!("order {}", self.order)),
+            },
+            Action::Delete => Trigger::Deleted,
+        };
+        let cause = Cause {
+            instance: item.instance,
+            entity: Some(item.entity.clone()),
+            update: None,
+            checks_relations: item.action == Action::Update,
+            is_repeatable: false,
+        };
+        let request = Request {
+            trigger,
+            current_version: Some(version),
+            correlation_id: item.correlation_id,
+        };
+        let changed = self.services.change(environment, &cause, &request);
+        changed.await.map(|_| ())
+    }
+}

@@ -1,0 +1,109 @@
+//! Why an item failed, in the words of the compiler or of a handler.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use steward_lsm::order::Failure;
+use uuid::Uuid;
+
+use crate::domain::{CompileId, EnvironmentId, ResourceId, VersionNumber};
+use crate::lsm::transfer_id;
+use crate::store::{self, OrderItem, Store, StoredEvent};
+
+/// Runs of a resource among which the message of a failure is looked for.
+const MAX_RUNS: i64 = 10;
+
+/// An instance hears of its deployment before the runs of its resources are in the database, so that no crash can lose the news.
+/// What a failed run said comes a transaction later: so often it is looked for, with this pause.
+const LOOKS: usize = 20;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What is known about a failure.
+#[derive(Debug, Default)]
+pub(super) struct Reason {
+    /// The validation that failed.
+    pub(super) validation: Option<Uuid>,
+    pub(super) said: Option<String>,
+}
+
+/// Finds out why an item failed.
+pub(super) async fn why(
+    store: &Store,
+    environment: EnvironmentId,
+    (item, failure): (&OrderItem, Failure),
+    events: &[StoredEvent],
+) -> store::Result<Reason> {
+    for _ in 1..LOOKS {
+        let found = look(store, environment, (item, failure), events).await?;
+        if found.said.is_some() || failure != Failure::ExecutionFailed {
+            return Ok(found);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    look(store, environment, (item, failure), events).await
+}
+
+/// Looks through the compiles that the events of an item name, the newest first: a state that an instance fails into may have been
+/// exported already, and nothing has failed in that version yet.
+async fn look(
+    store: &Store,
+    environment: EnvironmentId,
+    (item, failure): (&OrderItem, Failure),
+    events: &[StoredEvent],
+) -> store::Result<Reason> {
+    let compiles = events.iter().rev().filter_map(|stored| {
+        let id = stored.event.id_compile_report.map(CompileId::from)?;
+        Some((id, stored.event.is_error_transition))
+    });
+    for (id, is_error) in compiles {
+        let Some(compile) = store.compile_fetch(id).await? else {
+            continue;
+        };
+        match (failure, compile.version) {
+            (Failure::ValidationCompileFailed, _) if is_error => {
+                let diagnostics = compile.diagnostics.as_array();
+                let mut errors = diagnostics.into_iter().flatten();
+                let error = errors.find(|one| one["severity"] == "error");
+                let said = error.and_then(|error| error["message"].as_str());
+                return Ok(Reason {
+                    validation: Some(id.uuid()),
+                    said: said.map(str::to_owned).or(compile.reason),
+                });
+            }
+            (Failure::ExecutionFailed, Some(version)) => {
+                let said = failed_resource(store, environment, item.instance, version).await?;
+                if said.is_some() {
+                    return Ok(Reason {
+                        validation: None,
+                        said,
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(Reason::default())
+}
+
+/// What the first of the resources of an instance said that failed in a version of the model.
+async fn failed_resource(
+    store: &Store,
+    environment: EnvironmentId,
+    instance: Uuid,
+    version: VersionNumber,
+) -> store::Result<Option<String>> {
+    let transfer = [transfer_id(instance)];
+    let requires = store.resource_requires(environment, version, &transfer);
+    let requires: BTreeSet<ResourceId> = requires.await?.into_values().flatten().collect();
+    for resource in &requires {
+        let runs = store.action_list(environment, Some(resource), MAX_RUNS);
+        for run in runs.await?.iter().filter(|run| run.version == version) {
+            let mut messages = run.messages.as_array().into_iter().flatten();
+            if let Some(message) = messages.find(|message| message["level"] == "ERROR") {
+                let said = message["msg"].as_str().unwrap_or_default();
+                return Ok(Some(format!("{resource}: {said}")));
+            }
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,283 @@
+//! One look at an order: what can begin begins, what has ended is noted.
+
+use std::collections::BTreeMap;
+
+use steward_lsm::lifecycle::EventType;
+use steward_lsm::order::{self, Failure, ItemState, Planned, Progress, Step};
+use steward_lsm::{Instance, attributes};
+use uuid::Uuid;
+
+use super::begin::edits;
+use super::reason::why;
+use super::{Key, NewItem};
+use crate::domain::{EnvironmentId, Timestamp};
+use crate::lsm::Services;
+use crate::store::{self, Catalog, Definition, Order, OrderItem, StoredEvent};
+
+/// Versions of an instance that are looked at since an item began. A lifecycle that needs more goes round in circles.
+const MAX_VERSIONS: i64 = 1000;
+/// Bytes of a reason.
+const MAX_REASON_BYTES: usize = 4096;
+
+/// What items name, and what their instances named until now.
+pub(super) async fn plan(
+    services: &Services,
+    environment: EnvironmentId,
+    items: &[NewItem],
+) -> store::Result<Vec<Planned>> {
+    let catalog = services.store.service_catalog(environment).await?;
+    let mut planned = Vec::new();
+    for item in items {
+        let mut plan = Planned {
+            instance: item.instance,
+            action: Some(item.action),
+            ..Planned::default()
+        };
+        if let Some(definition) = catalog.definition(&item.entity, None) {
+            let entity = &definition.entity;
+            if let Some(given) = item.request["attributes"].as_object() {
+                plan.names = order::named(entity, given);
+            }
+            let instance = services.store.service_fetch(environment, item.instance);
+            if let Some(base) = instance.await?.as_ref().and_then(Instance::base) {
+                plan.named = order::named(entity, base);
+                if let Ok(change) = edits(&item.request)
+                    && let Ok(after) = attributes::edit(entity, base, &change)
+                {
+                    plan.names = order::named(entity, &after);
+                }
+            }
+        }
+        planned.push(plan);
+    }
+    Ok(planned)
+}
+
+/// Looks at an order once; `false`: there is nothing more to do for it.
+pub(super) async fn step(services: &Services, key: Key) -> store::Result<bool> {
+    let (environment, id) = key;
+    let Some(mut order) = services.store.order_fetch(environment, id).await? else {
+        return Ok(false);
+    };
+    if order.completed.is_some() {
+        return Ok(false);
+    }
+    let catalog = services.store.service_catalog(environment).await?;
+    let look = Look {
+        services,
+        environment,
+        catalog: &catalog,
+        order: id,
+    };
+    // What an item waited for may have ended a moment ago.
+    while look.items(&mut order).await? {}
+    look.circles(&mut order).await?;
+    let has_ended = order.items.iter().all(|item| item.state.has_ended());
+    if has_ended {
+        let now = Timestamp::now();
+        services.store.order_complete(environment, id, now).await?;
+    }
+    Ok(!has_ended)
+}
+
+/// What all items of an order have in common.
+pub(super) struct Look<'l> {
+    pub(super) services: &'l Services,
+    pub(super) environment: EnvironmentId,
+    catalog: &'l Catalog,
+    pub(super) order: Uuid,
+}
+
+/// What an item did.
+pub(super) enum Ended {
+    No,
+    Completed,
+    Failed(Failure, String),
+}
+
+pub(super) fn invalid(reason: impl Into<String>) -> Ended {
+    Ended::Failed(Failure::InvalidOrderItem, reason.into())
+}
+
+impl Look<'_> {
+    /// Looks at all items once; whether one of them ended.
+    async fn items(&self, order: &mut Order) -> store::Result<bool> {
+        let mut has_ended = false;
+        for at in 0..order.items.len() {
+            let states: BTreeMap<Uuid, ItemState> = order
+                .items
+                .iter()
+                .map(|item| (item.instance, item.state))
+                .collect();
+            let item = &mut order.items[at];
+            if item.state.has_ended() {
+                continue;
+            }
+            let ended = self.item(item, &states).await?;
+            has_ended |= self.note(item, ended).await?;
+        }
+        Ok(has_ended)
+    }
+
+    /// Looks at an item that has not ended.
+    async fn item(
+        &self,
+        item: &mut OrderItem,
+        states: &BTreeMap<Uuid, ItemState>,
+    ) -> store::Result<Ended> {
+        if item.base_version.is_some() {
+            return self.examine(item).await;
+        }
+        let is = |id: &&Uuid, state: ItemState| states.get(*id) == Some(&state);
+        let mut dependencies = item.dependencies.iter();
+        if let Some(failed) = dependencies.find(|id| is(id, ItemState::Failed)) {
+            let reason = format!("the item of the instance {failed} failed, on which it depends");
+            return Ok(Ended::Failed(Failure::ExecutionSkipped, reason));
+        }
+        let mut dependencies = item.dependencies.iter();
+        if dependencies.all(|id| is(&id, ItemState::Completed)) {
+            return self.begin(item).await;
+        }
+        Ok(Ended::No)
+    }
+
+    /// Ends items that wait for one another in a circle: nothing is under way that could let one of them begin. Whether there
+    /// were some.
+    async fn circles(&self, order: &mut Order) -> store::Result<bool> {
+        let states = || order.items.iter().map(|item| item.state);
+        if states().any(|state| state == ItemState::InProgress) {
+            return Ok(false);
+        }
+        let mut has_ended = false;
+        for item in &mut order.items {
+            if item.state == ItemState::Acknowledged {
+                let reason = "it waits for items of the order that wait for it";
+                has_ended |= self.note(item, invalid(reason)).await?;
+            }
+        }
+        Ok(has_ended)
+    }
+
+    /// Looks where the instance of an item is whose change was asked for. Was it lost in a crash, then it is asked for now.
+    async fn examine(&self, item: &mut OrderItem) -> store::Result<Ended> {
+        let events = self.events(item).await?;
+        let is_ours =
+            |stored: &StoredEvent| stored.event.event_correlation_id == item.correlation_id;
+        let has_begun = events
+            .iter()
+            .any(|stored| is_ours(stored) && stored.event.destination.is_some());
+        if has_begun {
+            self.examine_once(item).await
+        } else {
+            self.begin(item).await
+        }
+    }
+
+    async fn events(&self, item: &OrderItem) -> store::Result<Vec<StoredEvent>> {
+        let base = item.base_version.unwrap_or_default();
+        let last = u64::try_from(i64::MAX).unwrap_or(u64::MAX);
+        let store = &self.services.store;
+        store
+            .service_events_of(self.environment, item.instance, base..=last)
+            .await
+    }
+
+    pub(super) async fn examine_once(&self, item: &mut OrderItem) -> store::Result<Ended> {
+        let store = &self.services.store;
+        let instance = store.service_fetch(self.environment, item.instance).await?;
+        let definition = match &instance {
+            Some(instance) => self.definition(instance),
+            None => self
+                .catalog
+                .definition(&item.entity, None)
+                .map(|one| &**one),
+        };
+        let Some(definition) = definition else {
+            return Ok(invalid(format!("there is no service {}", item.entity)));
+        };
+        let events = self.events(item).await?;
+        let steps = self.steps(item, &events).await?;
+        let others = events.iter().filter(|stored| {
+            let event = &stored.event;
+            let is_change = matches!(
+                event.event_type,
+                EventType::OnUpdateTransition | EventType::OnDeleteTransition
+            );
+            is_change
+                && !event.ignored_transition
+                && event.event_correlation_id != item.correlation_id
+        });
+        let is_disturbed = others.count() > 0;
+        let entity = &definition.entity;
+        let progress =
+            order::progress(entity, item.action, instance.as_ref(), &steps, is_disturbed);
+        if let Some(instance) = &instance {
+            let state = entity.lifecycle.state(&instance.state);
+            let label = state.and_then(|state| state.label);
+            item.outcome.label = label.map(|label| label.as_str().to_owned());
+            let identity = instance.service_identity_attribute_value.clone();
+            item.outcome.identity =
+                identity.map(|identity| (identity, entity.service_identity_display_name.clone()));
+        }
+        match progress {
+            Progress::Running => Ok(Ended::No),
+            Progress::Completed => Ok(Ended::Completed),
+            Progress::Failed(failure, reason) => {
+                let store = &self.services.store;
+                let found = why(store, self.environment, (item, failure), &events).await?;
+                item.outcome.validation = found.validation;
+                let said = found.said.map(|said| format!("{reason}: {said}"));
+                Ok(Ended::Failed(failure, said.unwrap_or(reason)))
+            }
+        }
+    }
+
+    /// The transfers of the instance since the item began.
+    async fn steps(&self, item: &OrderItem, events: &[StoredEvent]) -> store::Result<Vec<Step>> {
+        let base = item.base_version.unwrap_or_default();
+        let after = i64::try_from(base).unwrap_or(i64::MAX);
+        let range = (after, i64::MAX);
+        let store = &self.services.store;
+        let log = store.service_log(self.environment, item.instance, range, true, MAX_VERSIONS);
+        let step = |version: &Instance| {
+            let led = events.iter().find(|stored| {
+                let event = &stored.event;
+                event.service_instance_version + 1 == version.version
+                    && event.is_error_transition
+                    && !event.ignored_transition
+            });
+            Step {
+                state: version.state.clone(),
+                is_error: led.is_some(),
+                is_deployment: led
+                    .is_some_and(|led| led.event.event_type == EventType::ResourceTransition),
+            }
+        };
+        Ok(log.await?.iter().map(step).collect())
+    }
+
+    pub(super) fn definition(&self, instance: &Instance) -> Option<&Definition> {
+        let version = Some(instance.service_entity_version);
+        let found = self.catalog.definition(&instance.service_entity, version);
+        found.map(|found| &**found)
+    }
+
+    /// Stores how far an item is now; whether it has ended.
+    async fn note(&self, item: &mut OrderItem, ended: Ended) -> store::Result<bool> {
+        match ended {
+            Ended::No => return Ok(false),
+            Ended::Completed => item.state = ItemState::Completed,
+            Ended::Failed(failure, reason) => {
+                item.state = ItemState::Failed;
+                let end = reason.floor_char_boundary(MAX_REASON_BYTES);
+                item.outcome.failure = Some(failure);
+                item.outcome.reason = Some(reason[..end].to_owned());
+            }
+        }
+        let store = &self.services.store;
+        store
+            .order_item_write(self.environment, self.order, item)
+            .await?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,90 @@
+//! What is measured of every environment, minute by minute. Source: docs/reference/deployment.md § 7.2.
+//!
+//! Gauges say how many there are at the end of a minute: resources of each status, agents that are paused or not. Timers add
+//! up the compiles that ended, and those that began, in the minute. Nothing is measured while the server is down; what is
+//! stored is read again in windows (`crate::api`).
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::{EnvironmentId, ResourceStatus, SUMMARY_STATES, Timestamp, chain};
+use crate::store::{self, Measurement, Store};
+
+pub const COMPILE_TIME: &str = "orchestrator.compile_time";
+pub const COMPILE_WAITING_TIME: &str = "orchestrator.compile_waiting_time";
+/// Derived from the compiles that ended.
+pub const COMPILE_RATE: &str = "orchestrator.compile_rate";
+pub const AGENT_COUNT: &str = "resource.agent_count";
+pub const RESOURCE_COUNT: &str = "resource.resource_count";
+
+/// How often is measured.
+const EVERY: Duration = Duration::from_secs(60);
+
+/// Measures until the server stops.
+pub async fn run(store: Store, shutdown: CancellationToken) {
+    let mut since = Timestamp::now();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(EVERY) => {}
+            () = shutdown.cancelled() => return,
+        }
+        let now = Timestamp::now();
+        if let Err(error) = measure(&store, since, now).await {
+            tracing::error!(
+                error = chain(&error),
+                "cannot write the metrics of the last minute"
+            );
+        }
+        since = now;
+    }
+}
+
+/// Measures all environments, also halted ones.
+async fn measure(store: &Store, since: Timestamp, now: Timestamp) -> store::Result<()> {
+    for environment in store.environment_list().await? {
+        let measured = measure_one(store, environment.id, since, now).await?;
+        store.metrics_write(environment.id, &measured).await?;
+    }
+    Ok(())
+}
+
+async fn measure_one(
+    store: &Store,
+    environment: EnvironmentId,
+    since: Timestamp,
+    now: Timestamp,
+) -> store::Result<Vec<Measurement>> {
+    let mut measured = Vec::new();
+    let mut add = |name: &str, category: &str, n_values: i64, total: i64| {
+        measured.push(Measurement {
+            name: name.to_owned(),
+            category: category.to_owned(),
+            minute: now,
+            n_values,
+            total,
+        });
+    };
+    let counts = store.state_counts(environment).await?;
+    for state in SUMMARY_STATES {
+        let status = ResourceStatus::parse(state);
+        let n_resources = status.and_then(|status| counts.get(&status).copied());
+        add(RESOURCE_COUNT, state, 1, n_resources.unwrap_or_default());
+    }
+    let agents = store.agent_counts(environment).await?;
+    let n_agents = |is_paused| agents.get(&is_paused).copied().unwrap_or_default();
+    add(AGENT_COUNT, "paused", 1, n_agents(true));
+    add(AGENT_COUNT, "up", 1, n_agents(false));
+    add(AGENT_COUNT, "down", 1, 0);
+    let times = store.compile_times(environment, since, now).await?;
+    if times.n_ended > 0 {
+        add(COMPILE_TIME, "", times.n_ended, times.ran_us);
+    }
+    if times.n_begun > 0 {
+        add(COMPILE_WAITING_TIME, "", times.n_begun, times.waited_us);
+    }
+    Ok(measured)
+}
+
+#[cfg(test)]
+mod tests;

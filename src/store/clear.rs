@@ -1,0 +1,210 @@
+//! Clearing an environment: all that was compiled, deployed and found out goes, the environment stays.
+//! Source: docs/reference/deployment.md § 1.2.
+
+use super::macros::{row, transaction};
+use super::{Error, Result, Store};
+use crate::domain::{EnvironmentId, VersionNumber};
+
+row! {
+    struct Kept {
+        project_id: String,
+        name: String,
+        description: String,
+        icon: String,
+        repo_url: String,
+        repo_branch: String,
+        variables: String,
+        halted: bool,
+        last_version: VersionNumber,
+        created_us: i64,
+    }
+}
+
+impl Store {
+    /// Deletes everything that belongs to an environment but its own row, its settings and what protects them. Numbers of
+    /// versions go on where they were.
+    ///
+    /// Every table with something of an environment refers to its row, and loses what refers to a row that goes: so the row
+    /// goes, and comes back as it was. What a later migration adds is cleared without being named here.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn environment_clear(&self, id: EnvironmentId) -> Result<()> {
+        const READ: &str = "SELECT project_id, name, description, icon, repo_url, repo_branch, variables, halted, \
+                            last_version, created_us FROM environment WHERE id = $1";
+        const SETTINGS: &str =
+            "SELECT name, value FROM environment_setting WHERE environment_id = $1";
+        const PROTECTED: &str =
+            "SELECT name, protected_by FROM protected_setting WHERE environment_id = $1";
+        const DELETE: &str = "DELETE FROM environment WHERE id = $1";
+        const INSERT: &str = "INSERT INTO environment (id, project_id, name, description, icon, repo_url, repo_branch, \
+                              variables, halted, last_version, created_us) \
+                              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+        const SETTING: &str =
+            "INSERT INTO environment_setting (environment_id, name, value) VALUES ($1, $2, $3)";
+        const PROTECT: &str = "INSERT INTO protected_setting (environment_id, name, protected_by) VALUES ($1, $2, $3)";
+        let text = id.to_string();
+        transaction!(self.db, tx => {
+            let kept: Option<Kept> = sqlx::query_as(READ).bind(&text).fetch_optional(&mut *tx).await?;
+            let Some(kept) = kept else {
+                return Err(Error::NotFound(format!("environment {id}")));
+            };
+            let settings: Vec<(String, String)> = sqlx::query_as(SETTINGS).bind(&text).fetch_all(&mut *tx).await?;
+            let protected: Vec<(String, String)> = sqlx::query_as(PROTECTED).bind(&text).fetch_all(&mut *tx).await?;
+            sqlx::query(DELETE).bind(&text).execute(&mut *tx).await?;
+            sqlx::query(INSERT)
+                .bind(&text)
+                .bind(&kept.project_id)
+                .bind(&kept.name)
+                .bind(&kept.description)
+                .bind(&kept.icon)
+                .bind(&kept.repo_url)
+                .bind(&kept.repo_branch)
+                .bind(&kept.variables)
+                .bind(kept.halted)
+                .bind(kept.last_version)
+                .bind(kept.created_us)
+                .execute(&mut *tx)
+                .await?;
+            for (sql, rows) in [(SETTING, settings), (PROTECT, protected)] {
+                for (name, value) in rows {
+                    sqlx::query(sql).bind(&text).bind(&name).bind(&value).execute(&mut *tx).await?;
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::domain::{AgentName, Severity, Timestamp, VersionNumber};
+    use crate::store::Notification;
+    use crate::store::tests::{check, environment, resource, state, store_version};
+
+    //: deploy 17
+    #[tokio::test]
+    async fn a_cleared_environment_keeps_its_settings_and_its_numbers_and_nothing_else() {
+        check(|store| async move {
+            let id = environment(&store).await;
+            let other = environment(&store).await;
+            for one in [id, other] {
+                store_version(&store, one, vec![resource("x", "1", "")]).await;
+                let agents = [AgentName::new("a")];
+                store
+                    .version_activate(one, VersionNumber::new(1), &[state("x")], &[], &agents)
+                    .await
+                    .unwrap();
+                let settings = [("auto_deploy".to_owned(), json!(false))];
+                store
+                    .settings_protect(one, "project.yml", &settings)
+                    .await
+                    .unwrap();
+                store
+                    .setting_set(one, "server_compile", &json!(false))
+                    .await
+                    .unwrap();
+            }
+            store.environment_halt(id, true).await.unwrap();
+            let was = store.environment_fetch(id).await.unwrap().unwrap();
+            store.environment_clear(id).await.unwrap();
+            let is = store.environment_fetch(id).await.unwrap().unwrap();
+            assert_eq!(
+                (&is.name, &is.repo_url, &is.variables),
+                (&was.name, &was.repo_url, &was.variables)
+            );
+            assert!(is.halted, "it stays halted");
+            assert_eq!(
+                (is.last_version, is.active_version),
+                (VersionNumber::new(1), None)
+            );
+            let settings = store.settings_fetch(id).await.unwrap();
+            assert!(!settings.auto_deploy() && !settings.server_compile());
+            let protected = store.settings_protected(id).await.unwrap();
+            assert_eq!(protected["auto_deploy"], "project.yml");
+            assert!(store.version_keys(id).await.unwrap().is_empty());
+            assert!(store.state_list(id).await.unwrap().is_empty());
+            assert!(store.agent_list(id).await.unwrap().is_empty());
+            assert!(store.compile_list(id, 10).await.unwrap().is_empty());
+            assert!(store.state_counts(id).await.unwrap().is_empty());
+            let (number, _) = store_version(&store, id, vec![resource("x", "1", "")]).await;
+            assert_eq!(number, VersionNumber::new(2), "higher than any before");
+            assert_eq!(store.version_keys(other).await.unwrap().len(), 1);
+            assert_eq!(store.state_list(other).await.unwrap().len(), 1);
+        })
+        .await;
+    }
+
+    //: deploy 139
+    #[tokio::test]
+    async fn notifications_keep_what_was_marked_until_they_are_old() {
+        check(|store| async move {
+            let id = environment(&store).await;
+            let told = |title: &str, created: i64| Notification {
+                created: Timestamp(created),
+                ..Notification::new(Severity::Error, title, "text")
+            };
+            let (old, new) = (told("old", 10), told("new", 20));
+            for one in [&old, &new] {
+                store.notification_create(id, one).await.unwrap();
+            }
+            assert!(
+                store
+                    .notification_mark(id, new.id, true, true)
+                    .await
+                    .unwrap()
+            );
+            assert!(
+                !store
+                    .notification_mark(id, uuid::Uuid::now_v7(), true, true)
+                    .await
+                    .unwrap()
+            );
+            let titles = async || {
+                let all = store.notification_list(id).await.unwrap().into_iter();
+                all.map(|one| one.title).collect::<Vec<_>>()
+            };
+            assert_eq!(titles().await, ["new", "old"]);
+            assert_eq!(
+                store.notification_newest(id).await.unwrap().unwrap().title,
+                "new"
+            );
+            assert_eq!(
+                store.notification_purge(id, Timestamp(20)).await.unwrap(),
+                1
+            );
+            assert_eq!(titles().await, ["new"]);
+            let found = store.notification_fetch(id, new.id).await.unwrap().unwrap();
+            assert!(found.is_read && found.is_cleared);
+            assert!(
+                store
+                    .notification_fetch(id, old.id)
+                    .await
+                    .unwrap()
+                    .is_none()
+            );
+        })
+        .await;
+    }
+
+    //: deploy 144
+    #[tokio::test]
+    async fn agents_that_no_stored_version_names_go() {
+        check(|store| async move {
+            let id = environment(&store).await;
+            store_version(&store, id, vec![resource("x", "1", "")]).await;
+            let agents = [AgentName::new("a"), AgentName::new("gone")];
+            store
+                .version_activate(id, VersionNumber::new(1), &[state("x")], &[], &agents)
+                .await
+                .unwrap();
+            assert_eq!(store.agent_purge(id).await.unwrap(), 1);
+            let left = store.agent_list(id).await.unwrap();
+            assert_eq!(left.len(), 1);
+            assert_eq!(left[0].name, AgentName::new("a"));
+        })
+        .await;
+    }
+}

@@ -1,0 +1,272 @@
+//! The values that a path finds in the attributes of a service's instances: what a pool has given away.
+//!
+//! A compile that takes a number from a pool must know all that are taken, of which there is one for each instance. To read
+//! and decode all instances for each of these compiles would make an order the slower the more there are. So the values of a
+//! path are remembered here, by instance, and before each answer only the instances that have changed since the last one are
+//! read again. Every change of an instance says so when its transaction has ended ([`Used::telling`]), and what may have
+//! changed in ways that nobody can name is forgotten. It is a cache: a server starts without.
+//!
+//! Between the commit of a change and the call that tells of it an answer may lack the change. For compiles that take values
+//! this makes no difference: one that has taken some is begun again if another one has written since it began (see
+//! `compile::execute`), and whoever writes holds the lock on that until it has told.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+use steward_lsm::dict_path::WildPath;
+
+use super::instance::attributes_of;
+use crate::domain::EnvironmentId;
+use crate::store::macros::{read, row};
+use crate::store::{Result, Store};
+
+/// Paths whose values are remembered. A model has a handful; when there are more, all are read anew.
+const MAX_PATHS: usize = 64;
+/// Instances that are read again in one statement; SQLite takes 32766 parameters.
+const AT_ONCE: usize = 10_000;
+
+/// A service and a path into its attributes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    environment: EnvironmentId,
+    service: String,
+    path: String,
+}
+
+/// The values of one path.
+#[derive(Debug, Default)]
+struct Values {
+    /// By the id of the instance. `None`: not read yet.
+    known: tokio::sync::Mutex<Option<BTreeMap<String, Vec<Value>>>>,
+    /// Ids of instances that have changed since they were read.
+    changed: Mutex<BTreeSet<String>>,
+}
+
+impl Values {
+    fn take_changed(&self) -> BTreeSet<String> {
+        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *changed)
+    }
+
+    fn add_changed(&self, ids: impl IntoIterator<Item = String>) {
+        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        changed.extend(ids);
+    }
+}
+
+/// What is remembered of all environments.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Used(Mutex<HashMap<Key, Arc<Values>>>);
+
+impl Used {
+    fn all(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Arc<Values>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of(&self, key: Key) -> Arc<Values> {
+        let mut all = self.all();
+        if all.len() >= MAX_PATHS && !all.contains_key(&key) {
+            all.clear();
+        }
+        Arc::clone(all.entry(key).or_default())
+    }
+
+    /// Tells of a change when it is dropped, that is when the transaction has ended, in whatever way: whether one that failed
+    /// was committed is not known, and a client that hangs up drops the rest of its request. `None`: it is not known yet which
+    /// instance it is.
+    pub(in crate::store) fn telling(
+        &self,
+        environment: EnvironmentId,
+        instance: Option<uuid::Uuid>,
+    ) -> Telling<'_> {
+        Telling {
+            used: self,
+            environment,
+            what: instance.map_or(Told::All, Told::One),
+        }
+    }
+
+    /// An instance may be another one than it was.
+    fn changed(&self, environment: EnvironmentId, id: uuid::Uuid) {
+        let all = self.all();
+        for (_, values) in all.iter().filter(|(key, _)| key.environment == environment) {
+            values.add_changed([id.to_string()]);
+        }
+    }
+
+    /// Any instance of the environment may be another one than it was.
+    fn forget(&self, environment: EnvironmentId) {
+        self.all().retain(|key, _| key.environment != environment);
+    }
+}
+
+/// What a [`Telling`] tells.
+enum Told {
+    Nothing,
+    One(uuid::Uuid),
+    All,
+}
+
+/// Says that instances have changed, when it is dropped: see [`Used::telling`].
+pub(in crate::store) struct Telling<'a> {
+    used: &'a Used,
+    environment: EnvironmentId,
+    what: Told,
+}
+
+impl Telling<'_> {
+    /// It was this instance.
+    pub(in crate::store) fn of(mut self, instance: uuid::Uuid) {
+        self.what = Told::One(instance);
+    }
+
+    /// Nothing was changed.
+    pub(in crate::store) fn of_nothing(mut self) {
+        self.what = Told::Nothing;
+    }
+}
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        match self.what {
+            Told::Nothing => {}
+            Told::One(instance) => self.used.changed(self.environment, instance),
+            Told::All => self.used.forget(self.environment),
+        }
+    }
+}
+
+row! {
+    struct Row {
+        id: String,
+        candidate: Option<String>,
+        active: Option<String>,
+        rollback: Option<String>,
+    }
+}
+
+/// Selects what values are found in.
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, candidate, active, rollback FROM service_instance \
+             WHERE is_deleted = FALSE AND environment_id = ",
+            $rest
+        )
+    };
+}
+
+impl Row {
+    /// The values in all sets, without nulls; an error where the path leads through something that is no container.
+    fn values(&self, path: &WildPath) -> Result<std::result::Result<Vec<Value>, String>> {
+        let mut found = Vec::new();
+        let sets = [
+            ("candidate", &self.candidate),
+            ("active", &self.active),
+            ("rollback", &self.rollback),
+        ];
+        for (column, text) in sets {
+            let Some(set) = attributes_of(column, &self.id, text.as_deref())? else {
+                continue;
+            };
+            let set = Value::Object(set);
+            match path.get_elements(&set) {
+                Ok(values) => {
+                    found.extend(values.into_iter().filter(|value| !value.is_null()).cloned())
+                }
+                Err(error) => return Ok(Err(format!("{}: {error}", self.id))),
+            }
+        }
+        Ok(Ok(found))
+    }
+}
+
+impl Store {
+    /// The values that a wild path finds in any set of the instances of a service that have not ended, nulls left out, in the
+    /// order of the instances' ids; but not of the instances `without`. The inner error: the path is none, or does not fit.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn services_values(
+        &self,
+        environment: EnvironmentId,
+        service: &str,
+        path: &str,
+        without: &BTreeSet<String>,
+    ) -> Result<std::result::Result<Vec<Value>, String>> {
+        let wild = match WildPath::parse(path) {
+            Ok(wild) => wild,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let values = self.used.of(Key {
+            environment,
+            service: service.to_owned(),
+            path: path.to_owned(),
+        });
+        let mut known = values.known.lock().await;
+        let changed = values.take_changed();
+        let current = known.take();
+        let found = self.values_read(environment, service, &wild, current, &changed);
+        match found.await {
+            Ok(Ok(current)) => {
+                let others = current.iter().filter(|(id, _)| !without.contains(*id));
+                let found = others.flat_map(|(_, values)| values).cloned().collect();
+                *known = Some(current);
+                Ok(Ok(found))
+            }
+            // What was known is gone: the next question reads it all.
+            other => other.map(|found| found.map(|_| Vec::new())),
+        }
+    }
+
+    /// What is known, with the changed instances read again; all of them if nothing is known.
+    async fn values_read(
+        &self,
+        environment: EnvironmentId,
+        service: &str,
+        path: &WildPath,
+        known: Option<BTreeMap<String, Vec<Value>>>,
+        changed: &BTreeSet<String>,
+    ) -> Result<std::result::Result<BTreeMap<String, Vec<Value>>, String>> {
+        let environment = environment.to_string();
+        let mut rows: Vec<Row> = Vec::new();
+        let mut current = known.unwrap_or_default();
+        if current.is_empty() {
+            rows = read!(self.db, pool => {
+                let mut query = sqlx::QueryBuilder::new(select!(""));
+                query.push_bind(&environment).push(" AND entity = ").push_bind(service.to_owned());
+                query.build_query_as().fetch_all(pool).await?
+            });
+        } else {
+            let ids: Vec<&String> = changed.iter().collect();
+            for chunk in ids.chunks(AT_ONCE) {
+                let some: Vec<Row> = read!(self.db, pool => {
+                    let mut query = sqlx::QueryBuilder::new(select!(""));
+                    query.push_bind(&environment).push(" AND entity = ").push_bind(service.to_owned());
+                    query.push(" AND id IN (");
+                    let mut list = query.separated(", ");
+                    for id in chunk {
+                        list.push_bind((*id).clone());
+                    }
+                    query.push(")");
+                    query.build_query_as().fetch_all(pool).await?
+                });
+                rows.extend(some);
+            }
+            for id in changed {
+                current.remove(id);
+            }
+        }
+        for row in rows {
+            match row.values(path)? {
+                Ok(values) => current.insert(row.id, values),
+                Err(message) => return Ok(Err(message)),
+            };
+        }
+        Ok(Ok(current))
+    }
+}
+
+#[cfg(test)]
+mod tests;

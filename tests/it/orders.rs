@@ -1,0 +1,316 @@
+//! Orders on the real server: changes to several instances in one call.
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::harness::{Host, Repo, Running, signal, wait_until};
+
+/// Two services: sites, and links that name one. Links of 666 are refused by the model; a link at the path `blocked` cannot be
+/// deployed.
+const MODEL: &str = r#"import lsm
+import lsm::fsm
+import fs
+
+entity Thing extends lsm::ServiceEntity:
+    string name
+    string note = ""
+    lsm::attribute_modifier note__modifier = "rw+"
+end
+
+index Thing(name)
+
+entity Site extends Thing:
+end
+
+index Site(instance_id)
+
+entity Link extends Thing:
+    int mbps = 100
+    lsm::attribute_modifier mbps__modifier = "rw+"
+end
+
+Link.site [0:1] lsm::__service__, lsm::__rwplus__ Site
+
+root = std::get_env("ROOT")
+host = std::Host(name="localhost", os=std::linux)
+
+implementation deploy for Thing:
+    self.resources += fs::File(
+        host=host,
+        path="{{root}}/{{self.name}}",
+        content="{{self.note}}\n",
+        purged=self.purge_resources,
+        send_event=true,
+        requires=self.requires,
+        provides=self.provides,
+    )
+    self.owned_resources += self.resources
+end
+
+implementation refused for Link:
+    self.mbps = 667
+end
+
+implement Thing using parents
+implement Site using deploy, parents
+implement Link using deploy, parents
+implement Link using refused when mbps == 666
+
+sites = lsm::ServiceEntityBindingV2(
+    service_entity="__config__::Site",
+    service_entity_name="site",
+    lifecycle=lsm::fsm::simple,
+    service_identity="name",
+)
+links = lsm::ServiceEntityBindingV2(
+    service_entity="__config__::Link",
+    service_entity_name="link",
+    lifecycle=lsm::fsm::simple,
+    service_identity="name",
+)
+
+for i in lsm::all(sites):
+    Site(instance_id=i["id"], entity_binding=sites, name=i["attributes"]["name"], note=i["attributes"]["note"])
+end
+for i in lsm::all(links):
+    Link(
+        instance_id=i["id"],
+        entity_binding=links,
+        name=i["attributes"]["name"],
+        note=i["attributes"]["note"],
+        mbps=i["attributes"]["mbps"],
+        site=i["attributes"]["site"] == null ? null : Site[instance_id=i["attributes"]["site"]],
+    )
+end
+"#;
+
+struct World {
+    repo: Repo,
+    host: Host,
+    running: Running,
+}
+
+fn id(number: u8) -> String {
+    format!("0a8d6a1e-0000-4000-8000-0000000000{number:02x}")
+}
+
+fn create(number: u8, entity: &str, attributes: Value) -> Value {
+    json!({"instance_id": id(number), "service_entity": entity, "action": "create", "attributes": attributes, "edits": null, "config": {}})
+}
+
+fn update(number: u8, entity: &str, target: &str, value: Value) -> Value {
+    let edit = json!({"edit_id": "1", "operation": "replace", "target": target, "value": value});
+    json!({"instance_id": id(number), "service_entity": entity, "action": "update", "edits": [edit]})
+}
+
+fn delete(number: u8, entity: &str) -> Value {
+    json!({"instance_id": id(number), "service_entity": entity, "action": "delete"})
+}
+
+impl World {
+    fn new() -> Self {
+        let (repo, host) = (Repo::new(MODEL), Host::new());
+        let running = Running::start(host.up(repo.path()));
+        let world = Self {
+            repo,
+            host,
+            running,
+        };
+        wait_until("the services are in the catalog", || {
+            world.running.get("/lsm/v1/service_catalog/link").0 == 200
+        });
+        world
+    }
+
+    #[track_caller]
+    fn order(&self, items: &[Value]) -> String {
+        let body = json!({"description": "a change", "service_order_items": items});
+        let (status, answer) = self.running.call("POST", "/lsm/v2/order", Some(&body));
+        assert_eq!(status, 200, "{answer}");
+        assert_eq!(answer["data"]["status"]["state"], "in_progress");
+        answer["data"]["id"].as_str().unwrap().to_owned()
+    }
+
+    /// The order when it has ended: its state, and state and failure of each item.
+    #[track_caller]
+    fn ended(&self, order: &str) -> (Value, Vec<String>) {
+        let path = format!("/lsm/v2/order/{order}");
+        let deadline = std::time::Instant::now() + crate::harness::DEADLINE;
+        loop {
+            let order = self.running.get_ok(&path)["data"].clone();
+            if order["status"]["state"] != "in_progress" {
+                assert_ne!(order["completed_at"], Value::Null);
+                let items = order["service_order_items"].as_array().unwrap();
+                let words = items.iter().map(|item| {
+                    let status = &item["status"];
+                    let failure = status["failure_type"].as_str().unwrap_or_default();
+                    format!("{} {failure}", status["state"].as_str().unwrap())
+                        .trim()
+                        .to_owned()
+                });
+                let words = words.collect();
+                return (order, words);
+            }
+            assert_eq!(order["completed_at"], Value::Null);
+            assert!(
+                std::time::Instant::now() < deadline,
+                "never ended: {order:#}"
+            );
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+
+    fn instance(&self, entity: &str, number: u8) -> Value {
+        let path = format!("/lsm/v1/service_inventory/{entity}/{}", id(number));
+        self.running.get(&path).1["data"].clone()
+    }
+}
+
+//: lsm 104
+#[test]
+fn items_are_carried_out_in_the_order_of_their_relations_and_each_has_its_result() {
+    let world = World::new();
+    // The link names a site that stands behind it.
+    let order = world.order(&[
+        create(1, "link", json!({"name": "l1", "site": id(2)})),
+        create(2, "site", json!({"name": "s1", "note": "hello"})),
+    ]);
+    let (order, words) = world.ended(&order);
+    assert_eq!(words, ["completed", "completed"], "{order:#}");
+    assert_eq!(order["status"]["state"], "success");
+    assert_eq!(order["description"], "a change");
+    let first = &order["service_order_items"][0]["status"];
+    assert_eq!(first["direct_dependencies"], json!({id(2): "completed"}));
+    assert_eq!(first["service_identity_attribute_value"], "l1");
+    assert_eq!(first["instance_state_label"], "success");
+    assert_eq!(first["reason"], Value::Null);
+    assert_eq!(world.host.read("s1"), "hello\n");
+
+    // One changes, one is refused by the model, one can not be deployed, one depends on that, one changes nothing.
+    std::fs::create_dir_all(world.host.file("blocked/x")).unwrap();
+    let before = world.instance("site", 2);
+    let order = world.order(&[
+        update(1, "link", "note", json!("new")),
+        create(3, "link", json!({"name": "l3", "mbps": 666})),
+        create(4, "site", json!({"name": "blocked"})),
+        create(5, "link", json!({"name": "l5", "site": id(4)})),
+        update(2, "site", "note", json!("hello")),
+        update(9, "site", "note", json!("nobody")),
+    ]);
+    let (order, words) = world.ended(&order);
+    let expected = [
+        "completed",
+        "failed VALIDATION_COMPILE_FAILED",
+        "failed EXECUTION_FAILED",
+        "failed EXECUTION_SKIPPED",
+        "completed",
+        "failed INVALID_ORDER_ITEM",
+    ];
+    assert_eq!(words, expected, "{order:#}");
+    assert_eq!(order["status"]["state"], "partial");
+    let status = |at: usize| &order["service_order_items"][at]["status"];
+    assert!(status(1)["validation_compile_id"].is_string(), "{order:#}");
+    let said = status(2)["reason"].as_str().unwrap();
+    assert!(said.contains("blocked"), "{said}");
+    assert!(status(3)["reason"].as_str().unwrap().contains(&id(4)));
+    assert_eq!(world.host.read("l1"), "new\n");
+    // What changes nothing makes no version.
+    assert_eq!(world.instance("site", 2)["version"], before["version"]);
+    assert_eq!(
+        world
+            .running
+            .get(&format!("/lsm/v1/service_inventory/link/{}", id(5)))
+            .0,
+        404
+    );
+
+    // Who is named is deleted when nobody names it any more.
+    let order = world.order(&[delete(2, "site"), delete(1, "link")]);
+    let (order, words) = world.ended(&order);
+    assert_eq!(words, ["completed", "completed"], "{order:#}");
+    assert_eq!(
+        order["service_order_items"][0]["status"]["direct_dependencies"],
+        json!({id(1): "completed"})
+    );
+    assert!(!world.host.file("s1").exists() && !world.host.file("l1").exists());
+
+    // Lists, and what is wrong with a call.
+    let list = world.running.get_ok("/lsm/v2/order?limit=2");
+    assert_eq!(list["data"].as_array().unwrap().len(), 2);
+    assert_eq!(list["metadata"]["total"], 3);
+    let next = list["links"]["next"].as_str().unwrap();
+    assert_eq!(
+        world.running.get_ok(next)["data"].as_array().unwrap().len(),
+        1
+    );
+    assert_eq!(world.running.get("/lsm/v2/order/none").0, 404);
+    let twice =
+        json!({"service_order_items": [delete(1, "link"), delete(1, "link"), {"action": "eat"}]});
+    let (status, answer) = world.running.call("POST", "/lsm/v2/order", Some(&twice));
+    let message = answer["message"].as_str().unwrap();
+    assert_eq!(status, 400);
+    assert!(
+        message.contains("[1]: another item") && message.contains("[2]: `action`"),
+        "{message}"
+    );
+    let same = json!({"id": list["data"][0]["id"], "service_order_items": [delete(1, "link")]});
+    assert_eq!(
+        world.running.call("POST", "/lsm/v2/order", Some(&same)).0,
+        409
+    );
+}
+
+#[test]
+fn an_order_goes_on_after_the_server_was_killed_in_the_middle_of_it() {
+    let World {
+        repo,
+        host,
+        mut running,
+    } = World::new();
+    let items: Vec<Value> = (1..=12)
+        .map(|number| match number % 3 {
+            0 => create(
+                number,
+                "link",
+                json!({"name": format!("t{number}"), "site": id(number - 1)}),
+            ),
+            _ => create(number, "site", json!({"name": format!("t{number}")})),
+        })
+        .collect();
+    let body = json!({"id": id(99), "service_order_items": items});
+    assert_eq!(running.call("POST", "/lsm/v2/order", Some(&body)).0, 200);
+    for pause in [0, 30, 120, 400, 900] {
+        std::thread::sleep(std::time::Duration::from_millis(pause));
+        signal(running.child.id(), Signal::KILL);
+        let _ = running.child.wait();
+        drop(running);
+        running = Running::start(host.up(repo.path()));
+    }
+    let world = World {
+        repo,
+        host,
+        running,
+    };
+    let (order, words) = world.ended(&id(99));
+    assert_eq!(words, ["completed"; 12], "{order:#}");
+    for number in 1..=12_u8 {
+        let entity = if number % 3 == 0 { "link" } else { "site" };
+        let path = format!(
+            "/lsm/v1/service_inventory/{entity}/{}/log?sort=version.asc",
+            id(number)
+        );
+        let log = world.running.get_ok(&path)["data"].clone();
+        let states: Vec<&str> = log
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["state"].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            states,
+            ["start", "acknowledged", "creating", "up"],
+            "made once"
+        );
+    }
+    let _ = &world.repo;
+}
