@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::compile::find_project;
 use super::deploy::state_of;
 use super::remote::{Remote, RemoteError, names_server, segment};
-use super::terminal::{Paint, Style, printable};
+use super::terminal::{Page, Paint, Style, printable};
 use super::{ExplainArguments, FAILED, TROUBLE, USAGE, log};
 use crate::domain::{ResourceId, chain};
 use crate::server::read_embedded;
@@ -152,10 +152,7 @@ fn text_of(explanation: &Value, paint: Paint) -> String {
     let chain = explanation["chain"]
         .as_array()
         .map_or(&[][..], Vec::as_slice);
-    let mut page = Page {
-        paint,
-        text: String::new(),
-    };
+    let mut page = Page::new(paint);
     for (index, link) in chain.iter().enumerate() {
         let is_root = index + 1 == chain.len();
         page.link(link, index, is_root);
@@ -165,17 +162,7 @@ fn text_of(explanation: &Value, paint: Paint) -> String {
     page.text
 }
 
-struct Page {
-    paint: Paint,
-    text: String,
-}
-
 impl Page {
-    fn line(&mut self, line: &str) {
-        self.text.push_str(line.trim_end());
-        self.text.push('\n');
-    }
-
     fn dim(&mut self, line: &str) {
         let line = self.paint.paint(line, Style::Dim);
         self.line(&line);

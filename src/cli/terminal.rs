@@ -52,6 +52,25 @@ impl Paint {
     }
 }
 
+/// A text for people that is made line by line. Each command adds to it what its lines are.
+pub(super) struct Page {
+    pub(super) paint: Paint,
+    pub(super) text: String,
+}
+
+impl Page {
+    pub(super) fn new(paint: Paint) -> Self {
+        let text = String::new();
+        Self { paint, text }
+    }
+
+    /// Adds a line, without blanks at its end.
+    pub(super) fn line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+}
+
 /// A text without the characters that steer a terminal: what handlers and hosts say must not.
 pub(super) fn printable(text: &str) -> String {
     let replaced = |character: char| match character {

@@ -57,7 +57,7 @@ pub(super) fn follow(
 ) -> Result<ExitCode, Failure> {
     let path = path_of(instance);
     let begin = Instant::now();
-    let mut page = Page::new(client, service, name_of(instance));
+    let mut page = View::new(client, service, name_of(instance));
     let mut next = from.max(1);
     loop {
         let log = client.get(&format!(
@@ -137,8 +137,8 @@ fn verdict(service: &Value, instance: &Value) -> ExitCode {
     }
 }
 
-/// What has been written.
-struct Page<'c> {
+/// What is shown of an instance, and has been written so far.
+struct View<'c> {
     client: &'c Client,
     service: &'c Value,
     name: String,
@@ -150,7 +150,7 @@ struct Page<'c> {
 
 const SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
 
-impl<'c> Page<'c> {
+impl<'c> View<'c> {
     fn new(client: &'c Client, service: &'c Value, name: String) -> Self {
         Self {
             client,

@@ -4,7 +4,7 @@ use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
 use super::{Plan, Verdict, attributes};
-use crate::cli::terminal::{Paint, Style, printable};
+use crate::cli::terminal::{Page, Paint, Style, printable};
 
 /// Lines of one text that are shown; of the others there is a count.
 const MAX_LINES: usize = 40;
@@ -15,10 +15,7 @@ const AROUND: usize = 2;
 
 /// The whole text, with an end of line.
 pub(super) fn text(plan: &Plan, paint: Paint) -> String {
-    let mut page = Page {
-        paint,
-        text: String::new(),
-    };
+    let mut page = Page::new(paint);
     for difference in &plan.differences {
         page.resource(difference);
     }
@@ -31,17 +28,7 @@ pub(super) fn text(plan: &Plan, paint: Paint) -> String {
     page.text
 }
 
-struct Page {
-    paint: Paint,
-    text: String,
-}
-
 impl Page {
-    fn line(&mut self, line: &str) {
-        self.text.push_str(line.trim_end());
-        self.text.push('\n');
-    }
-
     fn detail(&mut self, text: &str) {
         let text = self.paint.paint(text, Style::Dim);
         self.line(&format!("      {text}"));

@@ -1,8 +1,10 @@
 //! The machine's own databases of accounts, read as the files that they are: no program is started to see that all is well.
 
 use std::path::Path;
+use std::time::Duration;
 
-use super::{Attributes, Error, text};
+use super::program::Program;
+use super::{Attributes, Context, Error, text};
 
 pub(super) const PASSWD: &str = "/etc/passwd";
 pub(super) const GROUP: &str = "/etc/group";
@@ -16,6 +18,25 @@ pub(super) fn database(path: &str) -> Result<String, Error> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         Err(error) => Err(Error::io("read", Path::new(path))(error)),
     }
+}
+
+/// Runs one of the programs that change the databases; they wait for each other's lock.
+pub(super) fn run(
+    context: &mut Context,
+    program: &str,
+    arguments: &[&str],
+    limit: Duration,
+) -> Result<(), Error> {
+    let program = Program::changing(program, limit)?;
+    let program = program.arguments(arguments.iter().copied());
+    program.must_succeed(context).map(|_| ())
+}
+
+/// An account or group that the machine knows, and that is not in its own database.
+pub(super) fn known_elsewhere(kind: &str, name: &str, database: &str) -> Error {
+    Error::Failed(format!(
+        "the {kind} {name} is not in {database}, but known from elsewhere (such as LDAP): manage it there"
+    ))
 }
 
 /// The fields of the line that begins with `name`, at least `n_fields`.

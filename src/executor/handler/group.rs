@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::accounts::{self, GROUP, database, entry, same_order};
-use super::program::Program;
 use super::{Attributes, Context, Error, Handler, flag, texts};
 
 /// The programs wait a moment for their lock.
@@ -23,9 +22,7 @@ impl Handler for Group {
         let groups = database(GROUP)?;
         let Some(fields) = entry(&groups, name, 4) else {
             return match nix::unistd::Group::from_name(name) {
-                Ok(Some(_)) => Err(Error::Failed(format!(
-                    "the group {name} is not in {GROUP}, but known from elsewhere (such as LDAP): manage it there"
-                ))),
+                Ok(Some(_)) => Err(accounts::known_elsewhere("group", name, GROUP)),
                 _ => Ok(None),
             };
         };
@@ -91,7 +88,5 @@ fn set_members(context: &mut Context, desired: &Attributes) -> Result<(), Error>
 }
 
 fn run(context: &mut Context, program: &str, arguments: &[&str]) -> Result<(), Error> {
-    let program = Program::changing(program, LIMIT)?;
-    let program = program.arguments(arguments.iter().copied());
-    program.must_succeed(context).map(|_| ())
+    accounts::run(context, program, arguments, LIMIT)
 }

@@ -26,9 +26,7 @@ impl Handler for User {
         let accounts = database(PASSWD)?;
         let Some(fields) = entry(&accounts, name, 7) else {
             return match nix::unistd::User::from_name(name) {
-                Ok(Some(_)) => Err(Error::Failed(format!(
-                    "the user {name} is not in {PASSWD}, but known from elsewhere (such as LDAP): manage it there"
-                ))),
+                Ok(Some(_)) => Err(accounts::known_elsewhere("user", name, PASSWD)),
                 _ => Ok(None),
             };
         };
@@ -191,7 +189,5 @@ fn set_lock(context: &mut Context, desired: &Attributes) -> Result<(), Error> {
 }
 
 fn run(context: &mut Context, program: &str, arguments: &[&str]) -> Result<(), Error> {
-    let program = Program::changing(program, LIMIT)?;
-    let program = program.arguments(arguments.iter().copied());
-    program.must_succeed(context).map(|_| ())
+    accounts::run(context, program, arguments, LIMIT)
 }
