@@ -31,13 +31,27 @@ fn section(name: &str, repository: &str, rest: &str) -> String {
     format!("  - {{project: infra, name: {name}, repository: {repository}, {rest}}}\n")
 }
 
-/// The workers that read repositories, without those that supervise them.
+/// The workers that read repositories, without those that supervise them, and without a spare one, which is in no sandbox.
 fn git_workers(served: &Logged) -> Vec<i32> {
+    let mut workers = all_git_workers(served);
+    workers.retain(|id| !is_spare(served, *id));
+    workers
+}
+
+/// Those that read, and those that wait for what to read.
+fn all_git_workers(served: &Logged) -> Vec<i32> {
     let all = below(served.child.id()).into_iter();
     let workers = all
         .filter(|(_, command)| command.contains(" git-worker") && !command.contains("supervise"));
     let workers = workers.filter(|(id, _)| status(*id, "VmRSS:").is_some());
     workers.map(|(id, _)| id).collect()
+}
+
+/// Whether a process is in no sandbox but the server's own, as far as the kernel can tell.
+fn is_spare(served: &Logged, worker: i32) -> bool {
+    let own = i32::try_from(served.child.id()).unwrap();
+    steward::sandbox::support().seccomp
+        && status(worker, "Seccomp_filters:") == status(own, "Seccomp_filters:")
 }
 
 /// A number of the status of a process that runs.
@@ -265,4 +279,35 @@ fn a_killed_fetch_is_told_and_done_again_and_its_token_was_not_shown() {
         names.iter().all(|name| name.starts_with("pack-")),
         "{names:?}"
     );
+}
+
+/// A push does not wait for the start of a process: one waits for it, in no sandbox yet since it is nobody's. It is used once,
+/// and one that was killed is nobody's loss.
+#[test]
+fn a_worker_waits_for_the_next_fetch_and_does_that_one_alone() {
+    let home = tempfile::tempdir().unwrap();
+    let (repo, host) = (Repo::new(&files(&[("a", "0")])), Host::new());
+    let rest = format!("branch: main, env: {{ROOT: {}}}", host.root().display());
+    let path = repo.path().display().to_string();
+    let config = format!("environments:\n{}", section("e", &path, &rest));
+    let served = Logged::start(&configure(home.path(), &config));
+    wait_until("the first is deployed", || host.read("a") == "0\n");
+    let mut earlier = Vec::new();
+    for round in ["1", "2", "3"] {
+        wait_until("a worker waits", || {
+            let all = all_git_workers(&served);
+            all.len() == 1 && !earlier.contains(&all[0])
+        });
+        let spare = all_git_workers(&served)[0];
+        assert!(is_spare(&served, spare) || !steward::sandbox::support().seccomp);
+        if round == "2" {
+            let process = u32::try_from(spare).unwrap();
+            signal(process, rustix::process::Signal::KILL);
+        }
+        earlier.push(spare);
+        repo.write("main.cf", &files(&[("a", round)]));
+        repo.commit(round);
+        wait_until("it is deployed", || host.read("a") == format!("{round}\n"));
+        assert!(!all_git_workers(&served).contains(&spare), "it stayed");
+    }
 }

@@ -12,8 +12,10 @@
 //!
 //! A worker is given the credentials of one repository and reads what one remote sends. One that went on to another
 //! repository could carry something over: what a remote did to it, or a credential in its memory. So it does one thing and
-//! ends. That thing is a fetch, with the checkout of what is new, or a checkout alone. What the start costs is in
-//! docs/design.md § 5.
+//! ends. That thing is a fetch, with the checkout of what is new, or a checkout alone.
+//!
+//! A push would wait for the start of its worker (docs/design.md § 5 has the figures). So one is kept ready: a process that has
+//! read nothing of any repository, knows no secret and waits for the sandbox that it is to enter.
 //!
 //! # What holds it
 //!

@@ -30,6 +30,8 @@ const ENTER_TIMEOUT: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(5);
 /// No error of this room is longer, nor is its cause.
 const MAX_ERROR_BYTES: usize = 16 << 10;
+/// A spare worker is started this long after a job: by then the compile that mostly follows a fetch has had the processors.
+const SPARE_AFTER: Duration = Duration::from_secs(1);
 /// Where certificates are that this machine trusts, if they are not where they mostly are: a worker asks for them when it
 /// connects by https.
 const CERTIFICATES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
@@ -75,13 +77,17 @@ pub struct Fetch<'a> {
     pub dir: &'a Path,
 }
 
-/// Starts git workers. Clones share their number, and the turns of repositories.
+/// Starts git workers. Clones share their number, the turns of repositories, and the spare worker.
 #[derive(Debug, Clone)]
 pub struct Workers {
     limits: WorkerLimits,
     slots: Arc<Semaphore>,
     turns: Turns,
+    spare: Spare,
 }
+
+/// A worker that was started ahead of its job. It has been told nothing yet, and is in no sandbox.
+type Spare = Arc<Mutex<Option<Worker>>>;
 
 /// Who is at work on a mirror; the others wait without a process and without a place.
 type Turns = Arc<Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>>;
@@ -92,6 +98,7 @@ impl Workers {
             limits,
             slots: Arc::new(Semaphore::new(MAX_WORKERS)),
             turns: Turns::default(),
+            spare: Spare::default(),
         }
     }
 
@@ -190,8 +197,8 @@ impl Workers {
             memory_bytes: Some(self.limits.memory_bytes),
             ..sandbox.clone()
         };
-        let mut worker =
-            Worker::start(self.limits.memory_bytes).map_err(|error| not_started(chain(&error)))?;
+        let mut worker = self.worker().map_err(|error| not_started(chain(&error)))?;
+        self.prepare();
         let enter = Request::Enter(Box::new(policy));
         let entered = Instant::now() + ENTER_TIMEOUT;
         match timeout_at(entered, worker.exchange(&enter)).await {
@@ -219,6 +226,33 @@ impl Workers {
                 limit: self.limits.time,
             }),
         }
+    }
+
+    /// The spare worker, or a new one if there is none, or no more.
+    fn worker(&self) -> std::io::Result<Worker> {
+        let mut spare = self
+            .spare
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        match spare.take_if(Worker::runs) {
+            Some(worker) => Ok(worker),
+            None => Worker::start(self.limits.memory_bytes),
+        }
+    }
+
+    /// Starts the next spare worker a little later, unless nobody wants one any more.
+    fn prepare(&self) {
+        let (spare, memory_bytes) = (Arc::downgrade(&self.spare), self.limits.memory_bytes);
+        tokio::spawn(async move {
+            tokio::time::sleep(SPARE_AFTER).await;
+            let Some(spare) = spare.upgrade() else { return };
+            let mut spare = spare.lock().unwrap_or_else(PoisonError::into_inner);
+            if spare.is_none() {
+                // Whoever needs one then starts it, and says what is wrong.
+                *spare = Worker::start(memory_bytes).ok();
+            }
+        });
     }
 
     /// What a worker says that went wrong, unless that is nothing that one of ours would say.
@@ -256,6 +290,7 @@ fn check(held: SandboxSupport) -> Result<(), String> {
 }
 
 /// A process that was started for one job. Dropping it ends it with all below it.
+#[derive(Debug)]
 struct Worker {
     child: Child,
     stdin: ChildStdin,
@@ -284,6 +319,10 @@ impl Worker {
             child,
             _group: group,
         })
+    }
+
+    fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Asks, and waits for the answer; the error says how the worker ended.
