@@ -240,7 +240,7 @@ fn believed<'a>(
     };
     if let Some(n_left_out) = REFUSED.permit() {
         tracing::warn!(
-            webhook.id = crate::git::printable(id, 100),
+            webhook.id = crate::domain::printable(id, 100),
             reason,
             n_left_out,
             "a webhook delivery was refused"

@@ -1,8 +1,14 @@
 //! Where log lines go: to stderr, as much as `STEWARD_LOG` asks for.
 
+use std::fmt::{self, Write};
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::FormatFields;
+use tracing_subscriber::fmt::format::debug_fn;
+
+use crate::domain::is_unprintable;
 
 /// Begins the log of a server: `info`, with colours only on a terminal and without times under
 /// systemd, which adds its own.
@@ -12,6 +18,7 @@ pub(super) fn server() {
         .with_env_filter(filter("info"))
         .with_writer(std::io::stderr)
         .with_target(false)
+        .fmt_fields(fields())
         .with_ansi(std::io::stderr().is_terminal());
     if is_journal {
         builder.without_time().init()
@@ -28,6 +35,7 @@ pub(super) fn quiet() {
         .with_writer(std::io::stderr);
     builder
         .with_target(false)
+        .fmt_fields(fields())
         .with_ansi(std::io::stderr().is_terminal())
         .init();
 }
@@ -37,11 +45,58 @@ pub(super) fn child() {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter("warn"))
         .with_writer(std::io::stderr);
-    builder.with_target(false).with_ansi(false).init();
+    builder
+        .with_target(false)
+        .fmt_fields(fields())
+        .with_ansi(false)
+        .init();
 }
 
 fn filter(default: &str) -> EnvFilter {
     // What strangers send to the port is no error of ours.
     let quiet = format!("{default},warp=off,hyper=off,hyper_util=off");
     EnvFilter::builder().parse_lossy(std::env::var("STEWARD_LOG").unwrap_or(quiet))
+}
+
+/// `message name=value …`. What strangers have said is in many of them: it must neither steer a terminal nor look like lines
+/// of the log itself.
+fn fields() -> impl for<'writer> FormatFields<'writer> + 'static {
+    debug_fn(|writer, field, value| match field.name() {
+        "message" => write!(Harmless(writer), "{value:?}"),
+        name => write!(Harmless(writer), "{name}={value:?}"),
+    })
+    .delimited(" ")
+}
+
+/// Writes `?` for what cannot be seen, and moves lines behind the first one to the right.
+struct Harmless<W>(W);
+
+impl<W: Write> Write for Harmless<W> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for c in text.chars() {
+            match c {
+                '\n' => self.0.write_str("\n    ")?,
+                '\t' => self.0.write_char(c)?,
+                c if is_unprintable(c) => self.0.write_char('?')?,
+                c => self.0.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_has_no_control_characters_and_no_line_that_begins_on_the_left() {
+        let mut written = String::new();
+        write!(
+            Harmless(&mut written),
+            "a\0b\u{1b}[31m\tc\r\n2026 INFO d\u{202e}"
+        )
+        .unwrap();
+        assert_eq!(written, "a?b?[31m\tc?\n    2026 INFO d?");
+    }
 }

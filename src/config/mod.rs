@@ -165,7 +165,7 @@ impl Refused {
     /// For people: `project/name`.
     pub fn shown(&self) -> String {
         let name = format!("{}/{}", self.project, self.name);
-        crate::git::printable(&name, 200)
+        crate::domain::printable(&name, 200)
     }
 }
 

@@ -11,6 +11,7 @@ mod names;
 mod resource_id;
 mod settings;
 mod state;
+mod text;
 mod time;
 mod wake;
 
@@ -32,5 +33,6 @@ pub use state::{
     ActionKind, Blocked, Change, CompileState, Compliance, DryRunStatus, FactSource, HandlerStatus,
     LastRun, LogLevel, ResourceStatus, SUMMARY_STATES, Severity, UnknownWord,
 };
+pub use text::{is_unprintable, printable};
 pub use time::Timestamp;
 pub use wake::WakeHandle;

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::{Forge, Headers};
+use crate::domain::{is_unprintable, printable};
 
 const MAX_REFERENCE_BYTES: usize = 1024;
 const MAX_TEXT_BYTES: usize = 2048;
@@ -340,16 +341,4 @@ fn repository(payload: &RepositoryPayload) -> Result<RepositoryHint, Error> {
         full_name: name.clone(),
         addresses: Addresses(addresses.cloned().collect()),
     })
-}
-
-fn is_unprintable(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-}
-
-fn printable(text: &str, max: usize) -> String {
-    text.chars()
-        .take(max)
-        .map(|c| if is_unprintable(c) { '?' } else { c })
-        .collect()
 }

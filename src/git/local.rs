@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::error::printable;
 use super::repository::CommitId;
+use crate::domain::printable;
 
 /// How a folder is a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

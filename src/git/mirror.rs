@@ -17,7 +17,7 @@ use git2::{AutotagOption, Direction, RemoteCallbacks, RemoteRedirect, RemoteUpda
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::error::{Error, printable};
+use super::error::Error;
 use super::local::is_repository;
 use super::options::init;
 use super::repository::{CommitId, Repository};
@@ -25,6 +25,7 @@ use super::rules::Reach;
 use super::transport::{self, Credentials, Session};
 use super::upkeep::{self, Tolerance};
 use super::url::RepositoryUrl;
+use crate::domain::{is_unprintable, printable};
 
 /// Where a fetch lands before it is known to be complete.
 pub(super) const INCOMING: &str = "refs/steward/incoming";
@@ -331,7 +332,7 @@ pub fn check_branch(name: &str) -> Result<&str, Error> {
     let valid = git2::Reference::is_valid_name(&format!("refs/heads/{name}"))
         && name.len() <= 1000
         && !name.starts_with('-')
-        && !name.contains(super::error::is_unprintable);
+        && !name.contains(is_unprintable);
     if valid {
         Ok(name)
     } else {

@@ -36,7 +36,7 @@ mod tests;
 pub use checkout::{
     CheckoutLimits, checkout, checkout_with, finished_checkout, gc_checkouts, submodules,
 };
-pub use error::{Error, printable};
+pub use error::Error;
 pub use local::{RepositoryKind, WorkTreeHead, is_repository, local_watch_paths, work_tree_head};
 pub use mirror::{FetchOptions, Mirror, check_branch};
 pub use options::init;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::error::is_unprintable;
+use crate::domain::is_unprintable;
 
 /// The longest name Linux takes.
 const MAX_NAME_BYTES: usize = 255;

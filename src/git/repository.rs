@@ -7,8 +7,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::{Error, printable};
+use super::error::Error;
 use super::options::init;
+use crate::domain::printable;
 
 /// A commit with its message. Nobody writes more.
 const COMMIT_MAX_BYTES: usize = 16 << 20;

@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use git2::Oid;
 
-use super::error::{Error, printable};
+use super::error::Error;
 use super::mirror::{create_anew, create_bare, lock};
 use super::names::check_name;
 use super::repository::{CommitId, Repository};
 use super::upkeep::{self, Tolerance};
+use crate::domain::printable;
 
 const BRANCH: &str = "refs/heads/main";
 const MODE_TREE: i32 = 0o040000;

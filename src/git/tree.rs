@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use git2::{ObjectType, Oid};
 
 use super::checkout::CheckoutLimits;
-use super::error::{Error, printable};
+use super::error::Error;
 use super::names::{Node, check_link, check_name};
+use crate::domain::printable;
 
 const MODE_TREE: i32 = 0o040000;
 const MODE_FILE: i32 = 0o100644;

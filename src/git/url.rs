@@ -196,7 +196,7 @@ fn check_characters(text: &str) -> Result<(), UrlError> {
     }
     if text
         .chars()
-        .any(|c| super::error::is_unprintable(c) || c == '\\')
+        .any(|c| crate::domain::is_unprintable(c) || c == '\\')
     {
         return Err(UrlError::ControlCharacter);
     }
@@ -461,7 +461,7 @@ fn percent_decode(path: &str) -> Result<String, UrlError> {
         .map_err(|_| UrlError::Path)?;
     if decoded
         .chars()
-        .any(|c| super::error::is_unprintable(c) || c == '\\')
+        .any(|c| crate::domain::is_unprintable(c) || c == '\\')
     {
         return Err(UrlError::ControlCharacter);
     }

@@ -339,10 +339,7 @@ fn whatever_is_accepted_is_safe_and_stays_what_it_is() {
             Ok(&url),
             "{text:?} {shown:?}"
         );
-        assert!(
-            !shown.contains(super::super::error::is_unprintable),
-            "{text:?}"
-        );
+        assert!(!shown.contains(crate::domain::is_unprintable), "{text:?}");
         assert!(!shown.starts_with('-'), "{text:?}");
         if let Some(host) = url.host() {
             let rest = shown.split_once("://").map_or(shown, |(_, rest)| rest);

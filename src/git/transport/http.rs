@@ -18,7 +18,8 @@ use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, Body, BodyReader, Proxy};
 
 use super::{REFS_MAX_BYTES, Session, check_format};
-use crate::git::error::{Error, printable};
+use crate::domain::printable;
+use crate::git::error::Error;
 use crate::git::rules::{Reach, is_private};
 use crate::git::url::{Address, is_link_local};
 

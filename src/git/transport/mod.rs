@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::error::{Error, printable};
+use super::error::Error;
 use super::mirror::FetchOptions;
 use super::url::{Address, RepositoryUrl};
+use crate::domain::printable;
 
 mod http;
 mod ssh;

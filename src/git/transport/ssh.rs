@@ -18,7 +18,8 @@ use git2::transport::{Service, SmartSubtransport, SmartSubtransportStream, Trans
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{REFS_MAX_BYTES, Session, check_format};
-use crate::git::error::{Error, printable};
+use crate::domain::printable;
+use crate::git::error::Error;
 use crate::git::rules::{Reach, is_private};
 use crate::git::url::Address;
 

@@ -11,9 +11,9 @@ use tokio::sync::{OwnedMutexGuard, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use super::frames::{Ahead, Job, MAX_FRAME_BYTES, Reply, Request, Shown, Task};
-use crate::domain::chain;
+use crate::domain::{chain, is_unprintable, printable};
 use crate::git::checkout::finished_checkout;
-use crate::git::error::{Error, is_unprintable, printable};
+use crate::git::error::Error;
 use crate::git::mirror::{FetchOptions, Mirror};
 use crate::git::repository::{CommitId, CommitInfo};
 use crate::git::rules::Reach;
