@@ -343,17 +343,22 @@ fn products(machine: &mut runtime::Machine, sink: Option<&mut dyn ResourceSink>)
     let options = machine.options;
     let mut made = Products::default();
     let purpose = options.inputs.services.as_ref().map(|of| &of.purpose);
-    if options.export && matches!(purpose, Some(ServicePurpose::Definitions)) {
-        // What is exported without instances is no desired state.
-        if let Err(error) = export_all(machine, None) {
-            made.errors.push(error);
-        }
-    } else if options.export && !matches!(purpose, Some(ServicePurpose::Validation { .. })) {
-        match export_all(machine, sink) {
-            Ok((export, files)) => {
+    if options.export {
+        let exported = match purpose {
+            // What is exported without instances is no desired state.
+            Some(ServicePurpose::Definitions) => export_all(machine, None).map(|_| None),
+            // An instance whose resources cannot be exported would hold up every export from then on.
+            Some(ServicePurpose::Validation { .. }) => {
+                export::check_resources(machine).map(|()| None)
+            }
+            Some(ServicePurpose::Production) | None => export_all(machine, sink).map(Some),
+        };
+        match exported {
+            Ok(Some((export, files))) => {
                 made.export = Some(export);
                 made.files = files;
             }
+            Ok(None) => {}
             Err(error) => made.errors.push(error),
         }
     }

@@ -16,5 +16,5 @@ mod sink;
 pub use dump::dump;
 pub use json::{JsonWriter, export_json};
 pub use partial::{PartialError, merge_partial};
-pub use resources::export;
+pub use resources::{check_resources, export};
 pub use sink::{ResourceRef, ResourceSink};

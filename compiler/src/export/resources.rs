@@ -25,17 +25,29 @@ use smallvec::SmallVec;
 /// computes nothing.
 const MOST_LOOKS: usize = 1024;
 
-pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<String>, Fail> {
+/// Makes the resources of a complete model as [`export`] does and gives them to nobody: whether there is something among them
+/// that no export could contain, such as two with one id, or a cycle. What modules export by functions of their own, and what
+/// they add to the requires, is not asked for: that has effects.
+pub fn check_resources(machine: &mut Machine) -> Result<(), Fail> {
+    let (catalog, _) = begin(machine)?;
+    let requires = direct_requires(machine, &catalog);
+    check_cycles(&catalog, &requires)
+}
+
+/// The resources of the model, and whether functions of modules want to see all of them.
+fn begin(machine: &mut Machine) -> Result<(Catalog, bool), Fail> {
     machine.free_execution();
     let wants_all = machine.begin_export()?;
     check_names(machine.resource_classes())?;
-    let mut catalog = match collect(machine) {
-        Ok(catalog) => catalog,
-        Err(error) => {
-            machine.abandon_rendered();
-            return Err(error);
-        }
-    };
+    let collected = collect(machine);
+    if collected.is_err() {
+        machine.abandon_rendered();
+    }
+    Ok((collected?, wants_all))
+}
+
+pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<String>, Fail> {
+    let (mut catalog, wants_all) = begin(machine)?;
     let mut requires = direct_requires(machine, &catalog);
     dependencies::add(machine, &catalog, &mut requires);
     assemble(machine, &mut catalog, wants_all, &mut requires)?;

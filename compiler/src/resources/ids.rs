@@ -112,6 +112,11 @@ fn check_id(agent: &str, attribute: &str, value: &str, loc: Loc) -> Result<(), F
         format!("the attribute name `{attribute}` contains a comma or an equals sign")
     } else if value.contains(']') {
         format!("the value `{value}` contains a closing bracket")
+    } else if let Some(part) = [agent, value].into_iter().find(|part| part.contains('\0')) {
+        format!(
+            "`{}` contains the character NUL",
+            part.replace('\0', "\u{fffd}")
+        )
     } else if agent.is_empty() {
         EMPTY.to_owned()
     } else {
