@@ -381,6 +381,14 @@ fn log(context: &Context<'_>, compile: &Compile, commit: &str, report: &CompileD
                 environment.id = %context.environment, compile.id = %report.compile, commit,
                 "the compile for the service instance {instances} failed: {failure}"
             );
+            // What a validation says is the diagnosis of its instance alone; a failed export holds up others.
+            let shown = report
+                .diagnostics
+                .iter()
+                .filter(|_| !compile.is_validation());
+            for diagnostic in shown {
+                tracing::warn!(compile.id = %report.compile, "{}", diagnostic.plain);
+            }
         }
         None => tracing::info!(
             environment.id = %context.environment, compile.id = %report.compile, commit,

@@ -166,7 +166,16 @@ fn what_can_not_be_done_says_why_and_has_its_exit_code() {
         (&["update", "link", "ams1", "--set", "site=b"], 2, "site: "),
         (&["update", "link", "ams1"], 2, "give attributes"),
         (&["create", "link", "-f", "none.yaml"], 2, "none.yaml"),
-        (&["create", "link", "--set", "site=ams1"], 1, "ams1"),
+        (
+            &["create", "link", "--set", "site=ams1"],
+            1,
+            "there is an instance of link with the service identity ams1 already",
+        ),
+        (
+            &["show", "link", "a,b=c[d]"],
+            1,
+            "link has no instance `a,b=c[d]`",
+        ),
         (
             &["watch", "link", "ams1", "--until", "nowhere"],
             2,

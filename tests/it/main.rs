@@ -71,6 +71,7 @@ mod service_catalog;
 mod service_checks;
 mod service_compiles;
 mod service_crashes;
+mod service_exports;
 mod service_lists;
 mod service_models;
 mod service_outcomes;

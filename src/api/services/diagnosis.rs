@@ -12,9 +12,9 @@ use crate::api::http::error::ApiError;
 use crate::api::routes::routes;
 use crate::api::{Answer, wire};
 use crate::app::App;
-use crate::domain::{CompileId, EnvironmentId, ResourceId, VersionNumber};
+use crate::domain::{CompileId, CompileState, EnvironmentId, ResourceId, VersionNumber};
 use crate::lsm::transfer_id;
-use crate::store::StoredEvent;
+use crate::store::{Compile, StoredEvent};
 
 routes! {
     Get "/lsm/v1/service_inventory/<entity>/<id>/diagnose" Environment "why an instance was rejected, or failed" => Query diagnose(entity, id);
@@ -23,17 +23,23 @@ routes! {
 /// Runs of a resource that are looked through for failures.
 const MAX_RUNS: i64 = 1000;
 
-/// A validation that led to an error state.
-async fn rejection(app: &App, event: &StoredEvent) -> Result<Option<Value>, ApiError> {
-    let Some(id) = event.event.id_compile_report.map(CompileId::from) else {
-        return Ok(None);
-    };
-    let Some(compile) = app.store.compile_fetch(id).await? else {
-        return Ok(None);
-    };
+/// The compile that an event names.
+async fn compile_of(app: &App, event: &StoredEvent) -> Result<Option<Compile>, ApiError> {
+    match event.event.id_compile_report.map(CompileId::from) {
+        Some(id) => Ok(app.store.compile_fetch(id).await?),
+        None => Ok(None),
+    }
+}
+
+/// What a compile that failed says: a validation that led to an error state, or an export.
+async fn failed_compile(
+    app: &App,
+    event: &StoredEvent,
+    compile: &Compile,
+) -> Result<Value, ApiError> {
     let ran = compile.substitute.unwrap_or(compile.id);
     let stages = app.store.stage_list(ran).await?;
-    let details = wire::compile_details(&compile, &stages);
+    let details = wire::compile_details(compile, &stages);
     let errors = details["compile_data"]["errors"].as_array();
     let error = |error: &Value| {
         json!({
@@ -45,13 +51,13 @@ async fn rejection(app: &App, event: &StoredEvent) -> Result<Option<Value>, ApiE
     let mut stages = stages.iter();
     let failed = stages.find(|stage| stage.returncode.is_some_and(|code| code != 0));
     let trace = failed.map(|stage| stage.errstream.as_str());
-    Ok(Some(json!({
+    Ok(json!({
         "instance_version": event.event.service_instance_version + 1,
         "model_version": compile.version,
-        "compile_id": id,
+        "compile_id": compile.id,
         "errors": errors,
         "trace": trace.or(compile.reason.as_deref()),
-    })))
+    }))
 }
 
 /// The versions of the model that were exported for versions of an instance, with the latter.
@@ -61,15 +67,29 @@ async fn exported(
 ) -> Result<BTreeMap<VersionNumber, u64>, ApiError> {
     let mut versions = BTreeMap::new();
     for event in events {
-        let Some(id) = event.event.id_compile_report.map(CompileId::from) else {
-            continue;
-        };
-        let compile = app.store.compile_fetch(id).await?;
+        let compile = compile_of(app, event).await?;
         if let Some(version) = compile.and_then(|compile| compile.version) {
             versions.insert(version, event.event.service_instance_version + 1);
         }
     }
     Ok(versions)
+}
+
+/// The exports that failed, the newest first: the instance waits in its state until a compile succeeds.
+async fn failed_exports(app: &App, events: &[StoredEvent]) -> Result<Vec<Value>, ApiError> {
+    let mut failed = Vec::new();
+    for event in events.iter().rev() {
+        let compile = compile_of(app, event).await?;
+        let of_export = compile.filter(|compile| compile.do_export && !compile.is_validation());
+        let Some(compile) = of_export else { continue };
+        if matches!(
+            compile.state,
+            CompileState::Rejected | CompileState::Aborted
+        ) {
+            failed.push(failed_compile(app, event, &compile).await?);
+        }
+    }
+    Ok(failed)
 }
 
 /// The messages of failed runs of one resource in these versions of the model, the newest first.
@@ -122,11 +142,15 @@ async fn diagnose(entity: Segment, id: Segment, app: App, args: Args) -> Result<
         .rev()
         .filter(|stored| stored.event.is_error_transition && !stored.event.ignored_transition);
     for event in newest_first {
-        rejections.extend(rejection(&app, event).await?);
+        if let Some(compile) = compile_of(&app, event).await? {
+            rejections.push(failed_compile(&app, event, &compile).await?);
+        }
     }
     // The compile for a version is asked for by the transfer that leads to it.
     let events = store.service_events_of(environment, instance.id, failed_from - 1..=version - 1);
-    let versions = exported(&app, &events.await?).await?;
+    let events = events.await?;
+    let exports = failed_exports(&app, &events).await?;
+    let versions = exported(&app, &events).await?;
     let transfer = transfer_id(instance.id);
     let mut resources = BTreeSet::new();
     for model in versions.keys() {
@@ -139,6 +163,6 @@ async fn diagnose(entity: Segment, id: Segment, app: App, args: Args) -> Result<
         failures.extend(failures_of(&app, environment, resource, &versions).await?);
     }
     Ok(Answer::Data(
-        json!({"rejections": rejections, "failures": failures}),
+        json!({"rejections": rejections, "exports": exports, "failures": failures}),
     ))
 }

@@ -37,27 +37,12 @@ fn explained(service: &Value, instance: &Value, found: &Value, paint: Paint) -> 
         instance["version"]
     );
     for rejection in found["rejections"].as_array().into_iter().flatten() {
-        text.push_str(&format!(
-            "{} before version {} (compile {}):\n",
-            paint.paint("rejected", Style::Red),
-            rejection["instance_version"],
-            shown(&rejection["compile_id"])
-        ));
-        let errors = rejection["errors"]
-            .as_array()
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        for error in errors {
-            text.push_str(&compile_error(error));
-        }
-        if errors.is_empty() {
-            let trace = rejection["trace"]
-                .as_str()
-                .unwrap_or("nothing is known about it");
-            for line in trace.lines().take(MAX_TRACE_LINES) {
-                text.push_str(&format!("  {}\n", printable(line)));
-            }
-        }
+        let what = format!("{} before", paint.paint("rejected", Style::Red));
+        text.push_str(&failed_compile(&what, rejection));
+    }
+    for export in found["exports"].as_array().into_iter().flatten() {
+        let what = format!("{} as", paint.paint("not exported", Style::Red));
+        text.push_str(&failed_compile(&what, export));
     }
     for resource in found["failures"].as_array().into_iter().flatten() {
         let id = shown(&resource["resource_id"]);
@@ -69,8 +54,36 @@ fn explained(service: &Value, instance: &Value, found: &Value, paint: Paint) -> 
         }
     }
     let is_empty = |name: &str| found[name].as_array().is_none_or(Vec::is_empty);
-    if is_empty("rejections") && is_empty("failures") {
+    if ["rejections", "exports", "failures"]
+        .into_iter()
+        .all(is_empty)
+    {
         text.push_str("Nothing was rejected and nothing failed on the way here; `--lookbehind N` looks further back.\n");
+    }
+    text
+}
+
+/// `rejected before version 2 (compile …):`, and the errors of the compile or else what it wrote last.
+fn failed_compile(what: &str, failed: &Value) -> String {
+    let mut text = format!(
+        "{what} version {} (compile {}):\n",
+        failed["instance_version"],
+        shown(&failed["compile_id"])
+    );
+    let errors = failed["errors"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    for error in errors {
+        text.push_str(&compile_error(error));
+    }
+    if errors.is_empty() {
+        let trace = failed["trace"]
+            .as_str()
+            .unwrap_or("nothing is known about it");
+        for line in trace.lines().take(MAX_TRACE_LINES) {
+            text.push_str(&format!("  {}\n", printable(line)));
+        }
     }
     text
 }

@@ -339,8 +339,13 @@ impl Client {
         let service = self.service(&arguments.service)?;
         let named = arguments.instance.as_str();
         let identity = service["service_identity"].as_str();
+        let names_identity = |identity: &str| {
+            let rest = named.strip_prefix(identity);
+            rest.is_some_and(|rest| rest.starts_with('='))
+        };
         let place = match identity {
-            _ if named.parse::<Uuid>().is_ok() || named.contains('=') => named.to_owned(),
+            _ if named.parse::<Uuid>().is_ok() => named.to_owned(),
+            Some(identity) if names_identity(identity) => named.to_owned(),
             Some(identity) => format!("{identity}={named}"),
             None => {
                 let message = format!(

@@ -110,25 +110,20 @@ fn map<V: serde::Serialize>(values: &BTreeMap<String, V>) -> String {
     serde_json::json!(values).to_string()
 }
 
-/// What is said of an identity that somebody has, or of an id.
-fn taken(instance: &Instance) -> Error {
-    let entity = &instance.service_entity;
-    Error::Conflict(match &instance.service_identity_attribute_value {
-        Some(value) => format!(
-            "there is an instance of {entity} with the id {} or the service identity {value} already",
-            instance.id
-        ),
-        None => format!("there is an instance with the id {} already", instance.id),
-    })
-}
-
 /// Why an instance could not be written.
 fn refused(error: sqlx::Error, instance: &Instance) -> Error {
-    if is_duplicate(&error) {
-        taken(instance)
-    } else {
-        error.into()
+    if !is_duplicate(&error) {
+        return error.into();
     }
+    let entity = &instance.service_entity;
+    // Both databases name the index, or its columns.
+    let is_identity = error.to_string().contains("identity");
+    Error::Conflict(match &instance.service_identity_attribute_value {
+        Some(value) if is_identity => {
+            format!("there is an instance of {entity} with the service identity {value} already")
+        }
+        _ => format!("there is an instance with the id {} already", instance.id),
+    })
 }
 
 /// Binds `$1` to `$16` of a statement that writes an instance: its key, and all that may change.

@@ -1,0 +1,76 @@
+//! Instances whose resources cannot be exported: what becomes of them, what becomes of the others, and what is told.
+//! Source: docs/reference/lsm.md § 3.7, § 3.13.
+
+use std::process::Output;
+
+use crate::embedded::text;
+use crate::harness::{Repo, finish, steward};
+use crate::service_world::{LINKS, World};
+
+/// An exporter that takes no link of 13 Mbit/s: no validation asks it.
+const EXPORTER: &str = "from inmanta.export import export
+
+
+@export('taboo', '__config__::Link')
+def taboo(exporter, types):
+    for link in types['__config__::Link']:
+        if link.mbps == 13:
+            raise Exception('thirteen is not exported')
+";
+
+fn diagnosis(world: &World, site: &str) -> String {
+    let mut command = steward();
+    let port = world.running.api.rsplit(':').next().unwrap();
+    command.args(["lsm", "diagnose", "link", site, "--server-port", port]);
+    command.current_dir(world.host.root());
+    let Output { stdout, .. } = finish(command);
+    text(&stdout)
+}
+
+#[test]
+fn an_instance_whose_resources_have_no_good_id_is_rejected_and_holds_up_nobody() {
+    let world = World::new();
+    let bad = world.create("a,b=c[d]", 100);
+    world.reaches(&bad, "rejected");
+    // Neither has one with a character that not every database can hold.
+    let worse = world.create("a\u{0}b", 100);
+    world.reaches(&worse, "rejected");
+    let good = world.create("ams1", 100);
+    world.reaches(&good, "up");
+    let found = world.get(&format!("{bad}/diagnose")).1["data"].clone();
+    let error = found["rejections"][0]["errors"][0]["message"].to_string();
+    assert!(error.contains("a,b=c[d]"), "{found:#}");
+}
+
+#[test]
+fn a_failed_export_is_in_the_diagnosis_of_all_that_wait_for_it_until_one_succeeds() {
+    let repo = Repo::new(&format!("import taboo\n{LINKS}"));
+    repo.write("project.yml", "name: test\nmodulepath: libs\n");
+    repo.write(
+        "libs/taboo/module.yml",
+        "name: taboo\nversion: 1.0.0\nlicense: none\n",
+    );
+    repo.write("libs/taboo/model/_init.cf", "");
+    repo.write("libs/taboo/plugins/__init__.py", EXPORTER);
+    repo.commit("an exporter");
+    let world = World::start(repo, &[], "link");
+    let first = world.create("ams1", 100);
+    world.reaches(&first, "up");
+    let (bad, other) = (world.create("ams2", 13), world.create("ams3", 100));
+    world.reaches(&bad, "creating");
+    world.reaches(&other, "creating");
+    for (site, path) in [("ams2", &bad), ("ams3", &other)] {
+        crate::harness::wait_until("its export has failed", || {
+            world.get(&format!("{path}/diagnose")).1["data"]["exports"][0].is_object()
+        });
+        let why = diagnosis(&world, site);
+        assert!(
+            why.contains("not exported as version") && why.contains("thirteen is not exported"),
+            "{why}"
+        );
+    }
+    world.repo.write("libs/taboo/plugins/__init__.py", "");
+    world.repo.commit("no exporter");
+    world.reaches(&bad, "up");
+    world.reaches(&other, "up");
+}
