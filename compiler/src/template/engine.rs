@@ -22,6 +22,8 @@ const UNSET: &str = "\u{0}unset";
 /// An engine whose templates read this model.
 pub(crate) fn environment(shared: &SharedModel) -> Environment<'static> {
     let mut engine = Environment::new();
+    // Errors then say where they are, which is what names the variable that is not there.
+    engine.set_debug(true);
     engine.set_undefined_behavior(UndefinedBehavior::Strict);
     engine.set_auto_escape_callback(|_| AutoEscape::None);
     engine.set_fuel(Some(FUEL));
