@@ -75,7 +75,7 @@ pub enum Error {
     #[error("{0}")]
     Lost(String),
     #[error("the database failed")]
-    Query(#[from] sqlx::Error),
+    Query(#[source] sqlx::Error),
     #[error("row {id} of table {table} has an unreadable {column}")]
     Row {
         table: &'static str,
@@ -94,6 +94,23 @@ pub enum Error {
     /// What was to be stored breaks a rule; the text names the rule and what broke it.
     #[error("{0}")]
     Refused(String),
+}
+
+/// PostgreSQL's code for a character that its encoding does not have: of all that Rust's texts can hold that is NUL.
+const CHARACTER_NOT_IN_REPERTOIRE: &str = "22021";
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        let code = error.as_database_error().and_then(|error| error.code());
+        match code.as_deref() {
+            // Whatever was to be written, writing it again would fail again.
+            Some(CHARACTER_NOT_IN_REPERTOIRE) => Self::Refused(
+                "a text contains the character NUL (U+0000), which the database cannot store"
+                    .to_owned(),
+            ),
+            _ => Self::Query(error),
+        }
+    }
 }
 
 pub type Result<T> = std::result::Result<T, Error>;

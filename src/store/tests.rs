@@ -744,3 +744,17 @@ async fn a_resource_has_only_so_many_facts_and_known_ones_still_change() {
     })
     .await;
 }
+
+/// Whoever tries again for ever, as compile loops do after a failure of the database, would be held up by one text.
+#[tokio::test]
+async fn a_text_that_a_database_cannot_hold_is_refused_and_is_no_failure_of_the_database() {
+    check(|store| async move {
+        match store.project_create(ProjectId::generate(), "a\0b").await {
+            Err(Error::Refused(message)) => assert!(message.contains("NUL"), "{message}"),
+            // SQLite can.
+            Ok(project) => assert!(store.project_delete(project.id).await.unwrap()),
+            Err(error) => panic!("{error}"),
+        }
+    })
+    .await;
+}
