@@ -78,10 +78,15 @@ pub(in crate::api) async fn shape(app: &App, environment: &Environment) -> Resul
     Ok(wire::environment(environment, &settings, failure))
 }
 
-/// Why an environment of the configuration does not run; `None`: it does.
+/// Why an environment of the configuration does not run, or why its repository cannot be fetched; `None`: all is well.
 pub(in crate::api) fn failure(app: &App, id: EnvironmentId) -> Option<String> {
-    let trouble = app.trouble(id)?;
-    Some(format!("{}: {}", trouble.field, trouble.message))
+    if let Some(trouble) = app.trouble(id) {
+        return Some(format!("{}: {}", trouble.field, trouble.message));
+    }
+    let (since, message) = app.compiler(id)?.fetch_failure()?;
+    Some(format!(
+        "the repository cannot be fetched since {since}: {message}"
+    ))
 }
 
 /// `details`: with description and icon.
@@ -127,6 +132,10 @@ fn repository(args: &Args, rules: &RepositoryRules) -> Result<Option<(String, St
             let url = rules
                 .parse(&url)
                 .map_err(|error| ApiError::bad_request(error.to_string()))?;
+            if !branch.is_empty() {
+                crate::git::check_branch(&branch)
+                    .map_err(|error| ApiError::bad_request(error.to_string()))?;
+            }
             Ok(Some((url.as_str().to_owned(), branch)))
         }
         _ => Err(ApiError::bad_request(
@@ -474,12 +483,27 @@ mod tests {
     use crate::api::http::args::Args;
 
     fn named(url: &str) -> Option<(String, String)> {
+        with_branch(url, "main")
+    }
+
+    fn with_branch(url: &str, branch: &str) -> Option<(String, String)> {
         let encode =
             |text| percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC);
-        let args = Args::from_query(&format!("repository={}&branch=main", encode(url)));
+        let args = format!("repository={}&branch={}", encode(url), encode(branch));
+        let args = Args::from_query(&args);
         repository(&args, &RepositoryRules::default())
             .ok()
             .flatten()
+    }
+
+    /// Input: an option of git as the branch of a repository over the API (docs/reference/security.md § 3.15). Answer: refused.
+    #[test]
+    fn what_is_no_name_of_a_branch_is_refused() {
+        let url = "https://example.org/r.git";
+        assert!(with_branch(url, "main").is_some());
+        for branch in ["--upload-pack=x", "a..b", "a b", "a\u{1b}b"] {
+            assert_eq!(with_branch(url, branch), None, "{branch}");
+        }
     }
 
     /// Input: `folder:/etc` as a repository over the API (docs/reference/security.md § 3.15). Answer: refused.

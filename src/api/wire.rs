@@ -18,7 +18,7 @@ fn maybe(moment: Option<Timestamp>) -> Value {
     moment.map_or(Value::Null, timestamp)
 }
 
-/// `failure`: why it does not run, if it does not.
+/// `failure`: why it does not run, or why its repository cannot be fetched.
 pub(super) fn environment(
     environment: &Environment,
     settings: &Settings,

@@ -5,7 +5,7 @@
 //! queue. Whatever number of pushes came during a compile, the newest commit is compiled once. At shutdown it ends
 //! between two steps; a compile that is cut off runs again under the same request.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
@@ -81,6 +81,8 @@ pub(super) struct Lanes {
     n_writes: Mutex<u64>,
     /// What was prepared last.
     ready: Mutex<Option<Ready>>,
+    /// Why the repository could not be fetched the last time, and since when that is so.
+    fetch_failure: std::sync::Mutex<Option<(Timestamp, String)>>,
 }
 
 impl Lanes {
@@ -100,6 +102,7 @@ impl Compiler {
             link: RwLock::new(()),
             n_writes: Mutex::new(0),
             ready: Mutex::new(None),
+            fetch_failure: std::sync::Mutex::default(),
         });
         let compiler = Self {
             lanes: Arc::clone(&lanes),
@@ -123,6 +126,12 @@ impl Compiler {
     /// Tells it that there may be something to do: a request to look at the repository, or one to compile in the queue.
     pub fn wake(&self) {
         self.lanes.wake();
+    }
+
+    /// Why the repository cannot be fetched, and since when; `None`: it could, the last time.
+    pub fn fetch_failure(&self) -> Option<(Timestamp, String)> {
+        let failure = self.lanes.fetch_failure.lock();
+        failure.unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -469,6 +478,17 @@ impl CompileLoop {
             .map(|_| ())
     }
 
+    fn set_fetch_failure(&self, message: Option<&str>) {
+        let failure = self.lanes.fetch_failure.lock();
+        let mut failure = failure.unwrap_or_else(PoisonError::into_inner);
+        *failure = message.map(|message| {
+            let since = failure
+                .take()
+                .map_or_else(Timestamp::now, |(since, _)| since);
+            (since, message.to_owned())
+        });
+    }
+
     /// Brings the newest commit here. When that fails it gives the reason, which it has told already.
     async fn fetch(&mut self, environment: &Environment) -> Result<(), String> {
         let began = (Timestamp::now(), Instant::now());
@@ -490,11 +510,17 @@ impl CompileLoop {
         match fetched {
             Ok(head) => {
                 self.head = Some((head, began));
+                if self.n_failures > 0 {
+                    let id = self.options.environment;
+                    tracing::info!(environment.id = %id, "the repository can be fetched again");
+                }
                 self.n_failures = 0;
+                self.set_fetch_failure(None);
                 Ok(())
             }
             Err(message) => {
                 self.n_failures += 1;
+                self.set_fetch_failure(Some(&message));
                 let (id, n_failures) = (self.options.environment, self.n_failures);
                 tracing::error!(environment.id = %id, n_failures, "cannot fetch the repository: {message}");
                 self.options.bus.emit(

@@ -162,6 +162,15 @@ fn a_compile_is_asked_for_watched_reported_and_its_failure_told() {
         (&json!(false), &Value::Null)
     );
     assert!(!failed["failure"].as_str().unwrap().is_empty());
+    let of_environment = |id: &str| {
+        let environment = served.get(&format!("/api/v2/environment/{id}"), id);
+        environment["data"]["failure"].clone()
+    };
+    let failure = of_environment(&id).to_string();
+    assert!(
+        failure.contains("the repository cannot be fetched since"),
+        "{failure}"
+    );
     assert_eq!(
         served.get("/api/v2/desiredstate", &id)["metadata"]["total"],
         before
