@@ -281,8 +281,8 @@ class Run:
                     context.set_fact(name, _fact(value))
             elif self._dry_run:
                 handler.execute(context, resource, dry_run=True)
-                if context.resource_state in (None, HandlerResourceState.failed):
-                    self._mark(context, "Handler failed" if context.resource_state else None)
+                if context.resource_state is HandlerResourceState.failed:
+                    self._mark(context, _failure(context))
             else:
                 self._agent.dependency_changed = self._request["dependency_changed"]
                 requires = {rid: _state(state) for rid, state in self._request["requires"].items()}
@@ -317,12 +317,19 @@ class Run:
             exception=_bounds.text_of(error),
         )
         if self._dry_run:
-            self._mark(context, "Handler failed")
+            self._mark(context, _failure(context))
 
-    def _mark(self, context: HandlerContext, pseudo: str | None) -> None:
+    def _mark(self, context: HandlerContext, pseudo: str) -> None:
         """In a dry run a problem shows as a change of the pseudo attribute `handler`."""
-        if pseudo is not None:
-            context.add_change("handler", current="FAILED", desired=pseudo)
+        context.add_change("handler", current="FAILED", desired=pseudo)
+
+
+def _failure(context: HandlerContext) -> str:
+    """That a handler failed, with the exception that its log names last."""
+    for line in reversed(context.logs):
+        if "exception" in line._kwargs:
+            return f"Handler failed: {line._kwargs['exception']}"
+    return "Handler failed"
 
 
 class _Named:

@@ -1,7 +1,7 @@
 //! A server elsewhere, as commands reach it: by the files that name it, and its HTTP API.
 //!
 //! The files are those of the reference, from the weakest to the strongest: `/etc/inmanta/inmanta.cfg`, `~/.inmanta.cfg`,
-//! `.inmanta` and `.inmanta.cfg` of the project, the file that `--config` names. Variables of the environment, such as
+//! `.inmanta` and `.inmanta.cfg` of the project, those of the folder where one is, the file that `--config` names. Variables of the environment, such as
 //! `INMANTA_CONFIG_ENVIRONMENT`, go before them, and options of the command before all. Source: docs/reference/deployment.md
 //! § 6.9.
 
@@ -40,6 +40,23 @@ pub(super) struct ServerArguments {
     /// One more file like .inmanta.
     #[arg(short = 'c', long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
+}
+
+impl ServerArguments {
+    /// An option that was given, if there is one.
+    pub(super) fn first_option(&self) -> Option<&'static str> {
+        let options = [
+            (self.environment.is_some(), "-e"),
+            (self.address.is_some(), "--server-address"),
+            (self.port.is_some(), "--server-port"),
+            (self.token.is_some(), "--token"),
+            (self.ssl, "--ssl"),
+            (self.ssl_ca_cert.is_some(), "--ssl-ca-cert"),
+            (self.config.is_some(), "--config"),
+        ];
+        let given = options.into_iter().find(|(is_given, _)| *is_given);
+        given.map(|(_, name)| name)
+    }
 }
 
 /// Where the API is, in the files.
@@ -86,8 +103,11 @@ impl Settings {
         let mut settings = Self::default();
         let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".inmanta.cfg"));
         let files = [Some(PathBuf::from("/etc/inmanta/inmanta.cfg")), home];
-        let own = [".inmanta", ".inmanta.cfg"].map(|name| Some(project.join(name)));
-        for file in files.into_iter().chain(own).flatten() {
+        let own = [".inmanta", ".inmanta.cfg"];
+        let of_project = own.map(|name| Some(project.join(name)));
+        // Read from where one stands, too, as the reference does: a folder of a project may be for another server.
+        let here = own.map(|name| Some(PathBuf::from(name)));
+        for file in files.into_iter().chain(of_project).chain(here).flatten() {
             if let Ok(text) = std::fs::read_to_string(&file) {
                 settings.add(&file, &text)?;
             }

@@ -83,6 +83,13 @@ fn a_plan_hides_secrets_and_says_why_something_cannot_be_compared() {
          box::Box(name=\"shy\", mood=\"shy\")\nangry = box::Box(name=\"angry\", mood=\"angry\")\n\
          waits = box::Box(name=\"waits\", size=std::getfact(angry, \"x\"))\nbox::Box(name=\"behind\", requires=waits)\n",
     );
+    let output = project.run(&["plan", "--server-port", "1"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("--server-port is for a version of a server: give --remote"),
+        "{said}"
+    );
     let output = project.run(&["plan", "--json"]);
     assert_eq!(
         output.status.code(),
@@ -112,6 +119,8 @@ fn a_plan_hides_secrets_and_says_why_something_cannot_be_compared() {
     };
     assert_eq!(of("a")["attributes"]["secret_word"]["to_value"], "(hidden)");
     assert_eq!(of("a")["attributes"]["size"]["to_value"], "2");
+    let why = of("angry")["attributes"]["handler"]["to_value"].to_string();
+    assert!(why.contains("the box is angry"), "{why}");
     assert_eq!(of("shy")["status"], "unmodified");
     assert!(
         of("shy")["skipped"]

@@ -145,6 +145,12 @@ pub(super) fn run(arguments: &PlanArguments) -> ExitCode {
         let plan = remote::plan(arguments);
         return finish(plan.map(Made::Plan), &wanted);
     }
+    if let Some(option) = arguments.server.first_option() {
+        let message = format!(
+            "{option} is for a version of a server: give --remote, too, or leave it out to plan the project here"
+        );
+        return finish(Err((message, USAGE)), &wanted);
+    }
     finish(make(&arguments.project, arguments.json), &wanted)
 }
 
