@@ -222,8 +222,8 @@ pub(super) fn find_project(named: Option<&Path>) -> Result<PathBuf, String> {
 
 /// A project of a person may have its modules wherever the Python that will run has them.
 pub(super) fn with_packages(world: DirWorld, pythons: Pythons) -> DirWorld {
+    let environment = crate::compile::outer_environment(&pythons);
     let packages = crate::compile::Packages::of_person(super::cache_dir(), pythons);
-    let environment = crate::compile::outer_environment();
     world.with_packages(environment.as_deref(), Arc::new(packages))
 }
 

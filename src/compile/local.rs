@@ -65,8 +65,10 @@ impl LocalCompile {
         let head = git::work_tree_head(&self.project);
         let interpreter = self.own_interpreter();
         let packages = Packages::of_person(self.cache.clone(), self.pythons.clone());
-        let world = DirWorld::new(self.project, self.variables, print)
-            .with_packages(outer_environment().as_deref(), Arc::new(packages));
+        let world = DirWorld::new(self.project, self.variables, print).with_packages(
+            outer_environment(&self.pythons).as_deref(),
+            Arc::new(packages),
+        );
         let (pythons, cache) = (self.pythons, self.cache);
         let options = Options {
             export: true,

@@ -164,10 +164,10 @@ fn write(folder: &Path, digest: &str, answer: &LocatedPackages) -> io::Result<()
     Ok(())
 }
 
-/// The environment of the Python that runs where a project has none of its own: `STEWARD_PYTHON`, else the first `python3`
-/// on the path, as far as that can be said without starting it.
-pub fn outer_environment() -> Option<PathBuf> {
-    let named = std::env::var_os("STEWARD_PYTHON").map(PathBuf::from);
+/// The environment of the Python that runs where a project has none of its own: the one that is named, by an option or by
+/// `STEWARD_PYTHON`, else the first `python3` on the path, as far as that can be said without starting it.
+pub fn outer_environment(pythons: &Pythons) -> Option<PathBuf> {
+    let named = pythons.named.as_ref().map(|named| named.path.clone());
     let named = named.unwrap_or_else(|| PathBuf::from("python3"));
     let python = if named.components().count() > 1 {
         named

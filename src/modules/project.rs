@@ -138,17 +138,20 @@ impl Requirements {
         let mut hasher = Sha256::new();
         let mut part = |text: &str| steward_compiler::add_part(&mut hasher, text);
         let mut is_empty = true;
-        let mut open: Vec<PathBuf> = self.files.iter().rev().cloned().collect();
+        let files = self.files.iter().rev();
+        // With the line that names it, of a file that another one includes.
+        let mut open: Vec<(PathBuf, Option<String>)> =
+            files.map(|file| (file.clone(), None)).collect();
         let mut seen = Vec::new();
-        while let Some(file) = open.pop() {
+        while let Some((file, named_by)) = open.pop() {
             if seen.contains(&file) {
                 continue;
             }
-            let text =
-                read_plain(&file).map_err(Error::io(format!("cannot read {}", file.display())))?;
             let name = file.strip_prefix(project).unwrap_or(&file);
-            part(&name.to_string_lossy());
-            for line in text.lines().map(str::trim) {
+            let name = name.to_string_lossy().into_owned();
+            let text = read_plain(&file).map_err(|error| unreadable(&name, named_by, error))?;
+            part(&name);
+            for (n_before, line) in text.lines().map(str::trim).enumerate() {
                 if line.is_empty() || line.starts_with('#') {
                     continue;
                 }
@@ -159,7 +162,8 @@ impl Requirements {
                 self.in_project |= is_in_project(line);
                 self.asks_for_modules |= line.starts_with(PACKAGE);
                 self.needs_pip |= is_option_of_pip(line);
-                open.extend(included(&file, line));
+                let place = || Some(format!("{name}:{}", n_before + 1));
+                open.extend(included(&file, line).map(|other| (other, place())));
             }
             seen.push(file);
         }
@@ -208,6 +212,16 @@ fn source(file: &Path, line: &str) -> Option<String> {
             Some(format!("--find-links {value}"))
         }
         _ => None,
+    }
+}
+
+/// `named_by`: the line that includes the file. That it is not there is a mistake of the project, which no second attempt mends.
+fn unreadable(name: &str, named_by: Option<String>, error: std::io::Error) -> Error {
+    match named_by {
+        Some(place) if error.kind() == ErrorKind::NotFound => {
+            Error::Project(format!("{place}: there is no file {name} in the project"))
+        }
+        _ => Error::io(format!("cannot read {name}"))(error),
     }
 }
 
@@ -378,6 +392,12 @@ mod tests {
             let error = Requirements::read(dir.path()).unwrap_err().to_string();
             assert!(error.contains("no plain file"), "{error}");
         }
+        write("requirements.txt", "# two\n-r nope.txt\n");
+        let error = Requirements::read(dir.path()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "requirements.txt:2: there is no file nope.txt in the project"
+        );
         write("requirements.txt", "# later\n");
         write("libs/one/requirements.txt", "");
         assert!(read().is_empty());

@@ -46,7 +46,7 @@ pub enum Error {
         source: std::io::Error,
     },
     #[error(
-        "another steward runs on the data directory {0}; stop it, or name another one with --data"
+        "another steward runs on the data directory {0}; stop it, or name another one (`data` in the configuration, --data of `steward up`)"
     )]
     Busy(String),
     #[error("another steward uses this database; one server at a time may")]

@@ -363,3 +363,54 @@ fn the_python_that_runs_lends_its_modules_to_projects_without_an_environment() {
         .env_remove("STEWARD_PYTHON");
     assert_eq!(good(finish(lab.with(command, &[]))), "python\nmodel\n");
 }
+
+/// A module of the Python that runs comes before one that is built in, however that Python is named.
+#[test]
+fn a_module_of_the_named_python_comes_before_a_built_in_one_of_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let python = std::env::var("STEWARD_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let mut make = Command::new(python);
+    make.args(["-m", "venv", "--without-pip"])
+        .arg(dir.path().join("venv"));
+    assert!(make.status().unwrap().success());
+    let python = dir.path().join("venv/bin/python");
+    let mut ask = Command::new(&python);
+    ask.args([
+        "-c",
+        "import sysconfig; print(sysconfig.get_path('purelib'), end='')",
+    ]);
+    let packages = String::from_utf8(ask.output().unwrap().stdout).unwrap();
+    let module = Path::new(&packages).join("inmanta_plugins/fs");
+    fs::create_dir_all(module.join("model")).unwrap();
+    fs::write(module.join("__init__.py"), "").unwrap();
+    fs::write(
+        module.join("setup.cfg"),
+        "[metadata]\nname = inmanta-module-fs\nversion = 9.0.0\nlicense = none\n",
+    )
+    .unwrap();
+    fs::write(
+        module.join("model/_init.cf"),
+        "std::print(\"of the Python\")\n",
+    )
+    .unwrap();
+    let project = dir.path().join("project");
+    fs::create_dir(&project).unwrap();
+    fs::write(project.join("project.yml"), "name: test\n").unwrap();
+    fs::write(project.join("main.cf"), "import fs\n").unwrap();
+    let compile = || {
+        let mut command = steward();
+        command
+            .arg("compile")
+            .current_dir(&project)
+            .env("XDG_CACHE_HOME", dir.path().join("kept"))
+            .env_remove("STEWARD_PYTHON");
+        command
+    };
+    let mut by_option = compile();
+    by_option.arg("--python").arg(&python);
+    assert_eq!(good(finish(by_option)), "of the Python\n");
+    let mut by_variable = compile();
+    by_variable.env("STEWARD_PYTHON", &python);
+    assert_eq!(good(finish(by_variable)), "of the Python\n");
+    assert_eq!(good(finish(compile())), "");
+}

@@ -231,8 +231,8 @@ pub struct Overlay<'a> {
 impl<'a> Overlay<'a> {
     fn new(root: &Path, buffers: &'a HashMap<PathBuf, String>) -> Self {
         let pythons = crate::python::Pythons::new(None).known_below(&cache_dir());
+        let outer = outer_environment(&pythons);
         let packages = Packages::of_editor(cache_dir(), pythons);
-        let outer = outer_environment();
         Overlay {
             root: root.to_owned(),
             disk: DirWorld::new(root.to_owned(), Variables::new(), |_| {})
