@@ -22,8 +22,11 @@ impl Missing {
         self.names.retain(|(name, _)| !is_known(name));
     }
 
-    pub fn name<'a>(&mut self, name: &str, known: impl FnOnce() -> Vec<&'a str>) {
-        note(&mut self.names, name, known);
+    /// `similar`: a name that may be meant. It is asked for once for each name.
+    pub fn name(&mut self, name: &str, similar: impl FnOnce() -> Option<String>) {
+        if find(&self.names, name).is_none() {
+            self.names.push((name.to_owned(), similar()));
+        }
     }
 
     pub fn attribute<'a>(&mut self, name: &str, known: impl FnOnce() -> Vec<&'a str>) {
