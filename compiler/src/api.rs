@@ -313,7 +313,7 @@ pub struct Resource {
 }
 
 /// A parameter that the model asked for and that is not known yet.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct UnknownParameter {
     /// The id of the resource that it is about, without version.
     pub resource: String,

@@ -389,7 +389,8 @@ fn export_all(
         None => export::export(machine, &mut export)?,
     };
     let files = machine.collect()?;
-    export.unknowns = std::mem::take(&mut machine.report.unknown_parameters);
+    let unknowns = std::mem::take(&mut machine.report.unknown_parameters);
+    export.unknowns = unknowns.into_iter().collect();
     Ok((export, files))
 }
 
