@@ -263,7 +263,7 @@ mod tests {
     fn missing_name(tag: &str, expected: Option<&str>) {
         let mut missing = Missing::default();
         for name in ["a", "b"] {
-            missing.name(name, Vec::new);
+            missing.name(name, || None);
         }
         missing.attribute("x", Vec::new);
         let template = format!("{{{{ a }}}}{{{{ {tag}");
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn what_stands_for_the_only_missing_one_is_named() {
         let mut missing = Missing::default();
-        missing.name("hostnme", || vec!["hostname"]);
+        missing.name("hostnme", || Some("hostname".to_owned()));
         let template = "{% set d = 1 %}{{ d }}";
         let at = template.rfind('d').expect("it is there");
         let missing_name = missing.of(template, at..at + 1).expect("one is missing");

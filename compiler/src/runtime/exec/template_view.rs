@@ -41,8 +41,11 @@ pub(in crate::runtime) struct ModelView {
     missing: Missing,
     /// What may be meant by names that were not found, by the call and the entity that it stands in. A template asks for its own
     /// variables, too, again in each rendering.
-    similar_names: Map<(Option<CallId>, Option<EntityId>), HashMap<String, Option<String>>>,
+    similar_names: Map<(Option<CallId>, Option<EntityId>), SimilarNames>,
 }
+
+/// By a name that was not found; `None`: no other one is like it.
+type SimilarNames = HashMap<String, Option<String>>;
 
 /// The view as the engine and the machine share it.
 pub(in crate::runtime) type SharedView = Arc<Mutex<ModelView>>;
