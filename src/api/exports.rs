@@ -11,6 +11,7 @@ use crate::api::http::args::Args;
 use crate::api::http::error::ApiError;
 use crate::api::http::principal::EnvironmentAccess;
 use crate::api::routes::routes;
+use crate::api::v1::shapes;
 use crate::api::{Answer, to_its_end, wire};
 use crate::app::App;
 use crate::domain::{AgentName, ResourceId, Timestamp, VersionNumber};
@@ -82,8 +83,15 @@ async fn release(version: VersionNumber, app: App, args: Args) -> Result<Answer,
     app.store.version_release(environment.id, version).await?;
     app.wake(environment.id);
     let stored = app.store.version_fetch(environment.id, version).await?;
-    let active = environment.active_version;
-    let model = stored.map(|stored| wire::version(&stored, active));
+    let Some(stored) = stored else {
+        return Ok(Answer::Body(json!({"model": null})));
+    };
+    let resources = app.store.resource_list(environment.id, version).await?;
+    let mut model = wire::version(&stored, environment.active_version);
+    let of_clients = shapes::version_of(environment.id, &stored, &resources);
+    if let (Some(model), Value::Object(more)) = (model.as_object_mut(), of_clients) {
+        model.extend(more);
+    }
     Ok(Answer::Body(json!({"model": model})))
 }
 

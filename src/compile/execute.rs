@@ -287,8 +287,9 @@ async fn work(
         ),
         Err(error) => (String::new(), error.to_string()),
     };
+    let has_failed = done.as_ref().is_ok_and(JobDone::has_errors) || done.is_err();
     stages
-        .write(name, "steward compile", stage, out, error)
+        .write_as(name, "steward compile", stage, out, error, has_failed)
         .await;
     done.map_err(|error| match error.is_of_project() {
         true => Failure::Rejected(error.to_string()),

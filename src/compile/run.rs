@@ -104,13 +104,28 @@ impl Stages<'_> {
         out: String,
         error: String,
     ) {
+        let has_failed = !error.is_empty();
+        self.write_as(name, command, began, out, error, has_failed)
+            .await;
+    }
+
+    /// As [`write`](Self::write), of a stage that may have warned without having failed.
+    pub(super) async fn write_as(
+        &mut self,
+        name: &str,
+        command: &str,
+        began: (Timestamp, Instant),
+        out: String,
+        error: String,
+        has_failed: bool,
+    ) {
         let stage = Stage {
             id: uuid::Uuid::now_v7().to_string(),
             name: name.to_owned(),
             command: command.to_owned(),
             started: began.0,
             completed: Some(Timestamp::now()),
-            returncode: Some(i64::from(!error.is_empty())),
+            returncode: Some(i64::from(has_failed)),
             outstream: out.clone(),
             errstream: error,
         };
