@@ -160,6 +160,7 @@ fn version(id: EnvironmentId, resources: Vec<StoredResource>) -> NewVersion {
         metadata: json!({}),
         modules: json!([]),
         unknowns: json!([]),
+        agent_places: Default::default(),
         resources,
         release: true,
     }

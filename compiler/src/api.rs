@@ -284,6 +284,9 @@ pub struct Export {
     pub removed_sets: Vec<String>,
     /// What the model waits for.
     pub unknowns: Vec<UnknownParameter>,
+    /// Where the model says that agents run: URIs by name of the agent (docs/reference/deployment.md § 8.1).
+    #[serde(default)]
+    pub agents: BTreeMap<String, String>,
 }
 
 /// One resource of the desired state. Source: docs/reference/language.md § 12.

@@ -389,6 +389,7 @@ fn export_all(
         None => export::export(machine, &mut export)?,
     };
     let files = machine.collect()?;
+    export.agents = export::agents(machine);
     export.unknowns = std::mem::take(&mut machine.report.unknown_parameters);
     Ok((export, files))
 }

@@ -1,7 +1,7 @@
 //! Versions that come from outside: an exporter on another machine sends resources. Source: docs/reference/rest.md § 1.5,
 //! docs/reference/deployment.md § 2.3, § 2.4.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::api::routes::routes;
 use crate::api::v1::shapes;
 use crate::api::{Answer, to_its_end, wire};
 use crate::app::App;
-use crate::domain::{AgentName, ResourceId, Timestamp, VersionNumber};
+use crate::domain::{AgentName, ResourceId, Timestamp, VersionNumber, check_agent_map};
 use crate::executor::bounds::check_metadata;
 use crate::store::{NewVersion, PartialCode, PartialVersion, StoredResource};
 
@@ -120,10 +120,22 @@ async fn new_version(
         metadata,
         modules: exported_code::sent(app, args)?.map_or_else(|| json!([]), |code| json!(code)),
         unknowns: unknowns(args, &sent)?,
+        agent_places: agent_places(args)?,
         resources: sent,
         release: settings.auto_deploy(),
     };
     Ok(new)
+}
+
+/// Where the model says that agents run. Only `steward export` sends it.
+fn agent_places(args: &Args) -> Result<BTreeMap<String, String>, ApiError> {
+    let Some(places) = args.value("agent_places").filter(|value| !value.is_null()) else {
+        return Ok(BTreeMap::new());
+    };
+    check_agent_map(places)
+        .map_err(|why| ApiError::bad_request(format!("Field 'agent_places': {why}")))?;
+    serde_json::from_value(places.clone())
+        .map_err(|error| ApiError::bad_request(format!("Field 'agent_places': {error}")))
 }
 
 /// The parameters that the model waits for, in the shape in which versions have them.

@@ -19,8 +19,8 @@ use super::network::Proxy;
 use super::repository::Reader;
 use super::run::{Context, Failure, Stages, begin};
 use super::source::Head;
-use super::worker::{Inventory, Job, JobDone};
-use crate::domain::{DataDir, EnvironmentId, chain};
+use super::worker::{Inventory, Job, JobDone, Reported};
+use crate::domain::{DataDir, EnvironmentId, chain, unusable_places};
 use crate::executor::protocol::Python;
 use crate::facts;
 use crate::git::CommitId;
@@ -275,7 +275,7 @@ async fn work(
     };
     let stage = begin();
     let done = context.pool.compile(&prepared.policy, job, context).await;
-    let done = context.secrets.redact_done(done);
+    let done = context.secrets.redact_done(done).map(check_places);
     let (out, error) = match &done {
         Ok(done) => (
             done.printed.clone(),
@@ -295,6 +295,19 @@ async fn work(
         true => Failure::Rejected(error.to_string()),
         false => Failure::Aborted(chain(&error)),
     })
+}
+
+/// Refuses agents of the model whose place is no place: to deploy their resources on this machine instead would be wrong.
+fn check_places(mut done: JobDone) -> JobDone {
+    let wrong = done
+        .export
+        .as_ref()
+        .map(|export| unusable_places(&export.agents));
+    for message in wrong.into_iter().flatten() {
+        done.diagnostics
+            .push(Reported::error("AgentPlace", message));
+    }
+    done
 }
 
 impl Inventory for Context<'_> {

@@ -496,6 +496,7 @@ fn new_version(
         metadata,
         modules: code,
         unknowns: json!(export.unknowns),
+        agent_places: export.agents,
         resources: export.resources.into_iter().map(stored).collect(),
         release: false,
     }

@@ -25,9 +25,9 @@ mod services;
 mod writing;
 
 pub use agents::Admission;
-pub use handle::{DeployKind, Engine, Options, RequestError, Scheduled};
+pub use handle::{DeployKind, Engine, Inspected, Options, RequestError, Scheduled};
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -44,8 +44,8 @@ use super::code::{Code, code_of};
 use super::facts::{self, Facts};
 use super::schedule::{Priority, RetryPolicy, Run, Schedule, Selection, Start};
 use crate::domain::{
-    ActionId, ActionKind, AgentName, EnvironmentId, ResourceId, Settings, Timestamp, VersionNumber,
-    chain,
+    ActionId, ActionKind, AgentName, AgentPlace, EnvironmentId, ResourceId, Settings, Timestamp,
+    VersionNumber, chain, read_agent_map,
 };
 use crate::executor::agent_code::AgentCode;
 use crate::executor::bounds::Daily;
@@ -83,6 +83,8 @@ pub(super) struct Reconciler {
     pub(super) executor: Executors,
     /// Some agent is, or was a moment ago, on another machine.
     has_places: bool,
+    /// Where the version in force says that agents are.
+    model_places: BTreeMap<AgentName, AgentPlace>,
     pub(super) code: Code,
     /// The environment is halted: nothing is started.
     halted: bool,
@@ -180,6 +182,12 @@ impl Reconciler {
             options.ssh_config.clone(),
             messages,
         );
+        let model_places = match active {
+            Some(version) => {
+                read_agent_map(&store.version_agent_places(environment, version).await?)
+            }
+            None => BTreeMap::new(),
+        };
         let mut engine = Self {
             environment,
             store,
@@ -189,6 +197,7 @@ impl Reconciler {
             executor,
             // What the store has of before is looked at once.
             has_places: true,
+            model_places,
             code,
             halted,
             deploys: options.deploys,
@@ -314,6 +323,9 @@ impl Reconciler {
             }) => {
                 let _ = reply.send(self.attach(&hello, commands).await);
             }
+            Some(Request::Inspect { reply }) => {
+                let _ = reply.send(self.inspect().await);
+            }
             Some(Request::Facts { resource_id }) => self.ask_for_facts(&resource_id),
             Some(Request::Stop { reply }) => {
                 self.shut_down(messages).await;
@@ -375,6 +387,8 @@ impl Reconciler {
         let code = code_of(&self.store, self.environment, number).await?;
         let changed = changed.into_iter().map(Intent::from).collect();
         let unknowns = facts::unknowns(&self.store, self.environment, Some(number)).await?;
+        let places = self.store.version_agent_places(self.environment, number);
+        self.model_places = read_agent_map(&places.await?);
         let activation = self.schedule.apply(number, changed, &removed, now);
         self.code = code.for_agents(self.schedule.types());
         self.facts.set_unknowns(unknowns);

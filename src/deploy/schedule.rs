@@ -306,7 +306,7 @@ impl Schedule {
         intents.map(|intent| (&intent.agent, intent.resource_type.as_str()))
     }
 
-    #[cfg(test)]
+    /// What is known of each resource.
     pub fn states(&self) -> impl Iterator<Item = &ResourceState> {
         self.entries.iter().flatten().map(|entry| &entry.state)
     }

@@ -14,7 +14,7 @@ mod state;
 mod time;
 mod wake;
 
-pub use agent_place::{AgentPlace, SshTarget, check_agent_map, read_agent_map};
+pub use agent_place::{AgentPlace, SshTarget, check_agent_map, read_agent_map, unusable_places};
 pub use code::{CodeFile, CodeModule, Content, VersionCode};
 pub use data_dir::DataDir;
 pub use error::chain;

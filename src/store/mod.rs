@@ -25,6 +25,7 @@ mod protected_setting;
 mod resource;
 mod service;
 mod state;
+mod token;
 mod version;
 mod webhook;
 
@@ -61,6 +62,7 @@ pub use service::{
     StoredEvent,
 };
 pub use state::{Agent, ResourceState};
+pub use token::Token;
 pub use version::{NewVersion, PartialCode, PartialVersion, SetChange, Version};
 pub use webhook::{Delivery, RefreshRequest};
 

@@ -126,6 +126,7 @@ pub(crate) async fn store_version(
         metadata: json!({}),
         modules: json!([]),
         unknowns: json!([]),
+        agent_places: Default::default(),
         resources,
         release: true,
     };

@@ -27,6 +27,19 @@ fn find_entity(program: &Program, name: &str) -> Option<EntityId> {
     Some(EntityId(at as u32))
 }
 
+/// The instances of an entity and of its descendants; none if the program does not have it.
+pub(super) fn instances_of_kind(machine: &Machine, name: &str) -> Vec<InstId> {
+    let program = machine.program;
+    let Some(base) = find_entity(program, name) else {
+        return Vec::new();
+    };
+    (0..program.entities.len() as u32)
+        .map(EntityId)
+        .filter(|entity| program.is_subtype(*entity, base))
+        .flat_map(|entity| machine.state.instances_of(entity).iter().copied())
+        .collect()
+}
+
 impl Sets {
     pub fn name(&self, at: usize) -> Option<&str> {
         let set = self.of.get(at).copied().unwrap_or(0) as usize;
@@ -36,15 +49,7 @@ impl Sets {
     /// Gives members their set.
     pub fn assign(machine: &mut Machine, catalog: &Catalog) -> Result<Sets, Fail> {
         let mut sets = Sets::default();
-        let Some(base) = find_entity(machine.program, "std::ResourceSet") else {
-            return Ok(sets);
-        };
-        let program = machine.program;
-        let mut instances: Vec<InstId> = (0..program.entities.len() as u32)
-            .map(EntityId)
-            .filter(|entity| program.is_subtype(*entity, base))
-            .flat_map(|entity| machine.state.instances_of(entity).iter().copied())
-            .collect();
+        let mut instances = instances_of_kind(machine, "std::ResourceSet");
         if instances.is_empty() {
             return Ok(sets);
         }

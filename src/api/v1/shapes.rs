@@ -22,7 +22,7 @@ pub(in crate::api) async fn newest_versions(
     let numbers = keys.into_iter().skip(start).take(limit);
     let numbers: Vec<_> = numbers.map(|(number, _)| number).collect();
     let mut versions = app.store.version_some(environment, &numbers).await?;
-    versions.sort_unstable_by(|a, b| b.number.cmp(&a.number));
+    versions.sort_unstable_by_key(|version| std::cmp::Reverse(version.number));
     let undefined = app.store.resource_undefined(environment).await?;
     let shapes = versions.iter().map(|found| {
         let own = undefined

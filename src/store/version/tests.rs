@@ -246,6 +246,7 @@ fn partial(id: EnvironmentId, resources: Vec<StoredResource>, removed: &[&str]) 
             metadata: json!({}),
             modules: json!([]),
             unknowns: json!([]),
+            agent_places: Default::default(),
             resources,
             release: true,
         },
