@@ -102,6 +102,16 @@ impl Store {
         Ok(n_revoked > 0)
     }
 
+    /// Forgets the tokens that were revoked or have expired before this; gives how many.
+    pub async fn token_purge(&self, environment: EnvironmentId, before: Timestamp) -> Result<u64> {
+        const SQL: &str =
+            "DELETE FROM token WHERE environment_id = $1 AND (revoked_us < $2 OR expires_us < $2)";
+        let n_purged = write!(self.db, pool => {
+            sqlx::query(SQL).bind(environment.to_string()).bind(before.0).execute(pool).await?.rows_affected()
+        });
+        Ok(n_purged)
+    }
+
     /// A token that is shown now; `None`: nobody made it, or its environment is gone. Notes the use, to the minute.
     pub async fn token_use(&self, jti: uuid::Uuid) -> Result<Option<Token>> {
         const USED: &str = "UPDATE token SET last_used_us = $2 WHERE jti = $1";
@@ -162,6 +172,10 @@ mod tests {
             let again = store.token_use(jti).await.unwrap().unwrap().revoked;
             assert_eq!(again, revoked);
             assert_eq!(store.token_use(uuid::Uuid::new_v4()).await.unwrap(), None);
+            assert_eq!(store.token_purge(id, Timestamp(9)).await.unwrap(), 0);
+            assert_eq!(store.token_purge(other, Timestamp(10)).await.unwrap(), 0);
+            assert_eq!(store.token_purge(id, Timestamp(10)).await.unwrap(), 1);
+            assert_eq!(store.token_use(jti).await.unwrap(), None);
         })
         .await;
     }
