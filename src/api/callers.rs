@@ -58,6 +58,7 @@ const OTHERS: &[(&str, &str, ClientTypes)] = &[
     ("DELETE", "/api/v2/discovered/<rid>", API_AGENT),
     ("PUT", "/api/v1/dryrun/<id>", AGENT),
     ("GET", "/api/v2/agentrecovery", AGENT),
+    ("GET", "/api/v2/feature/bool", AGENT),
     ("GET", "/api/v2/pip/config/<version>", API_AGENT),
     ("GET", "/api/v1/file/<id>", ALL),
     ("PUT", "/api/v1/file/<id>", ALL),

@@ -377,7 +377,11 @@ async fn act_on_agents(
             let unpause = resume == "unpause_on_resume";
             store.agent_unpause_on_resume(id, name, unpause).await?
         }
-        other => return Err(ApiError::not_found(format!("agent action {other}"))),
+        other => {
+            return Err(ApiError::bad_request(format!(
+                "`{other}` is no action of agents"
+            )));
+        }
     };
     app.wake(id);
     Ok(is_there)

@@ -360,3 +360,27 @@ fn named(data: &DataDir, environment: EnvironmentId, checkout: &Path) -> std::io
     std::fs::rename(fresh, &link)?;
     Ok(link)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    //: deploy 119
+    #[test]
+    fn the_sets_that_merged_requests_remove_are_one_variable_with_spaces() {
+        let request = |removed: &[&str]| ServiceRequest {
+            purpose: ServicePurpose::Production,
+            instances: Vec::new(),
+            removed_sets: removed.iter().map(|set| (*set).to_owned()).collect(),
+            is_partial: true,
+        };
+        let mut merged = request(&["a", "b"]);
+        merged.join(&request(&["b", "c"]));
+        let (name, value) = removed_variable(&merged).unwrap();
+        assert_eq!(
+            (name.as_str(), value.as_str()),
+            ("INMANTA_REMOVED_RESOURCE_SET_ID", "a b c")
+        );
+        assert_eq!(removed_variable(&request(&[])), None);
+    }
+}

@@ -13,6 +13,7 @@ use super::network::Proxy;
 use super::next::inputs_digest;
 use super::redact::SecretVariables;
 use super::services::removed_sets;
+use super::settings::{PROJECT_FILE, checked};
 use super::source::Head;
 use super::worker::{JobDone, Pool, Reported};
 use crate::domain::chain;
@@ -224,7 +225,8 @@ pub(super) async fn run(
 
 /// A version to store.
 enum New {
-    Full(NewVersion),
+    /// With the settings that the project decides.
+    Full(NewVersion, Vec<(String, Value)>),
     Partial(PartialVersion),
 }
 
@@ -361,11 +363,14 @@ async fn store_version(
     end: &CompileEnd,
 ) -> Result<VersionNumber, store::Error> {
     let began = begin();
+    if let New::Full(_, decided) = &new {
+        apply_settings(context, decided).await?;
+    }
     // Read at the last moment: whoever switched it off meanwhile wants no release.
     let settings = context.store.settings_fetch(context.environment).await?;
     let release = settings.auto_deploy();
     let (n_resources, (version, change)) = match new {
-        New::Full(mut new) => {
+        New::Full(mut new, _) => {
             new.release = release;
             let stored = context.store.version_store(&new, end).await?;
             (new.resources.len(), stored)
@@ -385,6 +390,20 @@ async fn store_version(
         .write("Storing the version", "", began, summary, String::new())
         .await;
     Ok(version)
+}
+
+/// Sets what the project decides of the settings, from before its version is stored: it may say whether that is released.
+async fn apply_settings(
+    context: &Context<'_>,
+    decided: &[(String, Value)],
+) -> Result<(), store::Error> {
+    let (store, id) = (context.store, context.environment);
+    let protected = store.settings_protected(id).await?;
+    let was_decided = protected.values().any(|by| by == PROJECT_FILE);
+    if decided.is_empty() && !was_decided {
+        return Ok(());
+    }
+    store.settings_protect(id, PROJECT_FILE, decided).await
 }
 
 fn log(context: &Context<'_>, compile: &Compile, commit: &str, report: &CompileDone) {
@@ -443,7 +462,15 @@ fn judge(context: &Context<'_>, compile: &Compile, head: &Head, executed: Execut
     if done.has_errors() || !is_exported {
         return Judgement::of_mistakes(done);
     }
-    let diagnostics = std::mem::take(&mut done.diagnostics);
+    let mut diagnostics = std::mem::take(&mut done.diagnostics);
+    let settings = match checked(&done.settings) {
+        Ok(settings) => settings,
+        Err(message) => {
+            diagnostics.push(Reported::error("EnvironmentSettings", message));
+            done.diagnostics = diagnostics;
+            return Judgement::of_mistakes(done);
+        }
+    };
     let Some(export) = done.export.filter(|_| compile.do_export) else {
         return Judgement {
             diagnostics: diagnostics.into_iter().map(rendered).collect(),
@@ -458,7 +485,7 @@ fn judge(context: &Context<'_>, compile: &Compile, head: &Head, executed: Execut
     let removed_sets = partial.map(|request| removed_sets(request, &services, &export));
     let new = new_version(context, compile, head, json!(done.code), export);
     let new = match removed_sets {
-        None => New::Full(new),
+        None => New::Full(new, settings),
         Some(removed_sets) => New::Partial(PartialVersion {
             new,
             removed_sets,

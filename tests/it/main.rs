@@ -52,6 +52,7 @@ mod orders;
 mod outages;
 mod packages;
 mod plan;
+mod poor_lines;
 mod port;
 mod project_settings;
 mod push;
