@@ -367,6 +367,6 @@ fn an_export_function_runs_when_it_is_named() {
     assert_eq!(project.read("told"), "a b");
     let output = project.run(&["export", "-j", "out.json", "--export-plugin", "no_such"]);
     assert_eq!(output.status.code(), Some(1));
-    let shown = text(&output.stderr);
+    let shown = text(&output.stdout) + &text(&output.stderr);
     assert!(shown.contains("no_such does not exist"), "{shown}");
 }

@@ -660,7 +660,7 @@ fn events_are_told_of_a_resource_that_is_deploying_and_of_no_other() {
 #[test]
 fn what_failed_is_tried_again_with_an_export_if_the_setting_says_so() {
     let (repo, host) = (repo("a agent 1"), Host::new());
-    say(&host, "a", "raise");
+    std::fs::write(host.file("a.mode"), "raise").unwrap();
     let mut running = start(&repo, &host, &[]);
     let (_, summary) = running.settled(1);
     assert_eq!(n_runs(&host, "a"), 1, "{summary}");
