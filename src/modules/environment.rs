@@ -292,6 +292,7 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
+    use crate::domain::Timestamp;
 
     const WEEK: Duration = Duration::from_secs(7 * 86_400);
 
@@ -301,7 +302,10 @@ mod tests {
         fs::create_dir_all(&environment).unwrap();
         let mark = environment.with_extension(COMPLETE);
         let file = File::create(mark).unwrap();
-        let then = SystemTime::now() - WEEK - Duration::from_secs(86_400);
+        let now = u64::try_from(Timestamp::now().0).unwrap();
+        let then = SystemTime::UNIX_EPOCH + Duration::from_micros(now)
+            - WEEK
+            - Duration::from_secs(86_400);
         file.set_modified(then).unwrap();
         environment
     }

@@ -154,7 +154,8 @@ mod tests {
                 last_used: None,
             };
             store.token_register(&made).await.unwrap();
-            assert_eq!(store.token_list(id).await.unwrap(), [made.clone()]);
+            let listed = store.token_list(id).await.unwrap();
+            assert_eq!(listed, std::slice::from_ref(&made));
             assert!(store.token_list(other).await.unwrap().is_empty());
             assert_eq!(store.token_use(jti).await.unwrap(), Some(made));
             let used = store.token_list(id).await.unwrap()[0].last_used;
