@@ -1,6 +1,6 @@
 //! Which resource belongs to which set. Source: docs/reference/language.md § 12.6.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::catalog::{Catalog, ExportStatus};
 use crate::diagnostics::{Fail, Warning, fail};
@@ -51,14 +51,17 @@ impl Sets {
         machine.state.sort_by_creation(&mut instances);
         sets.of = vec![0; catalog.len()];
         let mut filled = vec![];
+        // Two instances of one name are one set. Each service instance has a set, so there may be as many as resources.
+        let mut numbers: HashMap<String, usize> = HashMap::new();
         for set in instances {
             let name = match machine.state.read_attribute(set, "name") {
                 Ok(Value::Str(id)) => machine.state.heap.str(id).to_owned(),
                 _ => continue,
             };
-            let number = match sets.names.iter().position(|known| *known == name) {
-                Some(at) => at,
+            let number = match numbers.get(&name) {
+                Some(at) => *at,
                 None => {
+                    numbers.insert(name.clone(), sets.names.len());
                     sets.names.push(name);
                     filled.push(false);
                     sets.names.len() - 1
