@@ -177,8 +177,15 @@ struct CompileLoop {
     /// Compiles may be marked running that nobody runs: after a start, and after an error between the two.
     may_be_interrupted: bool,
     last_compile: Option<Instant>,
+    /// When the last compile ended, if it was a partial one.
+    last_partial: Option<Instant>,
     next_cron: Option<Timestamp>,
 }
+
+/// The pause between two exports of service instances while validations wait.
+const BATCH_PAUSE: Duration = Duration::from_millis(250);
+/// How often it is looked whether any wait still.
+const BATCH_LOOK: Duration = Duration::from_millis(20);
 
 /// A compile that was begun this often without an end is given up.
 pub(super) const MAX_ATTEMPTS: i64 = 10;
@@ -192,6 +199,7 @@ impl CompileLoop {
             n_failures: 0,
             may_be_interrupted: true,
             last_compile: None,
+            last_partial: None,
             next_cron: None,
         }
     }
@@ -297,6 +305,10 @@ impl CompileLoop {
             }
         }
         let is_batching = settings.batched_partial_compiles();
+        if is_batching && self.more_is_coming().await? {
+            tokio::time::sleep(BATCH_LOOK).await;
+            return Ok(true);
+        }
         let claimed = store.compile_claim(id, Lane::Exports, is_batching).await?;
         let mut claimed = claimed.into_iter();
         let Some(first) = claimed.next() else {
@@ -310,7 +322,24 @@ impl CompileLoop {
         // A pause keeps bursts of requests from compiling all again and again; a partial compile is small.
         let is_partial = first.services.is_some_and(|services| services.is_partial);
         self.last_compile = (!is_partial).then(Instant::now);
+        self.last_partial = is_partial.then(Instant::now);
         Ok(true)
+    }
+
+    /// Whether an export of service instances waits for others that it can be made one with. While validations queue up, that is
+    /// under load, each of them ends in an export a moment later: made one by one, these would cost as much as the validations.
+    /// So there is a pause between two exports then, which is less than what the orders in the queue wait anyway; an order that
+    /// comes alone waits for nothing.
+    async fn more_is_coming(&self) -> Result<bool, crate::store::Error> {
+        let is_recent = |last: Instant| last.elapsed() < BATCH_PAUSE;
+        if !self.last_partial.is_some_and(is_recent) {
+            return Ok(false);
+        }
+        let options = &self.options;
+        options
+            .store
+            .compile_validations_wait(options.environment)
+            .await
     }
 
     /// Runs a claimed compile to its end, which is durable then.
