@@ -177,13 +177,16 @@ struct CompileLoop {
     /// Compiles may be marked running that nobody runs: after a start, and after an error between the two.
     may_be_interrupted: bool,
     last_compile: Option<Instant>,
-    /// When the last compile ended, if it was a partial one.
-    last_partial: Option<Instant>,
+    /// When the next partial compile is due if others wait that it can be made one with.
+    next_partial: Option<Instant>,
     next_cron: Option<Timestamp>,
 }
 
-/// The pause between two exports of service instances while validations wait.
-const BATCH_PAUSE: Duration = Duration::from_millis(250);
+/// While validations wait, the pause between two exports of service instances is this many times as long as the first of them
+/// took, so that exports take about a tenth of the time, on slow machines and fast ones.
+const BATCH_PAUSES: u32 = 8;
+/// The longest such pause: an instance waits no longer for others.
+const MAX_BATCH_PAUSE: Duration = Duration::from_secs(2);
 /// How often it is looked whether any wait still.
 const BATCH_LOOK: Duration = Duration::from_millis(20);
 
@@ -199,7 +202,7 @@ impl CompileLoop {
             n_failures: 0,
             may_be_interrupted: true,
             last_compile: None,
-            last_partial: None,
+            next_partial: None,
             next_cron: None,
         }
     }
@@ -316,13 +319,15 @@ impl CompileLoop {
         };
         let served: Vec<_> = claimed.collect();
         self.may_be_interrupted = true;
+        let began = Instant::now();
         self.compile(&environment, &first, &served).await?;
         self.report_ends().await?;
         self.may_be_interrupted = false;
         // A pause keeps bursts of requests from compiling all again and again; a partial compile is small.
         let is_partial = first.services.is_some_and(|services| services.is_partial);
         self.last_compile = (!is_partial).then(Instant::now);
-        self.last_partial = is_partial.then(Instant::now);
+        let pause = MAX_BATCH_PAUSE.min(began.elapsed() * BATCH_PAUSES);
+        self.next_partial = is_partial.then(|| Instant::now() + pause);
         Ok(true)
     }
 
@@ -331,8 +336,7 @@ impl CompileLoop {
     /// So there is a pause between two exports then, which is less than what the orders in the queue wait anyway; an order that
     /// comes alone waits for nothing.
     async fn more_is_coming(&self) -> Result<bool, crate::store::Error> {
-        let is_recent = |last: Instant| last.elapsed() < BATCH_PAUSE;
-        if !self.last_partial.is_some_and(is_recent) {
+        if !self.next_partial.is_some_and(|due| Instant::now() < due) {
             return Ok(false);
         }
         let options = &self.options;
