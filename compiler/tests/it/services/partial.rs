@@ -35,15 +35,6 @@ fn an_instance_and_all_that_it_owns_are_in_one_set_of_its_name() {
 }
 
 #[test]
-fn a_compile_of_some_instances_does_not_describe_definitions_again() {
-    let whole = run(|_| ());
-    assert!(whole.compiled.services.definitions.is_some());
-    let part = run(|services| services["requested"] = json!([VPN]));
-    part.check();
-    assert_eq!(part.compiled.services.definitions, None);
-}
-
-#[test]
 fn instances_that_only_a_plain_relation_leads_to_are_not_part_of_a_partial_compile() {
     let whole = run(|services| services["requested"] = json!([LINK]));
     let refusal = format!("{:?}", whole.compiled.diagnostics);
