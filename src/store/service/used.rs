@@ -81,10 +81,16 @@ impl Known {
         for number in &left_out {
             self.numbers.remove(*number);
         }
-        pool.taken.iter().for_each(|number| self.numbers.add(*number));
+        pool.taken
+            .iter()
+            .for_each(|number| self.numbers.add(*number));
         let found = self.numbers.free(pool.lower, pool.upper, pool.draw);
-        pool.taken.iter().for_each(|number| self.numbers.remove(*number));
-        left_out.into_iter().for_each(|number| self.numbers.add(number));
+        pool.taken
+            .iter()
+            .for_each(|number| self.numbers.remove(*number));
+        left_out
+            .into_iter()
+            .for_each(|number| self.numbers.add(number));
         found
     }
 }

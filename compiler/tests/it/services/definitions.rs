@@ -311,7 +311,11 @@ fn rules_for_modifiers_and_relations_back_are_told_all_at_once() {
 
 #[test]
 fn a_compile_of_some_instances_does_not_describe_definitions_again() {
-    let one = instance(1, "up", json!({"active": {"site": "a", "mbps": 1, "vlan": 2000}}));
+    let one = instance(
+        1,
+        "up",
+        json!({"active": {"site": "a", "mbps": 1, "vlan": 2000}}),
+    );
     let mut services = json!({"instances": {"uplink": [one]}});
     let whole = Project::fixture("uplink").run(&services);
     whole.check();

@@ -137,13 +137,27 @@ async fn a_free_number_is_none_of_those_that_are_taken_whatever_happens_to_insta
         // The same number in two sets is one number; a text and a fraction are none.
         let sets = [ports(&[json!(1)]), ports(&[json!(1), json!("2")]), None];
         write(&store, here, 1, sets, false).await.unwrap();
-        write(&store, here, 2, [None, ports(&[json!(3), json!(2.5)]), None], false)
-            .await
-            .unwrap();
+        write(
+            &store,
+            here,
+            2,
+            [None, ports(&[json!(3), json!(2.5)]), None],
+            false,
+        )
+        .await
+        .unwrap();
         assert_eq!(free(&[], &[], 3).await, Some(2));
         assert_eq!(free(&[], &[2], 3).await, None, "the compile has taken it");
-        assert_eq!(free(&[1], &[2], 3).await, Some(1), "and given this one back");
-        assert_eq!(free(&[], &[], 3).await, Some(2), "as a question changes nothing");
+        assert_eq!(
+            free(&[1], &[2], 3).await,
+            Some(1),
+            "and given this one back"
+        );
+        assert_eq!(
+            free(&[], &[], 3).await,
+            Some(2),
+            "as a question changes nothing"
+        );
         // Changed, and ended.
         write(&store, here, 1, [None, ports(&[json!(2)]), None], false)
             .await
