@@ -341,17 +341,19 @@ async fn actions_of(app: App, args: Args) -> Result<Answer, ApiError> {
         agent: agent.clone(),
         value: value.clone(),
     };
-    // A batch at a time: the history is long, and the search finds a little more than is wanted.
+    // A batch at a time: the history is long, and the search finds a little more than is wanted, but for a search for all.
+    let is_any = resource_type.is_none() && agent.is_none() && value.is_none();
+    let n_rows = if is_any { limit } else { 1000 };
     let (mut data, mut before) = (Vec::new(), None);
     loop {
         let batch = app
             .store
-            .action_search(environment.id, &search, before.as_ref(), 1000)
+            .action_search(environment.id, &search, before.as_ref(), n_rows as i64)
             .await?;
         let shown = batch.iter().filter(|action| matches(&action.resource_id));
         data.extend(shown.map(|action| wire::action(json!(environment.id), action)));
         before = match batch.last() {
-            Some(last) if batch.len() == 1000 && data.len() < limit => {
+            Some(last) if batch.len() == n_rows && data.len() < limit => {
                 Some((last.started, last.id))
             }
             _ => break,

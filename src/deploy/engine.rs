@@ -39,10 +39,10 @@ use handle::Request;
 use results::Round;
 use writing::{Batch, Writing};
 
-use super::Intent;
+use super::{Intent, Reading};
 use super::code::{Code, code_of};
 use super::facts::{self, Facts};
-use super::schedule::{Priority, RetryPolicy, Run, Schedule, Selection, Start};
+use super::schedule::{Loading, Priority, RetryPolicy, Run, Schedule, Selection, Start};
 use crate::domain::{
     ActionId, ActionKind, AgentName, EnvironmentId, ResourceId, Settings, Timestamp, VersionNumber,
     chain,
@@ -144,35 +144,18 @@ impl Reconciler {
             .map(|agent| agent.name);
         let now = Timestamp::now();
         let unknowns = facts::unknowns(&store, environment, active).await?;
-        let (intents, states, code) = match active {
-            None => (Vec::new(), Vec::new(), Code::default()),
+        let (schedule, code) = match active {
+            None => {
+                let none = Loading::new(VersionNumber::NONE, policy(&settings), paused, 0);
+                (none.finish(now), Code::default())
+            }
             Some(version) => {
-                let mut intents: Vec<Intent> = Vec::new();
-                store
-                    .resource_each(environment, version, |resource| {
-                        intents.push(resource.into());
-                    })
-                    .await?;
+                let schedule = load(&store, environment, version, &settings, paused, now).await?;
                 let code = code_of(&store, environment, version).await?;
-                let types = intents.iter();
-                let code = code.for_agents(types.map(|of| (&of.agent, of.resource_type.as_str())));
-                let states = if settings.reset_deploy_progress_on_start() {
-                    Vec::new()
-                } else {
-                    store.state_list(environment).await?
-                };
-                (intents, states, code)
+                let code = code.for_agents(schedule.types());
+                (schedule, code)
             }
         };
-        let schedule = Schedule::restore(
-            active.unwrap_or_default(),
-            intents,
-            states,
-            &store.last_changes(environment).await?,
-            policy(&settings),
-            paused,
-            now,
-        );
         let executor = Executors::new(
             environment,
             options.python.clone(),
@@ -468,6 +451,7 @@ impl Reconciler {
                 Start::Task(action) => self.start_task(action).await,
             }
         }
+        self.executor.flush().await;
         has_ended
     }
 
@@ -496,9 +480,9 @@ impl Reconciler {
             code: code.key.clone(),
             agent: run.intent.agent.clone(),
             resource_id: run.intent.resource_id.clone(),
-            resource_type: run.intent.resource_type.clone(),
+            resource_type: run.intent.resource_type.to_string(),
             version: run.version,
-            attributes: run.intent.attributes.clone(),
+            attributes: run.intent.attributes.to_string(),
             reason: run.reason.clone(),
             limit_ms: self.limit_ms(),
         };
@@ -616,6 +600,34 @@ impl Reconciler {
         }
         self.flush().await;
     }
+}
+
+/// The schedule of the version in force, with the states of its resources.
+async fn load(
+    store: &Store,
+    environment: EnvironmentId,
+    version: VersionNumber,
+    settings: &Settings,
+    paused: impl IntoIterator<Item = AgentName>,
+    now: Timestamp,
+) -> Result<Schedule, store::Error> {
+    let known = store.version_fetch(environment, version).await?;
+    let n_resources = known.map_or(0, |known| usize::try_from(known.n_resources).unwrap_or(0));
+    let mut loading = Loading::new(version, policy(settings), paused, n_resources);
+    let mut reading = Reading::default();
+    store
+        .resource_rows_each(environment, version, |row| {
+            loading.intent(reading.intent(row)?);
+            Ok(())
+        })
+        .await?;
+    drop(reading);
+    if !settings.reset_deploy_progress_on_start() {
+        store
+            .state_rows_each(environment, |row| loading.state(row))
+            .await?;
+    }
+    Ok(loading.finish(now))
 }
 
 /// What a request is to run, how urgent that is, and the reason that is noted with it.

@@ -9,6 +9,7 @@ mod ids;
 mod interval;
 mod names;
 mod resource_id;
+mod shared_text;
 mod settings;
 mod state;
 mod time;
@@ -25,6 +26,7 @@ pub use ids::{
 pub use interval::{Interval, IntervalError};
 pub use names::{AgentName, VersionNumber};
 pub use resource_id::{NotAResourceId, ResourceId};
+pub use shared_text::SharedText;
 pub use settings::{
     DEFINITIONS, Definition, SettingError, SettingKind, Settings, check as check_setting,
 };

@@ -302,6 +302,12 @@ impl Store {
                              change = NULL, messages = $2 WHERE finished_us IS NULL";
         const STATES: &str = "UPDATE resource_state SET is_deploying = FALSE, last_run = 'failed', \
                               last_status = 'unavailable', last_run_compliant = FALSE WHERE is_deploying = TRUE";
+        // What was cut off may have changed something.
+        const CHANGES: &str = "UPDATE resource_state SET last_change_us = open.started_us FROM ( \
+                               SELECT environment_id AS in_environment, resource_id AS of_resource, MAX(started_us) AS started_us \
+                               FROM resource_action WHERE finished_us IS NULL AND action = 'deploy' \
+                               GROUP BY environment_id, resource_id) AS open \
+                               WHERE environment_id = open.in_environment AND resource_id = open.of_resource";
         // Whatever else was cut, the counts are true from here on.
         const COUNT_ANEW: [&str; 2] = [
             "DELETE FROM resource_count",
@@ -322,6 +328,7 @@ impl Store {
                     sqlx::query(sql).execute(&mut *tx).await?;
                 }
             }
+            sqlx::query(CHANGES).execute(&mut *tx).await?;
             let message = message.to_string();
             sqlx::query(CLOSE).bind(now).bind(message).execute(&mut *tx).await?.rows_affected()
         }))
@@ -357,22 +364,6 @@ impl Store {
             0 => Reopened::IsMissing,
             _ => Reopened::IsFinished,
         })
-    }
-
-    /// For each resource, the start of its last run that changed something, or may have.
-    pub async fn last_changes(
-        &self,
-        environment: EnvironmentId,
-    ) -> Result<HashMap<ResourceId, Timestamp>> {
-        const SQL: &str = "SELECT resource_id, MAX(started_us) FROM resource_action WHERE environment_id = $1 \
-                           AND action = 'deploy' AND (change IS NULL OR change <> 'nochange') GROUP BY resource_id";
-        let rows: Vec<(ResourceId, i64)> = read!(self.db, pool => {
-            sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
-        });
-        Ok(rows
-            .into_iter()
-            .map(|(id, started)| (id, Timestamp(started)))
-            .collect())
     }
 
     /// The history of a resource, or of all for `None`; newest first.

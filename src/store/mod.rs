@@ -14,12 +14,14 @@ mod dry_run;
 mod environment;
 mod fact;
 mod gate;
+mod keepalive;
 mod life;
 mod listing;
 mod macros;
 mod metric;
 mod migrations;
 mod notification;
+mod packed;
 mod project;
 mod protected_setting;
 mod resource;
@@ -53,6 +55,7 @@ pub use listing::{COUNTED, Search, Span};
 pub use metric::{CompileTimes, Measurement};
 use migrations::Dialect;
 pub use notification::Notification;
+pub use packed::{ResourceRow, StateRow};
 pub use project::Project;
 pub use resource::StoredResource;
 pub use service::{
@@ -189,9 +192,14 @@ impl Store {
             // rows. To plan each statement anew takes a tenth of a millisecond.
             .options([("plan_cache_mode", "force_custom_plan")])
             .disable_statement_logging();
+        let port = options.get_port();
         let pool = PgPoolOptions::new()
             .max_connections(8)
-            .acquire_timeout(Duration::from_secs(10));
+            .acquire_timeout(Duration::from_secs(10))
+            .after_connect(move |_, _| {
+                keepalive::bound_silence(port);
+                Box::pin(std::future::ready(Ok(())))
+            });
         let pool = pool.connect_with(options).await.map_err(fail)?;
         migrations::migrator(Dialect::Postgres).run(&pool).await?;
         Ok(Self {

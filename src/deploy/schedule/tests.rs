@@ -108,7 +108,7 @@ impl World {
     }
 
     fn end(&mut self, run: Run, changed: bool) {
-        let name = run.intent.id_value.clone();
+        let name = run.intent.id_value.to_string();
         let bad_dependency = run
             .requires
             .iter()
@@ -137,7 +137,7 @@ impl World {
     /// Starts what may start, and holds it.
     fn start(&mut self) -> Vec<String> {
         let runs = take(&mut self.schedule);
-        let names = runs.iter().map(|run| run.intent.id_value.clone()).collect();
+        let names = runs.iter().map(|run| run.intent.id_value.to_string()).collect();
         self.held.extend(runs);
         names
     }
@@ -146,7 +146,7 @@ impl World {
         let position = self
             .held
             .iter()
-            .position(|run| run.intent.id_value == name)
+            .position(|run| *run.intent.id_value == *name)
             .unwrap();
         let run = self.held.remove(position);
         self.end(run, false);
@@ -176,7 +176,7 @@ impl World {
     fn status(&self, name: &str) -> &str {
         self.schedule
             .states()
-            .find(|state| state.id_value == name)
+            .find(|state| *state.id_value == *name)
             .unwrap()
             .status()
             .as_str()
@@ -679,9 +679,9 @@ fn check_64_65_hold_for_random_models_and_interruptions() {
                 if random.random_bool(0.2) {
                     world
                         .outcomes
-                        .insert(run.intent.id_value.clone(), HandlerStatus::Failed);
+                        .insert(run.intent.id_value.to_string(), HandlerStatus::Failed);
                 } else {
-                    world.outcomes.remove(&run.intent.id_value);
+                    world.outcomes.remove(&*run.intent.id_value);
                 }
                 world.end(run, random.random_bool(0.5));
             }

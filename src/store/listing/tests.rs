@@ -36,7 +36,7 @@ fn all_states() -> Vec<ResourceState> {
                                 is_undefined,
                                 blocked,
                                 intent_hash: "intent".into(),
-                                deployed_hash: deployed_hash.map(str::to_owned),
+                                deployed_hash: deployed_hash.map(crate::domain::SharedText::from),
                                 last_status,
                                 last_run: LastRun::Successful,
                                 ..state(&format!("{n:03}"))

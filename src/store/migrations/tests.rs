@@ -30,7 +30,7 @@ fn every_file_of_the_folder_is_a_migration_in_the_order_of_the_names() {
     assert_eq!(names, embedded);
     for dialect in [Dialect::Sqlite, Dialect::Postgres] {
         let numbers: Vec<i64> = migrator(dialect).iter().map(|step| step.version).collect();
-        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13]);
     }
 }
 
