@@ -5,9 +5,10 @@
 //! The driver does not let one set this on its sockets. So the sockets of this process are looked through for those that lead
 //! to the port of the database. Only sockets are touched: closing a second handle of a file would end its locks.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrV4, SocketAddrV6, getpeername, sockopt};
+use rustix::net::{getpeername, sockopt};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
 /// The first question after so much silence, and the time from one to the next.
@@ -34,21 +35,14 @@ pub(super) fn bound_silence(port: u16) {
             continue;
         };
         let peer = getpeername(&socket).ok().flatten();
-        if peer.and_then(port_of) == Some(port) {
+        let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+        if peer.is_some_and(|peer| peer.port() == port) {
             let _ = sockopt::set_socket_keepalive(&socket, true);
             let _ = sockopt::set_tcp_keepidle(&socket, ASK_AFTER);
             let _ = sockopt::set_tcp_keepintvl(&socket, ASK_AFTER);
             let _ = sockopt::set_tcp_keepcnt(&socket, N_QUESTIONS);
             let _ = sockopt::set_tcp_user_timeout(&socket, SENT_MS);
         }
-    }
-}
-
-fn port_of(address: SocketAddrAny) -> Option<u16> {
-    match address.address_family() {
-        AddressFamily::INET => SocketAddrV4::try_from(address).ok().map(|at| at.port()),
-        AddressFamily::INET6 => SocketAddrV6::try_from(address).ok().map(|at| at.port()),
-        _ => None,
     }
 }
 

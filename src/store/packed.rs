@@ -25,17 +25,37 @@ macro_rules! large {
 /// What divides fields and rows: a control character, which hardly any text has.
 const SEPARATOR: &str = "\u{1f}";
 
-/// `$1`: the environment, `$2`: the id before the page, `$3`: rows, `$4`: the separator, `$5`: the version, if it counts. The
-/// page is a query of `resource_id` and `packed`.
+/// `$1`: the environment, `$2`: the id before the page, `$3`: rows, `$4`: the separator, `$5`: the version, if it counts. What
+/// is joined is never NULL. (`CONCAT_WS` does the same on one database, and leaves out what is empty on the other.)
 macro_rules! page {
-    ($fields:expr, $table:literal) => {
+    ([$($field:expr),*], $table:literal) => {
         concat!(
             "SELECT COUNT(*), COALESCE(MAX(resource_id), ''), COALESCE(STRING_AGG(packed, $4), '') FROM (SELECT resource_id, \
-             CONCAT_WS($4, resource_id, ",
-            $fields,
-            ") AS packed FROM ",
+             resource_id",
+            $(" || $4 || ", $field,)*
+            " AS packed FROM ",
             $table,
             " AND resource_id > $2 ORDER BY resource_id LIMIT $3) AS page"
+        )
+    };
+}
+
+/// A text or number that may be NULL, which is empty then.
+macro_rules! optional {
+    ($column:literal) => {
+        concat!("COALESCE(CAST(", $column, " AS TEXT), '')")
+    };
+}
+
+/// A text of a row that is not large; else nothing.
+macro_rules! unless_large {
+    ($column:literal) => {
+        concat!(
+            "CASE WHEN OCTET_LENGTH(attributes) + OCTET_LENGTH(requires) > ",
+            large!(),
+            " THEN '' ELSE ",
+            $column,
+            " END"
         )
     };
 }
@@ -56,14 +76,16 @@ pub struct ResourceRow<'a> {
 }
 
 const RESOURCES: &str = page!(
-    concat!(
-        "resource_type, agent, id_value, attribute_hash, CASE WHEN is_undefined THEN '1' ELSE '' END, created_us, \
-         CASE WHEN OCTET_LENGTH(attributes) + OCTET_LENGTH(requires) > ",
-        large!(),
-        " THEN '' ELSE requires END, CASE WHEN OCTET_LENGTH(attributes) + OCTET_LENGTH(requires) > ",
-        large!(),
-        " THEN '' ELSE attributes END"
-    ),
+    [
+        "resource_type",
+        "agent",
+        "id_value",
+        "attribute_hash",
+        "CASE WHEN is_undefined THEN '1' ELSE '' END",
+        "created_us",
+        unless_large!("requires"),
+        unless_large!("attributes")
+    ],
     "desired_resource WHERE environment_id = $1 AND + from_version <= $5 AND to_version > $5"
 );
 const RESOURCE_FIELDS: usize = 9;
@@ -88,11 +110,20 @@ pub struct StateRow<'a> {
 }
 
 const STATES: &str = page!(
-    "created_us, blocked, CASE WHEN deployed_hash IS NULL THEN '' ELSE '=' || deployed_hash END, \
-     COALESCE(CAST(deployed_version AS TEXT), ''), last_run, \
-     CASE WHEN last_run_compliant THEN '1' WHEN last_run_compliant IS NULL THEN '' ELSE '0' END, \
-     COALESCE(CAST(last_run_us AS TEXT), ''), COALESCE(CAST(last_success_us AS TEXT), ''), \
-     COALESCE(CAST(last_events_us AS TEXT), ''), COALESCE(CAST(last_change_us AS TEXT), ''), last_status, n_failures",
+    [
+        "created_us",
+        "blocked",
+        "CASE WHEN deployed_hash IS NULL THEN '' ELSE '=' || deployed_hash END",
+        optional!("deployed_version"),
+        "last_run",
+        "CASE WHEN last_run_compliant THEN '1' WHEN last_run_compliant IS NULL THEN '' ELSE '0' END",
+        optional!("last_run_us"),
+        optional!("last_success_us"),
+        optional!("last_events_us"),
+        optional!("last_change_us"),
+        "last_status",
+        "n_failures"
+    ],
     "resource_state WHERE environment_id = $1 AND orphaned_after IS NULL"
 );
 const STATE_FIELDS: usize = 13;
@@ -226,7 +257,11 @@ impl Store {
             return Ok(page);
         }
         let separator = uuid::Uuid::new_v4().to_string();
-        self.page(query, page.after, separator).await
+        let page = self.page(query, page.after, separator).await?;
+        match page.fields(n_fields) {
+            Some(_) => Ok(page),
+            None => Err(unreadable("resource_state", "row", &[&page.last_id])),
+        }
     }
 
     /// Requires and attributes of one resource.
@@ -329,3 +364,6 @@ fn unreadable(table: &'static str, column: &'static str, row: &[&str]) -> Error 
     let id = row.first().copied().unwrap_or_default().to_owned();
     Error::Row { table, column, id }
 }
+
+#[cfg(test)]
+mod tests;

@@ -183,6 +183,37 @@ impl World {
     }
 }
 
+#[test]
+fn quick_runs_of_an_agent_are_handed_over_several_at_once_and_in_order() {
+    let mut world = World::new();
+    world.release("a.0=1!\na.1=1!\na.2=1! < a.1\na.3=1!\na.4=1!\nb.0=1!");
+    assert_eq!(world.start(), ["a.0", "b.0"]);
+    let first = world.held[0].intent.clone();
+    let (quick, slow) = (Timestamp(10 + 900), Timestamp(10 + 900 + 1_100));
+    world.schedule.measured(&first, Timestamp(10), quick);
+    assert_eq!(world.start(), ["a.1"]);
+    assert!(world.start().is_empty());
+    world.end_held("a.0");
+    // What requires a.1 waits for its end, as ever.
+    assert_eq!(world.start(), ["a.3"]);
+    world.schedule.measured(&first, Timestamp(11), slow);
+    world.end_held("a.1");
+    assert!(world.start().is_empty(), "after a slow one, one at a time");
+    world.end_held("a.3");
+    assert_eq!(world.start(), ["a.2"]);
+    // It has waited behind the one before it: that is not its own time.
+    world.schedule.measured(&first, Timestamp(10), Timestamp(slow.0 + 900));
+    let task = ActionId::generate();
+    let agent = AgentName::new("a");
+    world.schedule.add_task(task, &agent, Priority::UserDeploy);
+    assert!(world.start().is_empty(), "a task waits until nothing runs");
+    world.end_held("a.2");
+    let starts = world.schedule.take();
+    assert!(matches!(&starts[..], [Start::Task(action)] if *action == task));
+    world.schedule.task_finished(task);
+    assert_eq!(world.start(), ["a.4"]);
+}
+
 //: deploy 26
 #[test]
 fn check_26_an_identical_version_runs_nothing() {

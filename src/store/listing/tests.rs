@@ -130,8 +130,9 @@ async fn pages_of_states_are_what_a_full_list_cut_by_hand_has() {
         let id = environment(&store).await;
         let states = all_states();
         let one = VersionNumber::new(1);
+        let agents = [0, 1, 2].map(|n| crate::domain::AgentName::new(format!("Host-{n}")));
         store
-            .version_activate(id, one, &states, &[], &[])
+            .version_activate(id, one, &states, &[], &agents)
             .await
             .unwrap();
         let counts = store.state_counts(id).await.unwrap();

@@ -48,7 +48,7 @@ fn random_intent(random: &mut StdRng, n: usize, before: &[ResourceId]) -> Intent
     let requires = before
         .iter()
         .filter(|_| random.random_bool(if few { 0.15 } else { 0.4 }));
-    let requires = requires.cloned().collect();
+    let requires: Vec<ResourceId> = requires.cloned().collect();
     let (send_event, receive_events) = (random.random_bool(0.4), random.random_bool(0.8));
     let is_undefined = random.random_bool(0.1);
     let content = random.random_range(0..3);
