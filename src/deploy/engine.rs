@@ -39,10 +39,10 @@ use handle::Request;
 use results::Round;
 use writing::{Batch, Writing};
 
-use super::{Intent, Reading};
 use super::code::{Code, code_of};
 use super::facts::{self, Facts};
 use super::schedule::{Loading, Priority, RetryPolicy, Run, Schedule, Selection, Start};
+use super::{Intent, Reading};
 use crate::domain::{
     ActionId, ActionKind, AgentName, EnvironmentId, ResourceId, Settings, Timestamp, VersionNumber,
     chain,

@@ -16,5 +16,5 @@ pub use ask::discovered_input;
 pub use code::{Needed, gc_code_folders, needed_by_code};
 pub use engine::{DeployKind, Engine, Options, RequestError, Scheduled};
 pub use explain::explain;
-use intent::Reading;
 pub use intent::Intent;
+use intent::Reading;

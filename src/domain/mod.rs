@@ -9,8 +9,8 @@ mod ids;
 mod interval;
 mod names;
 mod resource_id;
-mod shared_text;
 mod settings;
+mod shared_text;
 mod state;
 mod time;
 mod wake;
@@ -26,10 +26,10 @@ pub use ids::{
 pub use interval::{Interval, IntervalError};
 pub use names::{AgentName, VersionNumber};
 pub use resource_id::{NotAResourceId, ResourceId};
-pub use shared_text::SharedText;
 pub use settings::{
     DEFINITIONS, Definition, SettingError, SettingKind, Settings, check as check_setting,
 };
+pub use shared_text::SharedText;
 pub use state::{
     ActionKind, Blocked, Change, CompileState, Compliance, DryRunStatus, FactSource, HandlerStatus,
     LastRun, LogLevel, ResourceStatus, SUMMARY_STATES, Severity, UnknownWord,

@@ -225,8 +225,7 @@ fn outcome_of(handler: &dyn Handler, task: &Task) -> TaskOutcome {
         }
     };
     let run = AssertUnwindSafe(|| handler::run(handler, task, &attributes));
-    catch_unwind(run)
-        .unwrap_or_else(|_| refused("the handler panicked; this is a bug in Steward"))
+    catch_unwind(run).unwrap_or_else(|_| refused("the handler panicked; this is a bug in Steward"))
 }
 
 impl Runner {

@@ -300,14 +300,15 @@ impl Store {
     pub async fn action_close_interrupted(&self) -> Result<u64> {
         const CLOSE: &str = "UPDATE resource_action SET finished_us = $1, status = 'unavailable', \
                              change = NULL, messages = $2 WHERE finished_us IS NULL";
-        const STATES: &str = "UPDATE resource_state SET is_deploying = FALSE, last_run = 'failed', \
-                              last_status = 'unavailable', last_run_compliant = FALSE WHERE is_deploying = TRUE";
-        // What was cut off may have changed something.
-        const CHANGES: &str = "UPDATE resource_state SET last_change_us = open.started_us FROM ( \
-                               SELECT environment_id AS in_environment, resource_id AS of_resource, MAX(started_us) AS started_us \
-                               FROM resource_action WHERE finished_us IS NULL AND action = 'deploy' \
-                               GROUP BY environment_id, resource_id) AS open \
-                               WHERE environment_id = open.in_environment AND resource_id = open.of_resource";
+        // What was cut off may have changed something. The status is asked for as its index has it.
+        const STATES: &str = concat!(
+            "UPDATE resource_state SET is_deploying = FALSE, last_run = 'failed', last_status = 'unavailable', \
+             last_run_compliant = FALSE, last_change_us = COALESCE((SELECT MAX(a.started_us) FROM resource_action a \
+             WHERE a.environment_id = resource_state.environment_id AND a.resource_id = resource_state.resource_id \
+             AND a.action = 'deploy' AND a.finished_us IS NULL), last_change_us) WHERE ",
+            status_sql!(),
+            " = 'deploying'"
+        );
         // Whatever else was cut, the counts are true from here on.
         const COUNT_ANEW: [&str; 2] = [
             "DELETE FROM resource_count",
@@ -328,7 +329,6 @@ impl Store {
                     sqlx::query(sql).execute(&mut *tx).await?;
                 }
             }
-            sqlx::query(CHANGES).execute(&mut *tx).await?;
             let message = message.to_string();
             sqlx::query(CLOSE).bind(now).bind(message).execute(&mut *tx).await?.rows_affected()
         }))

@@ -25,7 +25,10 @@ pub(super) fn bound_silence(port: u16) {
     };
     let handles = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
     for handle in handles.flatten() {
-        let number = handle.file_name().to_str().and_then(|name| name.parse().ok());
+        let number = handle
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
         let is_socket = std::fs::read_link(handle.path())
             .is_ok_and(|target| target.to_string_lossy().starts_with("socket:"));
         let Some(number) = number.filter(|_| is_socket) else {
@@ -54,10 +57,12 @@ mod tests {
 
     #[test]
     fn connections_to_the_port_are_asked_after_and_others_are_left() {
-        let ours = TcpListener::bind("127.0.0.1:0").unwrap();
-        let other = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = ours.local_addr().unwrap().port();
-        let [ours, other] = [ours, other].map(|to| TcpStream::connect(to.local_addr().unwrap()).unwrap());
+        let to_ours = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to_other = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = to_ours.local_addr().unwrap().port();
+        // The listeners stay, or the connections would be reset.
+        let [ours, other] =
+            [&to_ours, &to_other].map(|to| TcpStream::connect(to.local_addr().unwrap()).unwrap());
         bound_silence(port);
         assert_eq!(sockopt::tcp_keepidle(&ours).unwrap(), ASK_AFTER);
         assert_eq!(sockopt::tcp_user_timeout(&ours).unwrap(), SENT_MS);

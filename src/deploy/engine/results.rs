@@ -124,8 +124,7 @@ impl Reconciler {
             .schedule
             .finished(&resource_id, result.action, ended, now);
         if self.executor.is_here(&run.intent.agent) {
-            self.schedule
-                .measured(&run.intent, started, ended.finished);
+            self.schedule.measured(&run.intent, started, ended.finished);
         }
         if let Some(round) = &mut self.round {
             round.n_runs += 1;

@@ -48,15 +48,7 @@ fn at_rest(intents: Vec<Intent>) -> Schedule {
         ..RetryPolicy::default()
     };
     let version = VersionNumber::new(1);
-    let schedule = Schedule::restore(
-        version,
-        intents,
-        states,
-        &HashMap::new(),
-        policy,
-        [],
-        AT_REST,
-    );
+    let schedule = Schedule::restore(version, intents, states, policy, [], AT_REST);
     assert!(schedule.is_idle());
     schedule
 }

@@ -97,12 +97,11 @@ impl Loading {
 
 #[cfg(test)]
 impl Schedule {
-    /// The schedule of these intents and states. `changes`: the starts of last runs that changed something.
+    /// The schedule of these intents and states.
     pub(super) fn restore(
         version: VersionNumber,
         intents: Vec<Intent>,
         states: Vec<crate::store::ResourceState>,
-        changes: &std::collections::HashMap<crate::domain::ResourceId, Timestamp>,
         policy: RetryPolicy,
         paused: impl IntoIterator<Item = AgentName>,
         now: Timestamp,
@@ -123,7 +122,7 @@ impl Schedule {
                 last_run_at: state.last_run_at,
                 last_success: state.last_success,
                 last_events: state.last_events,
-                last_change: changes.get(&state.resource_id).copied(),
+                last_change: state.last_change,
                 last_status: state.last_status,
                 n_failures: state.n_failures,
             });

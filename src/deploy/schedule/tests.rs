@@ -1,6 +1,6 @@
 //! Numbers are those of the checklist in docs/reference/deployment.md § 10.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::domain::ResourceStatus;
@@ -16,8 +16,6 @@ struct World {
     outcomes: BTreeMap<String, HandlerStatus>,
     log: Vec<String>,
     held: Vec<Run>,
-    /// What the store would say of changes.
-    changes: HashMap<ResourceId, Timestamp>,
 }
 
 fn id(name: &str) -> ResourceId {
@@ -66,7 +64,6 @@ impl World {
             VersionNumber::NONE,
             vec![],
             vec![],
-            &HashMap::new(),
             policy,
             [],
             Timestamp(0),
@@ -79,7 +76,6 @@ impl World {
             outcomes,
             log: vec![],
             held: vec![],
-            changes: HashMap::new(),
         }
     }
 
@@ -137,7 +133,10 @@ impl World {
     /// Starts what may start, and holds it.
     fn start(&mut self) -> Vec<String> {
         let runs = take(&mut self.schedule);
-        let names = runs.iter().map(|run| run.intent.id_value.to_string()).collect();
+        let names = runs
+            .iter()
+            .map(|run| run.intent.id_value.to_string())
+            .collect();
         self.held.extend(runs);
         names
     }
@@ -202,7 +201,9 @@ fn quick_runs_of_an_agent_are_handed_over_several_at_once_and_in_order() {
     world.end_held("a.3");
     assert_eq!(world.start(), ["a.2"]);
     // It has waited behind the one before it: that is not its own time.
-    world.schedule.measured(&first, Timestamp(10), Timestamp(slow.0 + 900));
+    world
+        .schedule
+        .measured(&first, Timestamp(10), Timestamp(slow.0 + 900));
     let task = ActionId::generate();
     let agent = AgentName::new("a");
     world.schedule.add_task(task, &agent, Priority::UserDeploy);
@@ -556,7 +557,6 @@ fn restart(world: &mut World) {
         world.schedule.version(),
         intents,
         states,
-        &world.changes,
         policy,
         [],
         world.now,
@@ -755,7 +755,6 @@ fn what_waited_for_a_recovery_is_tried_once_after_a_restart() {
         VersionNumber::new(1),
         intents,
         states,
-        &HashMap::new(),
         RetryPolicy::default(),
         [],
         world.now,
@@ -769,7 +768,8 @@ fn a_change_before_a_restart_still_asks_for_a_reload_after_it() {
     world.release("a.x=1\nb.y=1 < a.x");
     world.run();
     world.now = Timestamp(world.now.0 + SECOND);
-    world.changes.insert(id("a.x"), world.now);
+    let index = world.schedule.by_id[&id("a.x")];
+    world.schedule.entry_mut(index).state.last_change = Some(world.now);
     restart(&mut world);
     world.schedule.request(
         Selection::All,

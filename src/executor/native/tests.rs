@@ -104,7 +104,9 @@ fn a_native_handler_that_hangs_is_left_behind_and_its_resource_waits_for_it() {
     }
     assert_eq!(said.len(), 4);
     assert!(
-        said[1].2.contains("within 0.2 s (setting `deploy_timeout`)"),
+        said[1]
+            .2
+            .contains("within 0.2 s (setting `deploy_timeout`)"),
         "{}",
         said[1].2
     );

@@ -16,7 +16,10 @@ fn resources() -> Vec<StoredResource> {
     all[7].attribute_hash = "h\u{1f}".into();
     let text = json!({"text": "x".repeat(100_000)});
     all[ROWS].attributes = text.to_string();
-    all[ROWS + 1].requires = vec![all[0].resource_id.clone(), ResourceId::new("t::R[a,name=\"]")];
+    all[ROWS + 1].requires = vec![
+        all[0].resource_id.clone(),
+        ResourceId::new("t::R[a,name=\"]"),
+    ];
     all[ROWS + 2].is_undefined = true;
     all
 }
