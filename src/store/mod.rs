@@ -14,7 +14,6 @@ mod dry_run;
 mod environment;
 mod fact;
 mod gate;
-mod keepalive;
 mod life;
 mod listing;
 mod macros;
@@ -192,14 +191,9 @@ impl Store {
             // rows. To plan each statement anew takes a tenth of a millisecond.
             .options([("plan_cache_mode", "force_custom_plan")])
             .disable_statement_logging();
-        let port = options.get_port();
         let pool = PgPoolOptions::new()
             .max_connections(8)
-            .acquire_timeout(Duration::from_secs(10))
-            .after_connect(move |_, _| {
-                keepalive::bound_silence(port);
-                Box::pin(std::future::ready(Ok(())))
-            });
+            .acquire_timeout(Duration::from_secs(10));
         let pool = pool.connect_with(options).await.map_err(fail)?;
         migrations::migrator(Dialect::Postgres).run(&pool).await?;
         Ok(Self {

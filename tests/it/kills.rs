@@ -110,7 +110,7 @@ fn reported_done(served: &Served) -> Vec<usize> {
             .next()
             .unwrap()
             .trim_end_matches(']')
-            .parse()
+            .parse::<usize>()
             .unwrap()
     };
     let mut path = "/api/v2/resource?limit=1000&filter.status=deployed".to_owned();
