@@ -307,7 +307,7 @@ impl Store {
              WHERE a.environment_id = resource_state.environment_id AND a.resource_id = resource_state.resource_id \
              AND a.action = 'deploy' AND a.finished_us IS NULL), last_change_us) WHERE ",
             status_sql!(),
-            " = 'deploying'"
+            " IN ('deploying', 'orphaned') AND is_deploying = TRUE"
         );
         // Whatever else was cut, the counts are true from here on.
         const COUNT_ANEW: [&str; 2] = [
