@@ -1,9 +1,12 @@
-//! Packs our Python sources for the binary: their contents in one file, names and lengths in another.
+//! Packs our Python sources for the binary: their contents in one file, names and lengths in another, and
+//! the digest of both in a third, since it would take a command longer to compute it than to start.
 //!
 //! Sources only: a working copy also has what running them leaves behind, and a binary must be the same with and without.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
+
+use sha2::{Digest, Sha256};
 
 /// Below `python/`, what the binary carries.
 const PACKAGES: [&str; 5] = [
@@ -37,7 +40,16 @@ fn main() -> io::Result<()> {
         names.push_str(&format!("{} {name}\n", content.len()));
         contents.extend(content);
     }
+    let mut hasher = Sha256::new();
+    hasher.update(&names);
+    hasher.update(&contents);
+    let digest: String = hasher
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("no OUT_DIR"))?);
+    fs::write(out.join("python.digest"), digest)?;
     fs::write(out.join("python.names"), names)?;
     fs::write(out.join("python.contents"), contents)
 }

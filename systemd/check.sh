@@ -55,6 +55,19 @@ cp steward-agent.service "$units/"
 verify steward-agent.service steward-agent.service
 echo "steward-agent.service is correct"
 
+# One that changes other devices only needs nothing of its machine, and is confined as the server is.
+mkdir "$units/steward-agent.service.d"
+for example in steward-agent.service.d/*.example; do
+    cp "$example" "$units/steward-agent.service.d/example.conf"
+    verify "$example" steward-agent.service
+    systemd-analyze security --offline=yes --no-pager --root="$root" --threshold=$threshold steward-agent.service >"$root/report" || {
+        grep -v '✓' "$root/report" >&2
+        echo "FAILED: with $example the agent is more exposed than $threshold tenths" >&2
+        exit 1
+    }
+    tail -n 1 "$root/report"
+done
+
 for example in steward.service.d/*.example; do
     cp "$example" "$units/steward.service.d/example.conf"
     verify "$example"

@@ -29,6 +29,7 @@ fn main() {
     }
     let dir = tempfile::tempdir().expect("a temporary directory");
     let bench = Bench {
+        python: same_python(dir.path()),
         dir: dir.path().to_owned(),
         oracle: std::env::var_os("STEWARD_ORACLE").map(PathBuf::from),
     };
@@ -45,11 +46,29 @@ fn main() {
     }
 }
 
+/// The Python that Steward is given: that of the reference, in an environment of its own without packages, unless
+/// `STEWARD_PYTHON` names one. What is on the path may be slower to start, and other than what is compared with.
+fn same_python(dir: &Path) -> Option<PathBuf> {
+    let oracle = std::env::var_os("STEWARD_ORACLE")?;
+    if std::env::var_os("STEWARD_PYTHON").is_some() {
+        return None;
+    }
+    let environment = dir.join("python");
+    let made = std::process::Command::new(oracle)
+        .args(["-m", "venv", "--without-pip"])
+        .arg(&environment)
+        .status()
+        .expect("Python makes an environment");
+    assert!(made.success());
+    Some(environment.join("bin/python"))
+}
+
 /// The kinds that have a floor.
 const WITH_FLOOR: [Kind; 2] = [Kind::Refine, Kind::Service];
 
 struct Bench {
     dir: PathBuf,
+    python: Option<PathBuf>,
     oracle: Option<PathBuf>,
 }
 
@@ -77,6 +96,9 @@ impl Bench {
             project,
         ];
         command.extend(["--export-json".to_owned(), self.out("steward.json")]);
+        if let Some(python) = &self.python {
+            command.extend(["--python".to_owned(), python.display().to_string()]);
+        }
         command
     }
 

@@ -284,6 +284,9 @@ pub struct Export {
     pub removed_sets: Vec<String>,
     /// What the model waits for.
     pub unknowns: Vec<UnknownParameter>,
+    /// Where the model says that agents run: URIs by name of the agent (docs/reference/deployment.md § 8.1).
+    #[serde(default)]
+    pub agents: BTreeMap<String, String>,
 }
 
 /// One resource of the desired state. Source: docs/reference/language.md § 12.
@@ -313,7 +316,7 @@ pub struct Resource {
 }
 
 /// A parameter that the model asked for and that is not known yet.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct UnknownParameter {
     /// The id of the resource that it is about, without version.
     pub resource: String,

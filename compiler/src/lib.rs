@@ -394,7 +394,9 @@ fn export_all(
         None => export::export(machine, &mut export)?,
     };
     let files = machine.collect()?;
-    export.unknowns = std::mem::take(&mut machine.report.unknown_parameters);
+    export.agents = export::agents(machine);
+    let unknowns = std::mem::take(&mut machine.report.unknown_parameters);
+    export.unknowns = unknowns.into_iter().collect();
     Ok((export, files))
 }
 

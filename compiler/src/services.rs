@@ -49,6 +49,24 @@ pub enum ServiceQuestion {
         /// The ids of instances that are left out: those that the compile knows itself, and may have changed.
         without: BTreeSet<String>,
     },
+    /// A number of a range that no instance of the service has at a path: what an allocator takes from a pool. All values would
+    /// do as well, but there is one for each instance, and the number is found without a look at them.
+    FreeNumber {
+        /// The name of the service.
+        service: String,
+        /// A dict path, with wildcards or without.
+        path: String,
+        /// As above.
+        without: BTreeSet<String>,
+        /// Numbers that are taken besides: those of the instances `without`.
+        taken: Vec<i64>,
+        /// The smallest number of the range.
+        lower: i64,
+        /// The largest one.
+        upper: i64,
+        /// Which of the free numbers it is: the remainder of this by how many there are, counted from the smallest.
+        draw: u64,
+    },
 }
 
 /// The answer to a [`ServiceQuestion`].
@@ -59,17 +77,20 @@ pub enum ServiceAnswer {
     Instances(ServiceInstances),
     /// The values that are not null, of all attribute sets of instances that have not ended.
     Values(Vec<serde_json::Value>),
+    /// The free number; `None`: all are taken.
+    FreeNumber(Option<i64>),
 }
 
 impl ServiceAnswer {
-    /// As Python gets it: a dict, or a list.
+    /// As Python gets it: the text of a dict or a list, which has one element or none if it is about a number.
     ///
     /// # Errors
     /// It can not be written as JSON.
-    pub fn into_json(self) -> serde_json::Result<serde_json::Value> {
+    pub fn to_json(&self) -> serde_json::Result<String> {
         match self {
-            Self::Instances(instances) => serde_json::to_value(instances),
-            Self::Values(values) => Ok(serde_json::Value::Array(values)),
+            Self::Instances(instances) => serde_json::to_string(instances),
+            Self::Values(values) => serde_json::to_string(values),
+            Self::FreeNumber(number) => serde_json::to_string(number.as_slice()),
         }
     }
 }

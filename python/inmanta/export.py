@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Facts that were asked for and not known: {"resource": id, "parameter": name, "source": "fact"}.
 unknown_parameters: list[dict[str, Any]] = []
 # Gives the definitions of services in the model, if a module of it knows services.
-describe_services: Callable[[], list[dict[str, Any]]] | None = None
+describe_services: Callable[[], list[dict[str, Any]] | None] | None = None
 
 ModelDict = dict
 ResourceDict = dict

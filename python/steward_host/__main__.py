@@ -54,10 +54,20 @@ def main(mode: str) -> int:
         sys.dont_write_bytecode = True
     incoming, outgoing = take_pipes()
     die_with_parent(parent)
-    if mode == "compile":
-        from steward_host import collector
+    if mode != "compile":
+        return serve(mode, incoming, outgoing)
+    from steward_host import bundle, collector
 
-        collector.pause()
+    collector.pause()
+    if cache:
+        bundle.install(cache)
+    status = serve(mode, incoming, outgoing)
+    if status == 0:
+        bundle.keep()
+    return status
+
+
+def serve(mode: str, incoming: int, outgoing: int) -> int:
     from steward_host import host
     from steward_host.pipe import Pipe
 

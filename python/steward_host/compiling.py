@@ -189,8 +189,10 @@ class Compiling:
         )
 
     def _trace(self) -> Dependencies:
+        from steward_host import bundle
         from steward_host.dependencies import Dependencies
 
+        bundle.end()
         depends = Dependencies()
         depends.begin()
         return depends

@@ -78,8 +78,12 @@ class World(runtime.World):
         return info["base"], info["condition"]
 
     def services(self, question: dict[str, Any]) -> tuple[Any, str | None]:
+        # Few compiles need it.
+        import json
+
         answer = self._pipe.request("services", {"question": question}, "service_list")
-        return answer["services"] or {}, answer["failure"]
+        failure: str | None = answer["failure"]
+        return ({}, failure) if failure is not None else (json.loads(answer["services"]), None)
 
     def write_service(self, write: dict[str, Any]) -> None:
         self._pipe.send("write_service", {"write": write})

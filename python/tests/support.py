@@ -85,15 +85,18 @@ class Modules:
 class Host:
     """A host process and the two ends of its pipes."""
 
-    def __init__(self, case: unittest.TestCase, mode: str) -> None:
+    def __init__(
+        self, case: unittest.TestCase, mode: str, *, package: str = PACKAGE, environment: dict[str, str] | None = None
+    ) -> None:
         ext_codec()
         # A file, not a pipe: nobody reads while the host writes.
         self._stderr = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-u", os.path.join(PACKAGE, "steward_host", "__main__.py"), mode],
+            [sys.executable, "-I", "-u", os.path.join(package, "steward_host", "__main__.py"), mode],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
+            env=environment,
         )
         case.addCleanup(self.close)
         # Instance id -> attribute -> value, for the host's questions; a missing attribute does not exist.

@@ -15,7 +15,7 @@ from inmanta_plugins.lsm._compile import kept
 from inmanta_plugins.lsm._inventory import CacheManager
 from inmanta_plugins.lsm._lifecycles import problems
 from inmanta_plugins.lsm._tracking import with_flags
-from inmanta_plugins.lsm.allocation import AnyUniqueInt
+from inmanta_plugins.lsm.allocation import AllocationContext, AnyUniqueInt, LSM_Allocator
 from inmanta_plugins.lsm.allocation_v2.framework import Attributes
 
 DATA = {
@@ -34,6 +34,9 @@ class Inventory:
 
     def services(self, question: dict[str, Any]) -> tuple[Any, str | None]:
         self.asked += question
+        if "free_number" in question:
+            self.free_number = question["free_number"]
+            return ([8] if self.can_tell_values else []), None
         if "values" not in question:
             return {"link": [record("a", 7), record("b", 1)]}, None
         without = question["values"]["without"]
@@ -57,6 +60,25 @@ class Values(unittest.TestCase):
             kept.values()["by id"] = {"a": {**record("a", 5), "service_entity": "link"}}
             self.assertEqual(sorted(CacheManager().used_values("link", "vlan"), key=str), [1, 5])
             self.assertEqual(inventory.asked, asked, "all instances are read only if there is no other way")
+
+    def test_a_number_of_a_pool_is_asked_for_where_there_are_other_instances_than_those_at_hand(self) -> None:
+        before = runtime.world, Runtime.inputs
+        self.addCleanup(lambda: (setattr(runtime, "world", before[0]), setattr(Runtime, "inputs", before[1])))
+        allocator = LSM_Allocator("vlan", AnyUniqueInt(5, 9))
+        context, instance = AllocationContext("", "link"), {"id": "a", "attributes": {}}
+        inventory = Inventory(True)
+        runtime.world = inventory  # type: ignore[assignment]
+        Runtime.inputs = {"services": {"has_more": True, "instances": "{}"}}
+        # What the compile was given, and has changed since.
+        kept.values()["by id"] = {"a": {**record("a", 5), "service_entity": "link"}}
+        self.assertEqual(allocator.allocate_for(context, instance), {"vlan": 8})
+        asked = {"service": "link", "path": "vlan", "without": ["a"], "taken": [5], "lower": 5, "upper": 9}
+        self.assertEqual({**inventory.free_number, **asked}, inventory.free_number)
+        self.assertEqual(inventory.asked, ["free_number"], "no values are read")
+        # A compile of all knows what is used.
+        Runtime.inputs = {"services": {"has_more": False, "instances": '{"link": []}'}}
+        self.assertIn(allocator.allocate_for(context, instance)["vlan"], range(5, 10))
+        self.assertEqual(inventory.asked, ["free_number"])
 
 
 class Paths(unittest.TestCase):

@@ -17,9 +17,9 @@ use crate::executor::bounds::check_metadata;
 use crate::store::{Compile, CompileRequest};
 
 routes! {
-    Post "/api/v1/notify/<env>" Access "asks for a compile" => Body request(env);
-    Get "/api/v1/notify/<env>" Access "asks for a compile" => Query request(env);
-    Head "/api/v1/notify/<env>" Access "whether a compile runs: 200 or 204" => Own;
+    Post "/api/v1/notify/<env>" NamedEnvironment "asks for a compile" => Body request(env);
+    Get "/api/v1/notify/<env>" NamedEnvironment "asks for a compile" => Query request(env);
+    Head "/api/v1/notify/<env>" NamedEnvironment "whether a compile runs: 200 or 204" => Own;
     Get "/api/v2/compilereport" Environment "the reports of compiles" => Query list_reports();
     Get "/api/v2/compilereport/<id>" Environment "the report of a compile" => Query details(id);
     Get "/api/v2/compiledata/<id>" Access "the errors of a compile" => Query data_of(id);

@@ -21,7 +21,7 @@ use crate::store::{Agent, Environment, NewEnvironment};
 routes! {
     Get "/api/v2/environment" Access "the environments" => Query list();
     Put "/api/v2/environment" Access "makes an environment" => Body create();
-    Get "/api/v2/environment/<id>" Access "an environment" => Query get(id);
+    Get "/api/v2/environment/<id>" NamedEnvironment "an environment" => Query get(id);
     Post "/api/v2/environment/<id>" Access "changes an environment" => Body modify(id);
     Delete "/api/v2/environment/<id>" Access "deletes an environment" => Query delete(id);
     Post "/api/v2/actions/environment/<action>" Environment "halts or resumes an environment" => Body halt(action);
@@ -32,7 +32,7 @@ routes! {
     Get "/api/v2/environment_settings/<id>" Environment "a setting" => Query setting_get(id);
     Post "/api/v2/environment_settings/<id>" Environment "sets a setting" => Body setting_set(id);
     Delete "/api/v2/environment_settings/<id>" Environment "puts a setting back to its default" => Query setting_delete(id);
-    Delete "/api/v2/decommission/<id>" Access "clears an environment" => Query clear(id);
+    Delete "/api/v2/decommission/<id>" NamedEnvironment "clears an environment" => Query clear(id);
 }
 
 /// The environment a request is about, which whoever sent it may use.
@@ -386,7 +386,11 @@ async fn act_on_agents(
             let unpause = resume == "unpause_on_resume";
             store.agent_unpause_on_resume(id, name, unpause).await?
         }
-        other => return Err(ApiError::not_found(format!("agent action {other}"))),
+        other => {
+            return Err(ApiError::bad_request(format!(
+                "`{other}` is no action of agents"
+            )));
+        }
     };
     app.wake(id);
     Ok(is_there)

@@ -1,7 +1,7 @@
 //! Versions that come from outside: an exporter on another machine sends resources. Source: docs/reference/rest.md § 1.5,
 //! docs/reference/deployment.md § 2.3, § 2.4.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -11,9 +11,10 @@ use crate::api::http::args::Args;
 use crate::api::http::error::ApiError;
 use crate::api::http::principal::EnvironmentAccess;
 use crate::api::routes::routes;
+use crate::api::v1::shapes;
 use crate::api::{Answer, to_its_end, wire};
 use crate::app::App;
-use crate::domain::{AgentName, ResourceId, Timestamp, VersionNumber};
+use crate::domain::{AgentName, ResourceId, Timestamp, VersionNumber, check_agent_map};
 use crate::executor::bounds::check_metadata;
 use crate::store::{NewVersion, PartialCode, PartialVersion, StoredResource};
 
@@ -82,8 +83,15 @@ async fn release(version: VersionNumber, app: App, args: Args) -> Result<Answer,
     app.store.version_release(environment.id, version).await?;
     app.wake(environment.id);
     let stored = app.store.version_fetch(environment.id, version).await?;
-    let active = environment.active_version;
-    let model = stored.map(|stored| wire::version(&stored, active));
+    let Some(stored) = stored else {
+        return Ok(Answer::Body(json!({"model": null})));
+    };
+    let resources = app.store.resource_list(environment.id, version).await?;
+    let mut model = wire::version(&stored, environment.active_version);
+    let of_clients = shapes::version_of(environment.id, &stored, &resources);
+    if let (Some(model), Value::Object(more)) = (model.as_object_mut(), of_clients) {
+        model.extend(more);
+    }
     Ok(Answer::Body(json!({"model": model})))
 }
 
@@ -112,10 +120,22 @@ async fn new_version(
         metadata,
         modules: exported_code::sent(app, args)?.map_or_else(|| json!([]), |code| json!(code)),
         unknowns: unknowns(args, &sent)?,
+        agent_places: agent_places(args)?,
         resources: sent,
         release: settings.auto_deploy(),
     };
     Ok(new)
+}
+
+/// Where the model says that agents run. Only `steward export` sends it.
+fn agent_places(args: &Args) -> Result<BTreeMap<String, String>, ApiError> {
+    let Some(places) = args.value("agent_places").filter(|value| !value.is_null()) else {
+        return Ok(BTreeMap::new());
+    };
+    check_agent_map(places)
+        .map_err(|why| ApiError::bad_request(format!("Field 'agent_places': {why}")))?;
+    serde_json::from_value(places.clone())
+        .map_err(|error| ApiError::bad_request(format!("Field 'agent_places': {error}")))
 }
 
 /// The parameters that the model waits for, in the shape in which versions have them.

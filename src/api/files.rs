@@ -19,10 +19,10 @@ use crate::app::App;
 use crate::files::{Files, MAX_BYTES, is_name};
 
 routes! {
-    Get "/api/v1/file/<id>" Access "a content of the file store" => Own;
-    Put "/api/v1/file/<id>" Access "stores a content" => Own;
-    Head "/api/v1/file/<id>" Access "whether there is a content: 200 or 404" => Own;
-    Post "/api/v1/file" Access "which contents are missing" => Body missing();
+    Get "/api/v1/file/<id>" AnyEnvironment "a content of the file store" => Own;
+    Put "/api/v1/file/<id>" AnyEnvironment "stores a content" => Own;
+    Head "/api/v1/file/<id>" AnyEnvironment "whether there is a content: 200 or 404" => Own;
+    Post "/api/v1/file" AnyEnvironment "which contents are missing" => Body missing();
     Post "/api/v1/filediff" Access "what differs between two contents" => Body diff();
 }
 

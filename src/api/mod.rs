@@ -4,6 +4,7 @@
 //! request, and answer with a value or an `ApiError`, which becomes a reply here and never a rejection.
 
 pub(super) mod agents;
+mod callers;
 pub(super) mod compiles;
 pub(super) mod compliance;
 pub(super) mod deployments;
@@ -24,8 +25,11 @@ pub(super) mod projects;
 pub(super) mod protected_settings;
 pub(super) mod resources;
 mod routes;
+mod scheduler;
+mod self_description;
 pub(super) mod services;
 mod status;
+mod tokens;
 mod v1;
 pub(super) mod versions;
 pub(super) mod webhooks;
@@ -61,6 +65,14 @@ pub fn routes(app: App) -> BoxedFilter<(impl Reply,)> {
         .or(own.map(Work::Answered))
         .unify();
     let api = crate::api::http::guard::check(app.clone())
+        .and(warp::method())
+        .and(warp::path::full())
+        .and_then(
+            |principal, method: warp::http::Method, path: warp::path::FullPath| {
+                let permitted = routes::permit(principal, &method, path.as_str());
+                std::future::ready(permitted.map_err(http::args::reject))
+            },
+        )
         .and(work)
         .and(with(&app))
         .then(|principal, work, app| async move {

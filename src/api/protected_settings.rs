@@ -9,14 +9,12 @@ use crate::api::http::error::ApiError;
 use crate::api::http::principal::EnvironmentAccess;
 use crate::api::routes::routes;
 use crate::app::App;
+use crate::compile::PROJECT_FILE;
 use crate::domain::{SettingError, check_setting};
 
 routes! {
     Post "/api/v2/protected_environment_settings" Environment "sets settings that only project.yml may change from then on" => Body protect();
 }
-
-/// What may decide settings; the reference has no other.
-const PROJECT_FILE: &str = "project.yml";
 
 async fn protect(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;

@@ -16,9 +16,10 @@ use crate::api::versions::{BY_ID, MAX_SORTED, contains, refuse_many, search};
 use crate::api::{Answer, wire};
 use crate::app::App;
 use crate::domain::{
-    LogLevel, ResourceId, ResourceStatus, SUMMARY_STATES, Timestamp, VersionNumber,
+    ActionId, Change, LogLevel, ResourceId, ResourceStatus, SUMMARY_STATES, Timestamp,
+    VersionNumber,
 };
-use crate::store::{ActionSearch, COUNTED, ResourceState, Search, Span};
+use crate::store::{Action, ActionSearch, COUNTED, ResourceState, Search, Span};
 
 routes! {
     Get "/api/v2/resource" Environment "the resources and their states" => Query list_resources();
@@ -311,6 +312,54 @@ async fn logs_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
     )
 }
 
+/// What of the history is wanted beside the resource.
+struct ActionFilter {
+    id: Option<ActionId>,
+    /// Only actions with a line of this level or a more serious one.
+    level: Option<LogLevel>,
+    first: Option<Timestamp>,
+    last: Option<Timestamp>,
+    /// Actions that ended with one of these are left out.
+    without: Vec<String>,
+}
+
+impl ActionFilter {
+    fn of(args: &Args) -> Result<Self, ApiError> {
+        let moment = |name: &str| {
+            let text = args.text(name)?;
+            let refuse = || ApiError::bad_request(format!("Field '{name}' is no moment"));
+            text.map(|text| Timestamp::parse(&text).ok_or_else(refuse))
+                .transpose()
+        };
+        let level = args.text("log_severity")?;
+        let refuse = |text: &str| ApiError::bad_request(format!("`{text}` is no log level"));
+        Ok(Self {
+            id: args.parsed("action_id")?,
+            level: level
+                .map(|text| LogLevel::parse(&text).ok_or_else(|| refuse(&text)))
+                .transpose()?,
+            first: moment("first_timestamp")?,
+            last: moment("last_timestamp")?,
+            without: args.list("exclude_changes")?.unwrap_or_default(),
+        })
+    }
+
+    fn passes(&self, action: &Action) -> bool {
+        let has_level = |wanted: LogLevel| {
+            wire::messages(action).any(|line| {
+                let level = LogLevel::parse(line["level"].as_str().unwrap_or_default());
+                level.is_some_and(|level| level <= wanted)
+            })
+        };
+        let change = action.change.map_or("nochange", Change::as_str);
+        self.id.is_none_or(|id| id == action.id)
+            && self.first.is_none_or(|first| action.started >= first)
+            && self.last.is_none_or(|last| action.started <= last)
+            && !self.without.iter().any(|one| one == change)
+            && self.level.is_none_or(has_level)
+    }
+}
+
 /// When a log line was written, in microseconds.
 fn moment_of(line: &Value) -> i64 {
     let text = line["timestamp"].as_str().unwrap_or_default();
@@ -325,6 +374,8 @@ async fn actions_of(app: App, args: Args) -> Result<Answer, ApiError> {
         .clamp(1, 1000);
     let (resource_type, agent) = (args.text("resource_type")?, args.text("agent")?);
     let value = args.text("attribute_value")?;
+    let attribute = args.text("attribute")?;
+    let wanted = ActionFilter::of(&args)?;
     let matches = |id: &ResourceId| {
         let id = ResourceId::parse(id.as_str());
         let is = |wanted: &Option<String>, part: fn(&ResourceId) -> &str| {
@@ -335,28 +386,37 @@ async fn actions_of(app: App, args: Args) -> Result<Answer, ApiError> {
         is(&resource_type, ResourceId::resource_type)
             && is(&agent, ResourceId::agent)
             && is(&value, ResourceId::value)
+            && is(&attribute, ResourceId::attribute)
     };
     let search = ActionSearch {
         resource_type: resource_type.clone(),
         agent: agent.clone(),
         value: value.clone(),
     };
-    // A batch at a time: the history is long, and the search finds a little more than is wanted.
+    // A batch at a time: the history is long, and the search finds a little more than is wanted, but for a search for all.
+    let is_any = resource_type.is_none() && agent.is_none() && value.is_none();
+    let n_rows = if is_any { limit } else { 1000 };
     let (mut data, mut before) = (Vec::new(), None);
     loop {
         let batch = app
             .store
-            .action_search(environment.id, &search, before.as_ref(), 1000)
+            .action_search(environment.id, &search, before.as_ref(), n_rows as i64)
             .await?;
-        let shown = batch.iter().filter(|action| matches(&action.resource_id));
+        let shown = batch
+            .iter()
+            .filter(|action| matches(&action.resource_id) && wanted.passes(action));
         data.extend(shown.map(|action| wire::action(json!(environment.id), action)));
         before = match batch.last() {
-            Some(last) if batch.len() == 1000 && data.len() < limit => {
+            Some(last) if batch.len() == n_rows && data.len() < limit => {
                 Some((last.started, last.id))
             }
             _ => break,
         };
     }
     data.truncate(limit);
-    Ok(Answer::Data(Value::Array(data)))
+    let path = format!(
+        "/api/v2/resource_actions?limit={limit}{}",
+        args.of_the_list()
+    );
+    Ok(Answer::Body(json!({"data": data, "links": {"self": path}})))
 }

@@ -17,9 +17,10 @@ use crate::api::http::args::{self, Args, Segment};
 use crate::api::http::error::ApiError;
 use crate::api::http::principal::Principal;
 use crate::api::{
-    Answer, Body, agents, answer, compiles, compliance, deployments, discovered_resources,
+    Answer, Body, agents, answer, callers, compiles, compliance, deployments, discovered_resources,
     environments, events, exports, facts, files, filtered, metrics, notifications, projects,
-    protected_settings, resources, services, status, v1, versions, webhooks,
+    protected_settings, resources, scheduler, self_description, services, status, tokens, v1,
+    versions, webhooks,
 };
 use crate::app::App;
 use crate::domain::VersionNumber;
@@ -43,6 +44,9 @@ pub(in crate::api) const TABLE: &[&[Route]] = &[
     filtered::ROUTES,
     notifications::ROUTES,
     metrics::ROUTES,
+    tokens::ROUTES,
+    self_description::ROUTES,
+    scheduler::ROUTES,
     v1::projects::ROUTES,
     v1::environments::ROUTES,
     v1::settings::ROUTES,
@@ -118,7 +122,7 @@ pub(in crate::api) enum Verb {
 }
 
 impl Verb {
-    fn as_str(self) -> &'static str {
+    pub(in crate::api) fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
             Self::Head => "HEAD",
@@ -143,16 +147,22 @@ pub(in crate::api) enum Needs {
     Access,
     /// The same, and the environment that the request is about.
     Environment,
+    /// The same, and the environment is the first part of the path that varies.
+    NamedEnvironment,
+    /// As [`Needs::Access`], and a token of any environment will do.
+    AnyEnvironment,
 }
 
 impl Needs {
-    fn as_str(self) -> &'static str {
+    pub(in crate::api) fn as_str(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
             Self::Signature => "signature",
             Self::AgentToken => "the token of agents",
             Self::Access => "access",
             Self::Environment => "access, environment",
+            Self::NamedEnvironment => "access, environment of the path",
+            Self::AnyEnvironment => "access, of any environment",
         }
     }
 }
@@ -238,6 +248,41 @@ fn find(method: &Method, path: &str) -> RouteMatch {
         found = RouteMatch::OtherMethod;
     }
     found
+}
+
+/// Whether somebody may ask for this. What a request with `Needs::Environment` is about is in its arguments: there its handler
+/// looks ([`Principal::access`]).
+///
+/// # Errors
+/// A token of an environment, for what is not about that, or not for its client types.
+pub(in crate::api) fn permit(
+    principal: Principal,
+    method: &Method,
+    path: &str,
+) -> Result<Principal, ApiError> {
+    let Principal::Environment { id, types } = principal else {
+        return Ok(principal);
+    };
+    let RouteMatch::Here(route, segments) = find(method, path) else {
+        return Err(ApiError::not_found(path));
+    };
+    let named = || segments.first().and_then(|named| named.0.parse().ok());
+    match route.needs {
+        Needs::Environment | Needs::AnyEnvironment => {}
+        Needs::NamedEnvironment if named() == Some(id) => {}
+        Needs::NamedEnvironment => return Err(Principal::other_environment()),
+        Needs::Nothing | Needs::Signature | Needs::AgentToken | Needs::Access => {
+            return Err(ApiError::forbidden(
+                "the token is of one environment, and may not do what is about the whole server",
+            ));
+        }
+    }
+    match types.meets(callers::of(route)) {
+        true => Ok(principal),
+        false => Err(ApiError::forbidden(
+            "the token does not have a client type for this call",
+        )),
+    }
 }
 
 /// A handler of the table, and the parts of the path that it gets.

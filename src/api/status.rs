@@ -13,6 +13,8 @@ use crate::app::App;
 routes! {
     Get "/" Access "a page that says where the API is" => Own;
     Get "/api/v2/health" Nothing "whether the database takes what is written: 200 or 503" => Own;
+    Get "/api/v2/feature/bool" AnyEnvironment "whether the server has a feature" => Query feature();
+    Get "/api/v2/current_user" AnyEnvironment "nobody, since tokens are of no user: 404" => Query current_user();
     Get "/api/v1/serverstatus" Access "the state of the server, and of environments that do not run" => Query server_status();
 }
 
@@ -63,6 +65,24 @@ fn not_running(app: &App) -> Vec<serde_json::Value> {
     app.troubles().into_iter().map(shape).collect()
 }
 
+/// Parts of the reference's server that an edition of it may lack, and that are here.
+const FEATURES: [(&str, &str); 2] = [
+    ("core.resource", "resource_discovery"),
+    ("core.resource", "compliance_reporting"),
+];
+
+async fn feature(_app: App, args: Args) -> Result<Answer, ApiError> {
+    let (slice, name) = (args.required("slice_name")?, args.required("feature_name")?);
+    match FEATURES.contains(&(slice.as_str(), name.as_str())) {
+        true => Ok(Answer::Data(json!(true))),
+        false => Err(ApiError::not_found(format!("feature {name} of {slice}"))),
+    }
+}
+
+async fn current_user(_app: App, _args: Args) -> Result<Answer, ApiError> {
+    Err(ApiError::not_found("a user: the token is of nobody"))
+}
+
 /// `GET /api/v1/serverstatus`. Source: docs/reference/rest.md § 2.5.
 async fn server_status(app: App, _args: Args) -> Result<Answer, ApiError> {
     let connected = app.store.check().await.is_ok();
@@ -84,6 +104,6 @@ async fn server_status(app: App, _args: Args) -> Result<Answer, ApiError> {
             slice("core.environments", json!({"not_running": not_running(&app)})),
             slice("core.database", json!({"connected": connected, "kind": app.store.kind()})),
         ],
-        "features": [],
+        "features": FEATURES.map(|(slice, name)| json!({"slice": slice, "name": name, "value": true})),
     })))
 }

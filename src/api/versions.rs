@@ -23,6 +23,7 @@ routes! {
     Get "/api/v2/desiredstate/<version>" Environment "the resources of a version" => Query resources(version);
     Post "/api/v2/desiredstate/<version>/promote" Environment "releases a version" => Body promote_version(version);
     Get "/api/v2/desiredstate/<version>/resource/<rid>" Environment "a resource of a version" => Query resource_details(version, rid);
+    Get "/api/v2/pip/config/<version>" Environment "how pip was configured for a version: the server decides" => Query pip_config(version);
 }
 
 async fn list_versions(app: App, args: Args) -> Result<Answer, ApiError> {
@@ -91,7 +92,16 @@ pub(in crate::api) async fn fetch(
 
 async fn resources(version: VersionNumber, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
-    let n_resources = fetch(&app, &environment, version).await?.n_resources;
+    // A version that is not there has no resources, as for other clients.
+    let found = app.store.version_fetch(environment.id, version).await?;
+    let Some(found) = found else {
+        let none: Vec<StoredResource> = Vec::new();
+        let (path, key) = (format!("/api/v2/desiredstate/{version}"), |_: &_| {
+            String::new()
+        });
+        return page::page(&args, &path, none, key, false, |_| Value::Null);
+    };
+    let n_resources = found.n_resources;
     args.only_filters(&["resource_type", "agent", "resource_id_value"])?;
     let search = search(&args)?;
     let sort = Sort::of(
@@ -182,6 +192,13 @@ pub(in crate::api) fn contains(values: &[String], text: &str) -> bool {
         || values
             .iter()
             .any(|value| text.to_lowercase().contains(&value.to_lowercase()))
+}
+
+/// What handlers need is installed as `steward.lock` and the server say, not as an exporter was configured: always null.
+async fn pip_config(version: VersionNumber, app: App, args: Args) -> Result<Answer, ApiError> {
+    let environment = scope(&app, &args).await?;
+    fetch(&app, &environment, version).await?;
+    Ok(Answer::Data(Value::Null))
 }
 
 async fn promote_version(version: VersionNumber, app: App, args: Args) -> Result<Answer, ApiError> {

@@ -281,6 +281,9 @@ struct ExportArguments {
     /// A partial export may bring other code of handlers than the newest version has.
     #[arg(long)]
     allow_handler_code_update: bool,
+    /// The export function of a module that runs, instead of those that `export` of .inmanta names.
+    #[arg(long, value_name = "NAME")]
+    export_plugin: Option<String>,
     /// Why: a JSON object that is added to what is said of the version, or a message.
     #[arg(long, value_name = "JSON")]
     metadata: Option<String>,

@@ -19,8 +19,8 @@ use super::network::Proxy;
 use super::repository::Reader;
 use super::run::{Context, Failure, Stages, begin};
 use super::source::Head;
-use super::worker::{Inventory, Job, JobDone};
-use crate::domain::{DataDir, EnvironmentId, chain};
+use super::worker::{Inventory, Job, JobDone, Reported};
+use crate::domain::{DataDir, EnvironmentId, chain, unusable_places};
 use crate::executor::protocol::Python;
 use crate::facts;
 use crate::git::CommitId;
@@ -275,7 +275,7 @@ async fn work(
     };
     let stage = begin();
     let done = context.pool.compile(&prepared.policy, job, context).await;
-    let done = context.secrets.redact_done(done);
+    let done = context.secrets.redact_done(done).map(check_places);
     let (out, error) = match &done {
         Ok(done) => (
             done.printed.clone(),
@@ -287,13 +287,27 @@ async fn work(
         ),
         Err(error) => (String::new(), error.to_string()),
     };
+    let has_failed = done.as_ref().is_ok_and(JobDone::has_errors) || done.is_err();
     stages
-        .write(name, "steward compile", stage, out, error)
+        .write_as(name, "steward compile", stage, out, error, has_failed)
         .await;
     done.map_err(|error| match error.is_of_project() {
         true => Failure::Rejected(error.to_string()),
         false => Failure::Aborted(chain(&error)),
     })
+}
+
+/// Refuses agents of the model whose place is no place: to deploy their resources on this machine instead would be wrong.
+fn check_places(mut done: JobDone) -> JobDone {
+    let wrong = done
+        .export
+        .as_ref()
+        .map(|export| unusable_places(&export.agents));
+    for message in wrong.into_iter().flatten() {
+        done.diagnostics
+            .push(Reported::error("AgentPlace", message));
+    }
+    done
 }
 
 impl Inventory for Context<'_> {
@@ -345,4 +359,28 @@ fn named(data: &DataDir, environment: EnvironmentId, checkout: &Path) -> std::io
     }
     std::fs::rename(fresh, &link)?;
     Ok(link)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    //: deploy 119
+    #[test]
+    fn the_sets_that_merged_requests_remove_are_one_variable_with_spaces() {
+        let request = |removed: &[&str]| ServiceRequest {
+            purpose: ServicePurpose::Production,
+            instances: Vec::new(),
+            removed_sets: removed.iter().map(|set| (*set).to_owned()).collect(),
+            is_partial: true,
+        };
+        let mut merged = request(&["a", "b"]);
+        merged.join(&request(&["b", "c"]));
+        let (name, value) = removed_variable(&merged).unwrap();
+        assert_eq!(
+            (name.as_str(), value.as_str()),
+            ("INMANTA_REMOVED_RESOURCE_SET_ID", "a b c")
+        );
+        assert_eq!(removed_variable(&request(&[])), None);
+    }
 }

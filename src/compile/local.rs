@@ -17,7 +17,7 @@ use steward_compiler::{
 use super::code;
 use super::packages::{Packages, outer_environment};
 use super::run::stored;
-use crate::domain::{EnvironmentId, VersionCode};
+use crate::domain::{EnvironmentId, VersionCode, unusable_places};
 use crate::files::Files;
 use crate::git::{self, WorkTreeHead};
 use crate::observe::RenderedDiagnostic;
@@ -95,10 +95,15 @@ impl LocalCompile {
             .any(|found| found.severity == Severity::Error);
         let kept = keep(&compiled, &self.files).unwrap_or_else(|error| {
             let message = format!("the code that the resources need cannot be kept: {error}");
-            diagnostics.push(error_of(&message));
+            diagnostics.push(error_of("UploadFailed", &message));
             None
         });
         let export = compiled.export.take();
+        let wrong = export
+            .as_ref()
+            .map_or_else(Vec::new, |export| unusable_places(&export.agents));
+        let is_good = is_good && wrong.is_empty();
+        diagnostics.extend(wrong.iter().map(|why| error_of("AgentPlace", why)));
         LocalResult {
             export: export.filter(|_| is_good && kept.is_some()),
             code: VersionCode {
@@ -135,9 +140,9 @@ fn keep(compiled: &Compiled, files: &Files) -> std::io::Result<Option<VersionCod
     }))
 }
 
-fn error_of(message: &str) -> RenderedDiagnostic {
+fn error_of(kind: &str, message: &str) -> RenderedDiagnostic {
     RenderedDiagnostic {
-        json: json!({"severity": "error", "kind": "UploadFailed", "message": message}),
+        json: json!({"severity": "error", "kind": kind, "message": message}),
         plain: format!("error: {message}"),
         colored: format!("error: {message}"),
     }
@@ -174,6 +179,7 @@ impl LocalResult {
             metadata: Value::Object(metadata),
             modules: json!(self.code),
             unknowns: json!(export.unknowns),
+            agent_places: export.agents,
             resources,
             release,
         })

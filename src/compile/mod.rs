@@ -2,7 +2,7 @@
 //!
 //! `next` decides purely what to compile; `service` is the loop an environment has, and `validations` the one beside it, in
 //! which service instances are validated; `run` does one compile, with what `repository` reads, `install` installs and
-//! `execute` has workers do for it; `services` is what instances of services have to do with it; `worker` is the pool of
+//! `execute` has workers do for it; `services` is what instances of services have to do with it, `settings` what the project says of those of its environment; `worker` is the pool of
 //! processes that it runs in, and the life of such a process. `local` is a compile without all of this: of a
 //! project on the machine of the person who asks for it. Nothing is deployed here: a stored version
 //! wakes the engine, which reads it from the store.
@@ -21,6 +21,7 @@ mod repository;
 mod run;
 mod service;
 mod services;
+mod settings;
 mod source;
 mod validations;
 mod worker;
@@ -32,6 +33,7 @@ pub use network::{Access, Grant, Proxy};
 pub use packages::{Packages, outer_environment};
 pub use redact::{MIN_REDACTED_CHARS, SecretVariables};
 pub use service::{Compiler, Options};
+pub use settings::{PROJECT_FILE, project_settings};
 
 pub use source::{Source, SourceError};
 #[doc(hidden)]

@@ -13,6 +13,7 @@ use super::network::Proxy;
 use super::next::inputs_digest;
 use super::redact::SecretVariables;
 use super::services::removed_sets;
+use super::settings::{PROJECT_FILE, checked};
 use super::source::Head;
 use super::worker::{JobDone, Pool, Reported};
 use crate::domain::chain;
@@ -104,13 +105,28 @@ impl Stages<'_> {
         out: String,
         error: String,
     ) {
+        let has_failed = !error.is_empty();
+        self.write_as(name, command, began, out, error, has_failed)
+            .await;
+    }
+
+    /// As [`write`](Self::write), of a stage that may have warned without having failed.
+    pub(super) async fn write_as(
+        &mut self,
+        name: &str,
+        command: &str,
+        began: (Timestamp, Instant),
+        out: String,
+        error: String,
+        has_failed: bool,
+    ) {
         let stage = Stage {
             id: uuid::Uuid::now_v7().to_string(),
             name: name.to_owned(),
             command: command.to_owned(),
             started: began.0,
             completed: Some(Timestamp::now()),
-            returncode: Some(i64::from(!error.is_empty())),
+            returncode: Some(i64::from(has_failed)),
             outstream: out.clone(),
             errstream: error,
         };
@@ -209,7 +225,8 @@ pub(super) async fn run(
 
 /// A version to store.
 enum New {
-    Full(NewVersion),
+    /// With the settings that the project decides.
+    Full(NewVersion, Vec<(String, Value)>),
     Partial(PartialVersion),
 }
 
@@ -346,11 +363,14 @@ async fn store_version(
     end: &CompileEnd,
 ) -> Result<VersionNumber, store::Error> {
     let began = begin();
+    if let New::Full(_, decided) = &new {
+        apply_settings(context, decided).await?;
+    }
     // Read at the last moment: whoever switched it off meanwhile wants no release.
     let settings = context.store.settings_fetch(context.environment).await?;
     let release = settings.auto_deploy();
     let (n_resources, (version, change)) = match new {
-        New::Full(mut new) => {
+        New::Full(mut new, _) => {
             new.release = release;
             let stored = context.store.version_store(&new, end).await?;
             (new.resources.len(), stored)
@@ -370,6 +390,20 @@ async fn store_version(
         .write("Storing the version", "", began, summary, String::new())
         .await;
     Ok(version)
+}
+
+/// Sets what the project decides of the settings, from before its version is stored: it may say whether that is released.
+async fn apply_settings(
+    context: &Context<'_>,
+    decided: &[(String, Value)],
+) -> Result<(), store::Error> {
+    let (store, id) = (context.store, context.environment);
+    let protected = store.settings_protected(id).await?;
+    let was_decided = protected.values().any(|by| by == PROJECT_FILE);
+    if decided.is_empty() && !was_decided {
+        return Ok(());
+    }
+    store.settings_protect(id, PROJECT_FILE, decided).await
 }
 
 fn log(context: &Context<'_>, compile: &Compile, commit: &str, report: &CompileDone) {
@@ -436,7 +470,15 @@ fn judge(context: &Context<'_>, compile: &Compile, head: &Head, executed: Execut
     if done.has_errors() || !is_exported {
         return Judgement::of_mistakes(done);
     }
-    let diagnostics = std::mem::take(&mut done.diagnostics);
+    let mut diagnostics = std::mem::take(&mut done.diagnostics);
+    let settings = match checked(&done.settings) {
+        Ok(settings) => settings,
+        Err(message) => {
+            diagnostics.push(Reported::error("EnvironmentSettings", message));
+            done.diagnostics = diagnostics;
+            return Judgement::of_mistakes(done);
+        }
+    };
     let Some(export) = done.export.filter(|_| compile.do_export) else {
         return Judgement {
             diagnostics: diagnostics.into_iter().map(rendered).collect(),
@@ -451,7 +493,7 @@ fn judge(context: &Context<'_>, compile: &Compile, head: &Head, executed: Execut
     let removed_sets = partial.map(|request| removed_sets(request, &services, &export));
     let new = new_version(context, compile, head, json!(done.code), export);
     let new = match removed_sets {
-        None => New::Full(new),
+        None => New::Full(new, settings),
         Some(removed_sets) => New::Partial(PartialVersion {
             new,
             removed_sets,
@@ -489,6 +531,7 @@ fn new_version(
         metadata,
         modules: code,
         unknowns: json!(export.unknowns),
+        agent_places: export.agents,
         resources: export.resources.into_iter().map(stored).collect(),
         release: false,
     }

@@ -4,7 +4,7 @@
 //! A version names the content of each Python file, which is in the file store (`files`): neither a checkout nor a
 //! repository is needed to run it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl Code {
         let Some(needed) = &self.version.types else {
             return self;
         };
-        let mut types: BTreeMap<&AgentName, BTreeSet<&str>> = BTreeMap::new();
+        let mut types: HashMap<&AgentName, BTreeSet<&str>> = HashMap::new();
         for (agent, resource_type) in resources {
             types.entry(agent).or_default().insert(resource_type);
         }

@@ -25,9 +25,9 @@ mod services;
 mod writing;
 
 pub use agents::Admission;
-pub use handle::{DeployKind, Engine, Options, RequestError, Scheduled};
+pub use handle::{DeployKind, Engine, Inspected, Options, RequestError, Scheduled};
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -39,13 +39,13 @@ use handle::Request;
 use results::Round;
 use writing::{Batch, Writing};
 
-use super::Intent;
 use super::code::{Code, code_of};
 use super::facts::{self, Facts};
-use super::schedule::{Priority, RetryPolicy, Run, Schedule, Selection, Start};
+use super::schedule::{Loading, Priority, RetryPolicy, Run, Schedule, Selection, Start};
+use super::{Intent, Reading};
 use crate::domain::{
-    ActionId, ActionKind, AgentName, EnvironmentId, ResourceId, Settings, Timestamp, VersionNumber,
-    chain,
+    ActionId, ActionKind, AgentName, AgentPlace, EnvironmentId, ResourceId, Settings, Timestamp,
+    VersionNumber, chain, read_agent_map,
 };
 use crate::executor::agent_code::AgentCode;
 use crate::executor::bounds::Daily;
@@ -83,6 +83,8 @@ pub(super) struct Reconciler {
     pub(super) executor: Executors,
     /// Some agent is, or was a moment ago, on another machine.
     has_places: bool,
+    /// Where the version in force says that agents are.
+    model_places: BTreeMap<AgentName, AgentPlace>,
     pub(super) code: Code,
     /// The environment is halted: nothing is started.
     halted: bool,
@@ -144,35 +146,18 @@ impl Reconciler {
             .map(|agent| agent.name);
         let now = Timestamp::now();
         let unknowns = facts::unknowns(&store, environment, active).await?;
-        let (intents, states, code) = match active {
-            None => (Vec::new(), Vec::new(), Code::default()),
+        let (schedule, code) = match active {
+            None => {
+                let none = Loading::new(VersionNumber::NONE, policy(&settings), paused, 0);
+                (none.finish(now), Code::default())
+            }
             Some(version) => {
-                let mut intents: Vec<Intent> = Vec::new();
-                store
-                    .resource_each(environment, version, |resource| {
-                        intents.push(resource.into());
-                    })
-                    .await?;
+                let schedule = load(&store, environment, version, &settings, paused, now).await?;
                 let code = code_of(&store, environment, version).await?;
-                let types = intents.iter();
-                let code = code.for_agents(types.map(|of| (&of.agent, of.resource_type.as_str())));
-                let states = if settings.reset_deploy_progress_on_start() {
-                    Vec::new()
-                } else {
-                    store.state_list(environment).await?
-                };
-                (intents, states, code)
+                let code = code.for_agents(schedule.types());
+                (schedule, code)
             }
         };
-        let schedule = Schedule::restore(
-            active.unwrap_or_default(),
-            intents,
-            states,
-            &store.last_changes(environment).await?,
-            policy(&settings),
-            paused,
-            now,
-        );
         let executor = Executors::new(
             environment,
             options.python.clone(),
@@ -180,6 +165,12 @@ impl Reconciler {
             options.ssh_config.clone(),
             messages,
         );
+        let model_places = match active {
+            Some(version) => {
+                read_agent_map(&store.version_agent_places(environment, version).await?)
+            }
+            None => BTreeMap::new(),
+        };
         let mut engine = Self {
             environment,
             store,
@@ -189,6 +180,7 @@ impl Reconciler {
             executor,
             // What the store has of before is looked at once.
             has_places: true,
+            model_places,
             code,
             halted,
             deploys: options.deploys,
@@ -314,6 +306,9 @@ impl Reconciler {
             }) => {
                 let _ = reply.send(self.attach(&hello, commands).await);
             }
+            Some(Request::Inspect { reply }) => {
+                let _ = reply.send(self.inspect().await);
+            }
             Some(Request::Facts { resource_id }) => self.ask_for_facts(&resource_id),
             Some(Request::Stop { reply }) => {
                 self.shut_down(messages).await;
@@ -375,6 +370,8 @@ impl Reconciler {
         let code = code_of(&self.store, self.environment, number).await?;
         let changed = changed.into_iter().map(Intent::from).collect();
         let unknowns = facts::unknowns(&self.store, self.environment, Some(number)).await?;
+        let places = self.store.version_agent_places(self.environment, number);
+        self.model_places = read_agent_map(&places.await?);
         let activation = self.schedule.apply(number, changed, &removed, now);
         self.code = code.for_agents(self.schedule.types());
         self.facts.set_unknowns(unknowns);
@@ -468,6 +465,7 @@ impl Reconciler {
                 Start::Task(action) => self.start_task(action).await,
             }
         }
+        self.executor.flush().await;
         has_ended
     }
 
@@ -496,9 +494,9 @@ impl Reconciler {
             code: code.key.clone(),
             agent: run.intent.agent.clone(),
             resource_id: run.intent.resource_id.clone(),
-            resource_type: run.intent.resource_type.clone(),
+            resource_type: run.intent.resource_type.to_string(),
             version: run.version,
-            attributes: run.intent.attributes.clone(),
+            attributes: run.intent.attributes.to_string(),
             reason: run.reason.clone(),
             limit_ms: self.limit_ms(),
         };
@@ -616,6 +614,34 @@ impl Reconciler {
         }
         self.flush().await;
     }
+}
+
+/// The schedule of the version in force, with the states of its resources.
+async fn load(
+    store: &Store,
+    environment: EnvironmentId,
+    version: VersionNumber,
+    settings: &Settings,
+    paused: impl IntoIterator<Item = AgentName>,
+    now: Timestamp,
+) -> Result<Schedule, store::Error> {
+    let known = store.version_fetch(environment, version).await?;
+    let n_resources = known.map_or(0, |known| usize::try_from(known.n_resources).unwrap_or(0));
+    let mut loading = Loading::new(version, policy(settings), paused, n_resources);
+    let mut reading = Reading::default();
+    store
+        .resource_rows_each(environment, version, |row| {
+            loading.intent(reading.intent(row)?);
+            Ok(())
+        })
+        .await?;
+    drop(reading);
+    if !settings.reset_deploy_progress_on_start() {
+        store
+            .state_rows_each(environment, |row| loading.state(row))
+            .await?;
+    }
+    Ok(loading.finish(now))
 }
 
 /// What a request is to run, how urgent that is, and the reason that is noted with it.

@@ -151,9 +151,9 @@ impl Reconciler {
             code: code.key.clone(),
             agent: intent.agent,
             resource_id: intent.resource_id,
-            resource_type: intent.resource_type,
+            resource_type: intent.resource_type.to_string(),
             version: self.schedule.version(),
-            attributes: intent.attributes,
+            attributes: intent.attributes.into(),
             reason: "its facts were asked for".to_owned(),
             limit_ms: self.limit_ms(),
         };

@@ -8,7 +8,9 @@
 //! # Which run comes next
 //!
 //! Each agent has a queue of its own, and at most one of its resources runs at a time; agents do
-//! not wait for one another, except through dependencies. A queue is ordered by priority, then by
+//! not wait for one another, except through dependencies. Of resources whose runs take next to no
+//! time, several are handed to the executor at once, which runs them in this order, one at a time
+//! ([`Schedule::measured`]); they count as running from then on, and what requires one of them waits. A queue is ordered by priority, then by
 //! how long a resource has been in it. A resource is in its queue at most once: a second reason to
 //! run it keeps the better priority, and a *better* priority counts as a fresh request, behind the
 //! others of that priority. Dry runs and questions for facts ([`Schedule::add_task`]) stand in the
@@ -49,8 +51,8 @@
 //!
 //! - A resource's `phase` says where it is: `Queued` and not parked means exactly that the key
 //!   (priority, sequence, index) is in `ready` of its agent's queue.
-//! - An agent is in `startable` exactly if it is not paused, runs nothing, and `ready` of its queue
-//!   is not empty.
+//! - An agent is in `startable` exactly if it is not paused, has room for a run (in general: it runs
+//!   nothing), and `ready` of its queue is not empty.
 //! - A parked resource is among the `waiters` of one that it requires and that is scheduled. The end
 //!   of that one's run frees it ([`Schedule::unpark_waiters`]), and so does a version that changes
 //!   what it requires; if the other one gets blocked, it is blocked, too.
@@ -66,7 +68,7 @@ mod counts;
 mod entry;
 mod finish;
 mod graph;
-mod in_step;
+mod loading;
 mod queues;
 mod timers;
 mod version;
@@ -84,7 +86,7 @@ use crate::store::ResourceState;
 use agents::{AgentIndex, Queue};
 pub use counts::Counts;
 use entry::ScheduledResource;
-use in_step::InStep;
+pub use loading::Loading;
 
 /// Why something is to run, and how urgent that is: the earlier of these runs first. Source:
 /// docs/reference/deployment.md § 4.2.
@@ -218,57 +220,6 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule after a start of the server. Known states are kept; what is dirty, or missed an
-    /// event, is scheduled; the timers of others go on from their last runs. `changes`: the starts
-    /// of the last runs that changed something, by resource.
-    pub fn restore(
-        version: VersionNumber,
-        intents: Vec<Intent>,
-        states: Vec<ResourceState>,
-        changes: &HashMap<ResourceId, Timestamp>,
-        policy: RetryPolicy,
-        paused: impl IntoIterator<Item = AgentName>,
-        now: Timestamp,
-    ) -> Self {
-        let mut schedule = Self {
-            policy,
-            version,
-            ..Self::default()
-        };
-        for agent in paused {
-            schedule.pause(&agent, true);
-        }
-        schedule.entries.reserve(intents.len());
-        schedule.by_id.reserve(intents.len());
-        let mut states = InStep::new(states);
-        for intent in intents {
-            let state = states.take(&intent.resource_id);
-            schedule.insert(intent, state);
-        }
-        let all = schedule.indices();
-        for &index in &all {
-            schedule.link(index);
-            let entry = schedule.entry_mut(index);
-            entry.last_change = changes.get(&entry.intent.resource_id).copied();
-            // The recovery that it waits for may be past: it is tried once. Source: docs/reference/deployment.md § 3.4.
-            if entry.state.blocked == Blocked::TemporarilyBlocked {
-                entry.state.blocked = Blocked::NotBlocked;
-            }
-        }
-        schedule.propagate_blocked(&all);
-        for index in all {
-            schedule.recount(index);
-            let entry = schedule.entry(index);
-            if entry.is_dirty() || entry.has_outstanding_event(&schedule) {
-                let reason = "the resource scheduler was started".to_owned();
-                schedule.enqueue(index, Priority::IntervalDeploy, reason, false);
-            } else {
-                schedule.set_timer(index, now);
-            }
-        }
-        schedule
-    }
-
     pub fn version(&self) -> VersionNumber {
         self.version
     }
@@ -303,10 +254,10 @@ impl Schedule {
     /// Agent and type of each resource.
     pub fn types(&self) -> impl Iterator<Item = (&AgentName, &str)> {
         let intents = self.entries.iter().flatten().map(|entry| &entry.intent);
-        intents.map(|intent| (&intent.agent, intent.resource_type.as_str()))
+        intents.map(|intent| (&intent.agent, &*intent.resource_type))
     }
 
-    #[cfg(test)]
+    /// What is known of each resource.
     pub fn states(&self) -> impl Iterator<Item = &ResourceState> {
         self.entries.iter().flatten().map(|entry| &entry.state)
     }
@@ -321,12 +272,13 @@ impl Schedule {
         agents: Option<&BTreeSet<AgentName>>,
     ) -> BTreeSet<AgentName> {
         let mut touched = BTreeSet::new();
+        let reason: Arc<str> = reason.into();
         for index in self.indices() {
             let wanted = self.is_wanted(index, which);
             let entry = self.entry(index);
             if wanted && agents.is_none_or(|agents| agents.contains(&entry.intent.agent)) {
                 touched.insert(entry.agent);
-                self.enqueue(index, priority, reason.to_owned(), false);
+                self.enqueue(index, priority, Arc::clone(&reason), false);
             }
         }
         let name = |agent: AgentIndex| self.queue(agent).name.clone();
@@ -341,6 +293,7 @@ impl Schedule {
         reason: &str,
         ids: &BTreeSet<ResourceId>,
     ) -> Vec<ResourceId> {
+        let reason: Arc<str> = reason.into();
         let mut scheduled = Vec::new();
         for id in ids {
             let Some(index) = self.by_id.get(id).copied() else {
@@ -348,7 +301,7 @@ impl Schedule {
             };
             if self.is_wanted(index, which) {
                 scheduled.push(id.clone());
-                self.enqueue(index, priority, reason.to_owned(), false);
+                self.enqueue(index, priority, Arc::clone(&reason), false);
             }
         }
         scheduled
@@ -367,7 +320,7 @@ impl Schedule {
     pub fn take(&mut self) -> Vec<Start> {
         let mut starts = Vec::new();
         while let Some(agent) = self.startable.first().copied() {
-            // Afterwards the agent runs something, or nothing of it may start: it is in `startable` no more.
+            // In the end the agent has no room, or nothing of it may start: it is in `startable` no more.
             starts.extend(self.start_next_of(agent));
         }
         starts

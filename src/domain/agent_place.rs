@@ -131,6 +131,18 @@ pub fn check_agent_map(value: &Value) -> Result<(), String> {
     Ok(())
 }
 
+/// What is wrong with the places that a model gives to its agents: a sentence for each that nobody can go to.
+pub fn unusable_places(places: &BTreeMap<String, String>) -> Vec<String> {
+    let wrong = |(name, uri): (&String, &String)| {
+        let why = uri.parse::<AgentPlace>().err()?;
+        Some(format!(
+            "std::AgentConfig of agent `{name}`: {why}; correct its `uri`, or what it is made from: address, remote_user, \
+             remote_port and os.python_cmd of the host"
+        ))
+    };
+    places.iter().filter_map(wrong).collect()
+}
+
 /// Reads a map that was checked; entries that are wrong are left out.
 pub fn read_agent_map(value: &Value) -> BTreeMap<AgentName, AgentPlace> {
     let entries = value.as_object().into_iter().flatten();

@@ -10,12 +10,13 @@ mod interval;
 mod names;
 mod resource_id;
 mod settings;
+mod shared_text;
 mod state;
 mod text;
 mod time;
 mod wake;
 
-pub use agent_place::{AgentPlace, SshTarget, check_agent_map, read_agent_map};
+pub use agent_place::{AgentPlace, SshTarget, check_agent_map, read_agent_map, unusable_places};
 pub use code::{CodeFile, CodeModule, Content, VersionCode};
 pub use data_dir::DataDir;
 pub use error::chain;
@@ -29,6 +30,7 @@ pub use resource_id::{NotAResourceId, ResourceId};
 pub use settings::{
     DEFINITIONS, Definition, SettingError, SettingKind, Settings, check as check_setting,
 };
+pub use shared_text::SharedText;
 pub use state::{
     ActionKind, Blocked, Change, CompileState, Compliance, DryRunStatus, FactSource, HandlerStatus,
     LastRun, LogLevel, ResourceStatus, SUMMARY_STATES, Severity, UnknownWord,

@@ -1,15 +1,17 @@
 //! The work of one agent: one task at a time, by a native handler or through Python.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::domain::{AgentName, HandlerStatus, Timestamp};
+use crate::domain::{ActionId, AgentName, HandlerStatus, Timestamp};
+use crate::executor::agents::Reply;
 use crate::executor::bounds;
 use crate::executor::code_folder::Code;
 use crate::executor::handler::{self, Context, Handler};
 use crate::executor::hosts::{Host, Hosts};
-use crate::executor::native::Native;
+use crate::executor::native::{Job, Native};
 use crate::executor::protocol::{LogLine, Task, TaskDone, TaskOutcome};
 
 /// Puts a handler's question to the server: method and arguments, status and body.
@@ -35,7 +37,12 @@ impl Worker {
         }
     }
 
-    /// Runs a task. `host` is the agent's, if it is at hand; afterwards, that which it has now.
+    /// Runs tasks of native handlers, and says what came of each. Gives those that were not begun.
+    pub(crate) fn run_native(&mut self, jobs: VecDeque<Job>, reply: &Reply) -> VecDeque<Job> {
+        self.native.run(jobs, reply)
+    }
+
+    /// Runs a task in Python. `host` is the agent's, if it is at hand; afterwards, that which it has now.
     pub(crate) fn run(
         &mut self,
         task: Task,
@@ -43,22 +50,13 @@ impl Worker {
         hosts: &Arc<Hosts>,
         host: &mut Option<Host>,
     ) -> TaskDone {
-        let mut outcome = match serde_json::from_str::<Map<String, Value>>(&task.attributes) {
+        let outcome = match serde_json::from_str::<Map<String, Value>>(&task.attributes) {
             Err(error) => refused(&format!(
                 "the resource's attributes are no JSON object: {error}"
             )),
-            Ok(attributes) => match native_handler(&task.resource_type, code) {
-                Some(native) => self.native.run(native, &task, attributes),
-                None => self.run_in_python(&task, attributes, code, hosts, host),
-            },
+            Ok(attributes) => self.run_in_python(&task, attributes, code, hosts, host),
         };
-        bounds::bound(&mut outcome, &bounds::RUN);
-        let finished_us = Timestamp::now().0;
-        TaskDone {
-            action: task.action,
-            finished_us,
-            outcome,
-        }
+        done_of(task.action, outcome)
     }
 
     fn run_in_python(
@@ -114,6 +112,16 @@ fn insert_printed(logs: &mut Vec<LogLine>, printed: Vec<LogLine>) {
     }));
     logs.sort_by_key(|line| line.timestamp_us);
     logs.push(last);
+}
+
+/// The end of a task, now.
+pub(crate) fn done_of(action: ActionId, mut outcome: TaskOutcome) -> TaskDone {
+    bounds::bound(&mut outcome, &bounds::RUN);
+    TaskDone {
+        action,
+        finished_us: Timestamp::now().0,
+        outcome,
+    }
 }
 
 /// A resource that could not be handed to any handler.

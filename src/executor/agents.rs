@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use crate::domain::AgentName;
 use crate::executor::agent::{Ask, Worker, native_handler};
 use crate::executor::code_folder::Code;
-use crate::executor::hosts::{Hosts, TURN};
+use crate::executor::hosts::{Host, Hosts, TURN};
 use crate::executor::limits::{Limits, cores};
 use crate::executor::protocol::{Task, TaskDone};
 
@@ -33,6 +33,8 @@ const FRESH_PER_CORE: usize = 2;
 const MAX_NATIVE: usize = 256;
 /// How often it is looked whether more threads are needed, while agents wait.
 const LOOK: Duration = Duration::from_millis(50);
+/// Tasks of native handlers that a thread takes at once; those of one agent come in no larger number.
+const BATCH: usize = 32;
 /// How often hosts are looked at that are without work.
 const TIDY: Duration = Duration::from_secs(1);
 /// A thread without work ends after this time.
@@ -138,6 +140,20 @@ impl Agents {
     }
 }
 
+impl Agent {
+    /// Takes what is run next: the first task, and those of native handlers behind one.
+    fn next(&mut self, kind: Kind) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        while jobs.len() < BATCH && self.tasks.front().is_some_and(|job| job.kind == kind) {
+            jobs.extend(self.tasks.pop_front());
+            if kind == Kind::Python {
+                break;
+            }
+        }
+        jobs
+    }
+}
+
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -217,21 +233,48 @@ impl Shared {
                 }
                 return state;
             }
-            let Some(Job { task, code, .. }) = agent.tasks.pop_front() else {
-                return state;
-            };
             let Some(mut at_work) = worker.take().or_else(|| agent.worker.take()) else {
                 return state;
             };
+            let jobs = agent.next(kind);
             let task_began = Instant::now();
             lane.begun.push(task_began);
             drop(state);
-            let done = at_work.run(task, &code, &self.hosts, &mut host);
-            (self.reply)(done);
+            let left = self.run(&mut at_work, jobs, &mut host);
             worker = Some(at_work);
             state = self.state();
+            if let Some(agent) = state.agents.get_mut(&name) {
+                left.into_iter()
+                    .rev()
+                    .for_each(|job| agent.tasks.push_front(job));
+            }
             state.lanes[kind as usize].is_done(task_began);
         }
+    }
+
+    /// Runs what was taken from an agent, and says what came of it. Gives what was not begun.
+    fn run(&self, worker: &mut Worker, jobs: Vec<Job>, host: &mut Option<Host>) -> Vec<Job> {
+        let mut native = VecDeque::new();
+        let mut codes = HashMap::new();
+        for Job { task, code, .. } in jobs {
+            match native_handler(&task.resource_type, &code) {
+                Some(handler) => {
+                    codes.insert(task.action, code);
+                    native.push_back((handler, task));
+                }
+                None => (self.reply)(worker.run(task, &code, &self.hosts, host)),
+            }
+        }
+        if native.is_empty() {
+            return Vec::new();
+        }
+        let left = worker.run_native(native, &self.reply).into_iter();
+        left.filter_map(|(_, task)| {
+            let code = codes.remove(&task.action)?;
+            let kind = Kind::Native;
+            Some(Job { task, code, kind })
+        })
+        .collect()
     }
 
     /// Sees to it that lanes have enough threads, and that what is without work for too long goes.

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use steward_compiler::PythonRuntime;
+use steward_compiler::{PythonRuntime, protocol};
+use tokio::io::AsyncWriteExt;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::domain::{
@@ -36,6 +37,9 @@ const ROOM_KIB: usize = 4 * (MAX_REPLY_BYTES as usize >> 10);
 /// An executor reads at once; one that does not for this long is stuck.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 
+/// Tasks are sent when their frames take so much, at the latest.
+const UNSENT_BYTES: usize = 1 << 18;
+
 /// The executor of one environment.
 #[derive(Debug)]
 pub(crate) struct Executor {
@@ -55,6 +59,8 @@ struct Running {
     process: Box<dyn RemoteProcess>,
     known_code: Vec<String>,
     in_flight: HashMap<ActionId, InFlight>,
+    /// Frames of tasks that are sent together.
+    unsent: Vec<u8>,
 }
 
 /// A task that is not answered.
@@ -153,7 +159,8 @@ impl Executor {
         self.start().await.map(|_| ())
     }
 
-    /// Hands a task over. What cannot be handed over comes back as done, `unavailable`.
+    /// Hands a task over, to be sent with others by [`Executor::flush`]. What cannot be handed over comes back as done,
+    /// `unavailable`.
     pub(crate) async fn run(&mut self, task: Task, code: &AgentCode) {
         let action = task.action;
         let in_flight = InFlight {
@@ -203,14 +210,34 @@ impl Executor {
         }
         running.in_flight.insert(task.action, in_flight);
         let command = ExecutorCommand::Run(task);
-        let written = process::write_frame(&mut running.commands, &command);
-        match tokio::time::timeout(WRITE_PATIENCE, written).await {
-            Ok(written) => written,
-            Err(_) => {
-                // It does not read any more. Its end is told by the closed pipe, with all that it was running.
-                running.process.abort();
-                Ok(())
-            }
+        protocol::write_frame(&mut running.unsent, &command)?;
+        if running.unsent.len() >= UNSENT_BYTES {
+            self.flush().await;
+        }
+        Ok(())
+    }
+
+    /// Sends the tasks that were handed over since the last time, in one piece.
+    pub(crate) async fn flush(&mut self) {
+        let Some(running) = self
+            .running
+            .as_mut()
+            .filter(|running| !running.unsent.is_empty())
+        else {
+            return;
+        };
+        let unsent = std::mem::take(&mut running.unsent);
+        let commands = &mut running.commands;
+        let written = async {
+            commands.write_all(&unsent).await?;
+            commands.flush().await
+        };
+        // One that does not read any more, or is gone: its end is told by the closed pipe, with all that it was running.
+        if !matches!(
+            tokio::time::timeout(WRITE_PATIENCE, written).await,
+            Ok(Ok(()))
+        ) {
+            running.process.abort();
         }
     }
 
@@ -307,6 +334,7 @@ impl Executor {
                 process,
                 known_code: Vec::new(),
                 in_flight: HashMap::new(),
+                unsent: Vec::new(),
             });
         }
         self.running

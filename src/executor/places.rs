@@ -68,6 +68,11 @@ impl Executors {
         self.places.get(agent) == Some(&AgentPlace::External)
     }
 
+    /// Whether an agent's runs are done by the executor of this machine.
+    pub(crate) fn is_here(&self, agent: &AgentName) -> bool {
+        matches!(self.places.get(agent), None | Some(AgentPlace::Local))
+    }
+
     pub(crate) fn messages(&self) -> mpsc::UnboundedSender<Message> {
         self.messages.clone()
     }
@@ -91,6 +96,13 @@ impl Executors {
         };
         if let Some(executor) = self.executors.get_mut(number) {
             executor.run(task, code).await;
+        }
+    }
+
+    /// Sends what was handed over and is not sent yet.
+    pub(crate) async fn flush(&mut self) {
+        for executor in &mut self.executors {
+            executor.flush().await;
         }
     }
 

@@ -149,7 +149,8 @@ pub async fn list(
             .iter()
             .all(|(key, value)| fact.metadata[key] == *value)
     };
-    let facts = store.fact_list(environment).await?;
+    let mut facts = store.fact_list(environment).await?;
+    facts.sort_by(|a, b| (&a.name, &a.resource_id).cmp(&(&b.name, &b.resource_id)));
     let shown = facts.iter().filter(is_meant);
     let shown: Vec<Value> = shown.map(|fact| fact_json(environment, fact)).collect();
     Ok(json!({

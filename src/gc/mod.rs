@@ -19,6 +19,9 @@ use crate::{compile, deploy, modules};
 /// that runs has not stored its version yet.
 const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// How long tokens that were revoked or have expired are still listed.
+const ENDED_TOKENS: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// What the rules work on.
 #[derive(Debug, Clone)]
 pub struct Garbage {
@@ -45,7 +48,7 @@ const RULES: &[Rule] = &[
         remove: |garbage| Box::pin(versions(garbage)),
     },
     Rule {
-        what: "old notifications and metrics, and agents that no version names",
+        what: "old notifications, metrics and tokens, and agents that no version names",
         is_logged: false,
         remove: |garbage| Box::pin(records(garbage)),
     },
@@ -149,8 +152,8 @@ async fn versions(garbage: &Garbage) -> Result<usize, store::Error> {
     Ok(n_removed)
 }
 
-/// Notifications and metrics that are older than an environment keeps them, and agents that no stored version names. Not of
-/// halted environments.
+/// Notifications and metrics that are older than an environment keeps them, tokens that ended long ago, and agents that no stored
+/// version names. Not of halted environments.
 async fn records(garbage: &Garbage) -> Result<usize, store::Error> {
     let store = &garbage.store;
     let mut n_removed = 0;
@@ -170,6 +173,7 @@ async fn records(garbage: &Garbage) -> Result<usize, store::Error> {
             n_removed += store.metrics_purge(id, before(retention)).await?;
         }
         n_removed += store.agent_purge(id).await?;
+        n_removed += store.token_purge(id, before(ENDED_TOKENS)).await?;
     }
     Ok(usize::try_from(n_removed).unwrap_or(usize::MAX))
 }

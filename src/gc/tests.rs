@@ -56,6 +56,7 @@ async fn store_version(store: &Store, id: EnvironmentId, names: &[&str]) {
         metadata: json!({}),
         modules: json!([]),
         unknowns: json!([]),
+        agent_places: Default::default(),
         resources: names.iter().map(resource).collect(),
         release: true,
     };

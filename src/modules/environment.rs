@@ -286,3 +286,44 @@ fn remove_unused(environment: &Path, kept: &[PathBuf], age: Duration) -> bool {
     let _ = fs::remove_file(mark);
     remove_tree(environment).is_ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::domain::Timestamp;
+
+    const WEEK: Duration = Duration::from_secs(7 * 86_400);
+
+    /// An environment whose mark is a week and a day old.
+    fn old(folder: &Path, name: &str) -> PathBuf {
+        let environment = folder.join(name);
+        fs::create_dir_all(&environment).unwrap();
+        let mark = environment.with_extension(COMPLETE);
+        let file = File::create(mark).unwrap();
+        let now = u64::try_from(Timestamp::now().0).unwrap();
+        let then = SystemTime::UNIX_EPOCH + Duration::from_micros(now)
+            - WEEK
+            - Duration::from_secs(86_400);
+        file.set_modified(then).unwrap();
+        environment
+    }
+
+    //: deploy 98
+    #[test]
+    fn an_environment_that_was_not_used_for_a_week_goes_unless_a_version_needs_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = DataDir::new(dir.path());
+        let folder = Environments::directory(&data, "owner");
+        let [unused, needed, used] = ["unused", "needed", "used"].map(|name| old(&folder, name));
+        // To use one touches its mark.
+        File::create(used.with_extension(COMPLETE)).unwrap();
+        let kept = std::slice::from_ref(&needed);
+        assert_eq!(gc_venvs(&data, kept, WEEK), 1);
+        assert!(!unused.exists() && !unused.with_extension(COMPLETE).exists());
+        assert!(needed.exists() && used.exists());
+        assert_eq!(gc_venvs(&data, &[], WEEK), 1);
+        assert!(!needed.exists() && used.exists());
+    }
+}

@@ -300,8 +300,15 @@ impl Store {
     pub async fn action_close_interrupted(&self) -> Result<u64> {
         const CLOSE: &str = "UPDATE resource_action SET finished_us = $1, status = 'unavailable', \
                              change = NULL, messages = $2 WHERE finished_us IS NULL";
-        const STATES: &str = "UPDATE resource_state SET is_deploying = FALSE, last_run = 'failed', \
-                              last_status = 'unavailable', last_run_compliant = FALSE WHERE is_deploying = TRUE";
+        // What was cut off may have changed something. The status is asked for as its index has it.
+        const STATES: &str = concat!(
+            "UPDATE resource_state SET is_deploying = FALSE, last_run = 'failed', last_status = 'unavailable', \
+             last_run_compliant = FALSE, last_change_us = COALESCE((SELECT MAX(a.started_us) FROM resource_action a \
+             WHERE a.environment_id = resource_state.environment_id AND a.resource_id = resource_state.resource_id \
+             AND a.action = 'deploy' AND a.finished_us IS NULL), last_change_us) WHERE ",
+            status_sql!(),
+            " IN ('deploying', 'orphaned') AND is_deploying = TRUE"
+        );
         // Whatever else was cut, the counts are true from here on.
         const COUNT_ANEW: [&str; 2] = [
             "DELETE FROM resource_count",
@@ -357,22 +364,6 @@ impl Store {
             0 => Reopened::IsMissing,
             _ => Reopened::IsFinished,
         })
-    }
-
-    /// For each resource, the start of its last run that changed something, or may have.
-    pub async fn last_changes(
-        &self,
-        environment: EnvironmentId,
-    ) -> Result<HashMap<ResourceId, Timestamp>> {
-        const SQL: &str = "SELECT resource_id, MAX(started_us) FROM resource_action WHERE environment_id = $1 \
-                           AND action = 'deploy' AND (change IS NULL OR change <> 'nochange') GROUP BY resource_id";
-        let rows: Vec<(ResourceId, i64)> = read!(self.db, pool => {
-            sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
-        });
-        Ok(rows
-            .into_iter()
-            .map(|(id, started)| (id, Timestamp(started)))
-            .collect())
     }
 
     /// The history of a resource, or of all for `None`; newest first.

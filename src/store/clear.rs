@@ -2,7 +2,7 @@
 //! Source: docs/reference/deployment.md § 1.2.
 
 use super::macros::{row, transaction};
-use super::{Error, Result, Store};
+use super::{Error, Result, Store, token};
 use crate::domain::{EnvironmentId, VersionNumber};
 
 row! {
@@ -21,7 +21,7 @@ row! {
 }
 
 impl Store {
-    /// Deletes everything that belongs to an environment but its own row, its settings and what protects them. Numbers of
+    /// Deletes everything that belongs to an environment but its own row, its settings, what protects them and its tokens. Numbers of
     /// versions go on where they were.
     ///
     /// Every table with something of an environment refers to its row, and loses what refers to a row that goes: so the row
@@ -42,6 +42,9 @@ impl Store {
                               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
         const SETTING: &str =
             "INSERT INTO environment_setting (environment_id, name, value) VALUES ($1, $2, $3)";
+        const TOKENS: &str = token::select!("WHERE environment_id = $1");
+        const TOKEN: &str = "INSERT INTO token (jti, environment_id, client_types, issued_us, expires_us, revoked_us, \
+                             last_used_us) VALUES ($1, $2, $3, $4, $5, $6, $7)";
         const PROTECT: &str = "INSERT INTO protected_setting (environment_id, name, protected_by) VALUES ($1, $2, $3)";
         let text = id.to_string();
         transaction!(self.db, tx => {
@@ -51,6 +54,7 @@ impl Store {
             };
             let settings: Vec<(String, String)> = sqlx::query_as(SETTINGS).bind(&text).fetch_all(&mut *tx).await?;
             let protected: Vec<(String, String)> = sqlx::query_as(PROTECTED).bind(&text).fetch_all(&mut *tx).await?;
+            let tokens: Vec<token::Row> = sqlx::query_as(TOKENS).bind(&text).fetch_all(&mut *tx).await?;
             sqlx::query(DELETE).bind(&text).execute(&mut *tx).await?;
             sqlx::query(INSERT)
                 .bind(&text)
@@ -71,6 +75,18 @@ impl Store {
                     sqlx::query(sql).bind(&text).bind(&name).bind(&value).execute(&mut *tx).await?;
                 }
             }
+            for token in tokens {
+                sqlx::query(TOKEN)
+                    .bind(&token.jti)
+                    .bind(&text)
+                    .bind(&token.client_types)
+                    .bind(token.issued_us)
+                    .bind(token.expires_us)
+                    .bind(token.revoked_us)
+                    .bind(token.last_used_us)
+                    .execute(&mut *tx)
+                    .await?;
+            }
         });
         Ok(())
     }
@@ -81,8 +97,8 @@ mod tests {
     use serde_json::json;
 
     use crate::domain::{AgentName, Severity, Timestamp, VersionNumber};
-    use crate::store::Notification;
     use crate::store::tests::{check, environment, resource, state, store_version};
+    use crate::store::{Notification, Token};
 
     //: deploy 17
     #[tokio::test]
@@ -107,6 +123,16 @@ mod tests {
                     .await
                     .unwrap();
             }
+            let token = Token {
+                jti: uuid::Uuid::new_v4(),
+                environment: id,
+                client_types: "api".to_owned(),
+                issued: Timestamp(1),
+                expires: None,
+                revoked: None,
+                last_used: None,
+            };
+            store.token_register(&token).await.unwrap();
             store.environment_halt(id, true).await.unwrap();
             let was = store.environment_fetch(id).await.unwrap().unwrap();
             store.environment_clear(id).await.unwrap();
@@ -124,6 +150,7 @@ mod tests {
             assert!(!settings.auto_deploy() && !settings.server_compile());
             let protected = store.settings_protected(id).await.unwrap();
             assert_eq!(protected["auto_deploy"], "project.yml");
+            assert_eq!(store.token_list(id).await.unwrap(), [token]);
             assert!(store.version_keys(id).await.unwrap().is_empty());
             assert!(store.state_list(id).await.unwrap().is_empty());
             assert!(store.agent_list(id).await.unwrap().is_empty());

@@ -53,6 +53,14 @@ const FILES: &[(&str, &str)] = &[
         "0011_notifications_and_metrics",
         include_str!("../../migrations/0011_notifications_and_metrics.sql"),
     ),
+    (
+        "0012_at_scale",
+        include_str!("../../migrations/0012_at_scale.sql"),
+    ),
+    (
+        "0013_agent_places_and_tokens",
+        include_str!("../../migrations/0013_agent_places_and_tokens.sql"),
+    ),
 ];
 
 /// What PostgreSQL needs behind the file of that name, and SQLite does not: `0004_x.postgres.sql` for `0004_x`.

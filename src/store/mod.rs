@@ -20,11 +20,13 @@ mod macros;
 mod metric;
 mod migrations;
 mod notification;
+mod packed;
 mod project;
 mod protected_setting;
 mod resource;
 mod service;
 mod state;
+mod token;
 mod version;
 mod webhook;
 
@@ -53,6 +55,7 @@ pub use listing::{COUNTED, Search, Span};
 pub use metric::{CompileTimes, Measurement};
 use migrations::Dialect;
 pub use notification::Notification;
+pub use packed::{ResourceRow, StateRow};
 pub use project::Project;
 pub use resource::StoredResource;
 pub use service::{
@@ -61,6 +64,7 @@ pub use service::{
     StoredEvent,
 };
 pub use state::{Agent, ResourceState};
+pub use token::Token;
 pub use version::{NewVersion, PartialCode, PartialVersion, SetChange, Version};
 pub use webhook::{Delivery, RefreshRequest};
 

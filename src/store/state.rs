@@ -7,8 +7,8 @@ use futures_util::TryStreamExt;
 use super::macros::{read, row, write};
 use super::{Error, Result, Store};
 use crate::domain::{
-    AgentName, Blocked, Compliance, EnvironmentId, LastRun, ResourceId, ResourceStatus, Timestamp,
-    VersionNumber,
+    AgentName, Blocked, Compliance, EnvironmentId, LastRun, ResourceId, ResourceStatus, SharedText,
+    Timestamp, VersionNumber,
 };
 
 /// Rows of one statement: with twenty columns well within SQLite's 32766 parameters.
@@ -18,17 +18,17 @@ pub(super) const ROWS: usize = 500;
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResourceState {
     pub resource_id: ResourceId,
-    pub resource_type: String,
+    pub resource_type: SharedText,
     pub agent: AgentName,
-    pub id_value: String,
+    pub id_value: SharedText,
     pub created: Timestamp,
     /// The last version that had it; `None` while it is in the active version.
     pub orphaned_after: Option<VersionNumber>,
     pub is_undefined: bool,
     pub is_deploying: bool,
     pub blocked: Blocked,
-    pub intent_hash: String,
-    pub deployed_hash: Option<String>,
+    pub intent_hash: SharedText,
+    pub deployed_hash: Option<SharedText>,
     pub deployed_version: Option<VersionNumber>,
     pub last_run: LastRun,
     pub last_run_compliant: Option<bool>,
@@ -38,6 +38,8 @@ pub struct ResourceState {
     pub last_success: Option<Timestamp>,
     /// End of the last run of any outcome.
     pub last_events: Option<Timestamp>,
+    /// Start of the last run that changed something, or may have.
+    pub last_change: Option<Timestamp>,
     /// Old-style status to show while it is not deploying.
     pub last_status: ResourceStatus,
     /// Failed runs in a row.
@@ -117,6 +119,7 @@ row! {
         last_run_us: Option<i64>,
         last_success_us: Option<i64>,
         last_events_us: Option<i64>,
+        last_change_us: Option<i64>,
         last_status: String,
         n_failures: i64,
     }
@@ -127,7 +130,7 @@ macro_rules! select {
         concat!(
             "SELECT resource_id, resource_type, agent, id_value, created_us, orphaned_after, is_undefined, \
              is_deploying, blocked, intent_hash, deployed_hash, deployed_version, last_run, last_run_compliant, \
-             last_run_us, last_success_us, last_events_us, last_status, n_failures FROM resource_state ",
+             last_run_us, last_success_us, last_events_us, last_change_us, last_status, n_failures FROM resource_state ",
             $rest
         )
     };
@@ -147,20 +150,21 @@ impl Row {
             last_run: LastRun::parse(&self.last_run).ok_or_else(|| bad("last_run"))?,
             last_status: self.last_status.parse().map_err(|_| bad("last_status"))?,
             resource_id: self.resource_id,
-            resource_type: self.resource_type,
+            resource_type: self.resource_type.into(),
             agent: self.agent,
-            id_value: self.id_value,
+            id_value: self.id_value.into(),
             created: Timestamp(self.created_us),
             orphaned_after: self.orphaned_after,
             is_undefined: self.is_undefined,
             is_deploying: self.is_deploying,
-            intent_hash: self.intent_hash,
-            deployed_hash: self.deployed_hash,
+            intent_hash: self.intent_hash.into(),
+            deployed_hash: self.deployed_hash.map(SharedText::from),
             deployed_version: self.deployed_version,
             last_run_compliant: self.last_run_compliant,
             last_run_at: self.last_run_us.map(Timestamp),
             last_success: self.last_success_us.map(Timestamp),
             last_events: self.last_events_us.map(Timestamp),
+            last_change: self.last_change_us.map(Timestamp),
             n_failures: self.n_failures,
         })
     }
@@ -355,41 +359,42 @@ macro_rules! upsert {
             let mut insert = sqlx::QueryBuilder::new(
                 "INSERT INTO resource_state (environment_id, resource_id, resource_type, agent, id_value, created_us, \
                  orphaned_after, is_undefined, is_deploying, blocked, intent_hash, deployed_hash, deployed_version, \
-                 last_run, last_run_compliant, last_run_us, last_success_us, last_events_us, last_status, \
-                 n_failures) ",
+                 last_run, last_run_compliant, last_run_us, last_success_us, last_events_us, last_change_us, \
+                 last_status, n_failures) ",
             );
             insert.push_values(states, |mut row, state| {
                 row.push_bind($environment)
                     .push_bind(&state.resource_id)
-                    .push_bind(&state.resource_type)
+                    .push_bind(&*state.resource_type)
                     .push_bind(&state.agent)
-                    .push_bind(&state.id_value)
+                    .push_bind(&*state.id_value)
                     .push_bind(state.created.0)
                     .push_bind(state.orphaned_after)
                     .push_bind(state.is_undefined)
                     .push_bind(state.is_deploying)
                     .push_bind(state.blocked.as_str())
-                    .push_bind(&state.intent_hash)
-                    .push_bind(&state.deployed_hash)
+                    .push_bind(&*state.intent_hash)
+                    .push_bind(state.deployed_hash.as_deref())
                     .push_bind(state.deployed_version)
                     .push_bind(state.last_run.as_str())
                     .push_bind(state.last_run_compliant)
                     .push_bind(state.last_run_at.map(|at| at.0))
                     .push_bind(state.last_success.map(|at| at.0))
                     .push_bind(state.last_events.map(|at| at.0))
+                    .push_bind(state.last_change.map(|at| at.0))
                     .push_bind(state.last_status.as_str())
                     .push_bind(state.n_failures);
             });
+            // Type, agent and value are parts of the id; they stay.
             insert.push(
-                " ON CONFLICT (environment_id, resource_id) DO UPDATE SET resource_type = excluded.resource_type, \
-                 agent = excluded.agent, id_value = excluded.id_value, created_us = excluded.created_us, \
+                " ON CONFLICT (environment_id, resource_id) DO UPDATE SET created_us = excluded.created_us, \
                  orphaned_after = excluded.orphaned_after, is_undefined = excluded.is_undefined, \
                  is_deploying = excluded.is_deploying, blocked = excluded.blocked, \
                  intent_hash = excluded.intent_hash, deployed_hash = excluded.deployed_hash, \
                  deployed_version = excluded.deployed_version, last_run = excluded.last_run, \
                  last_run_compliant = excluded.last_run_compliant, last_run_us = excluded.last_run_us, \
                  last_success_us = excluded.last_success_us, last_events_us = excluded.last_events_us, \
-                 last_status = excluded.last_status, n_failures = excluded.n_failures",
+                 last_change_us = excluded.last_change_us, last_status = excluded.last_status, n_failures = excluded.n_failures",
             );
             // The text has a value for each row: it is worth no place among the prepared statements.
             insert.build().persistent(false).execute(&mut *$tx).await?;

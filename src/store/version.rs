@@ -54,6 +54,8 @@ mod purge;
 mod rows;
 mod write;
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::macros::{read, row, transaction};
@@ -97,6 +99,8 @@ pub struct NewVersion {
     pub modules: Value,
     /// What the model waits for, as a JSON list: parameters without a value.
     pub unknowns: Value,
+    /// Where the model says that agents run: URIs by name.
+    pub agent_places: BTreeMap<String, String>,
     pub resources: Vec<StoredResource>,
     /// Release it in the same transaction (`auto_deploy`).
     pub release: bool,
@@ -240,6 +244,21 @@ impl Store {
         let rows: Vec<(String,)> =
             read!(self.db, pool => sqlx::query_as(SQL).fetch_all(pool).await?);
         Ok(rows.into_iter().map(|(tree,)| tree).collect())
+    }
+
+    /// Where the model of a version says that agents run, as a JSON object from names to URIs; empty: there is no such version.
+    pub async fn version_agent_places(
+        &self,
+        environment: EnvironmentId,
+        number: VersionNumber,
+    ) -> Result<Value> {
+        const SQL: &str =
+            "SELECT agent_places FROM version WHERE environment_id = $1 AND number = $2";
+        let row: Option<(String,)> = read!(self.db, pool => {
+            sqlx::query_as(SQL).bind(environment.to_string()).bind(number).fetch_optional(pool).await?
+        });
+        let text = row.map_or_else(|| "{}".to_owned(), |(text,)| text);
+        document("version", "agent_places", &number.to_string(), &text)
     }
 
     /// The code of all stored versions of all environments, each once.

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::external::{World, statuses};
-use crate::harness::{files, wait_until};
+use crate::harness::{files, request, wait_until};
 use crate::serve::Served;
 use crate::ssh::Sshd;
 
@@ -18,9 +18,18 @@ pub struct Far {
 }
 
 impl Far {
-    /// `None`: there is no sshd.
+    /// `None`: there is no sshd. The settings say where the agent is.
     pub fn new(main: &str, known_hosts: &str) -> Option<Self> {
         let sshd = Sshd::start()?;
+        let settings = format!(
+            "agent_map: {{localhost: 'ssh://{}@127.0.0.1:{}'}}, deploy_retry_backoff: 1",
+            sshd.user, sshd.port
+        );
+        Some(Self::behind(sshd, main, &settings, known_hosts))
+    }
+
+    /// An sshd, and what the settings say of it.
+    fn behind(sshd: Sshd, main: &str, settings: &str, known_hosts: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| sshd.home.path().join(".ssh").join(name);
         // A session sees what its key says. Nothing of it has to be permitted by the server's configuration.
@@ -37,17 +46,13 @@ impl Far {
             folder.path().display()
         );
         fs::write(at("key.pub"), wrapped).unwrap();
-        let settings = format!(
-            "agent_map: {{localhost: 'ssh://{}@127.0.0.1:{}'}}, deploy_retry_backoff: 1",
-            sshd.user, sshd.port
-        );
-        let mut world = World::new(main, &settings);
+        let mut world = World::new(main, settings);
         world.more_of_agents(&format!(", ssh_config: {}", config.display()));
-        Some(Self {
+        Self {
             sshd,
             folder,
             world,
-        })
+        }
     }
 
     /// The folders that were made on the other side and are still there.
@@ -91,4 +96,54 @@ fn a_machine_with_another_host_key_gets_nothing() {
     });
     assert!(!far.world.host.file("a").exists());
     assert_eq!(far.left(), 0);
+}
+
+/// A model with one file on a host that is to be reached by ssh.
+fn remote(user: &str, port: u16) -> String {
+    let model = files(&[("a", "over ssh")]);
+    let host = "std::Host(name=\"localhost\", os=std::linux";
+    let address = format!(
+        "{host}, ip=\"127.0.0.1\", remote_agent=true, remote_user=\"{user}\", remote_port={port}"
+    );
+    model.replacen(host, &address, 1)
+}
+
+/// Input: a model that makes an option of ssh of a user's name (docs/reference/security.md § 3.44). Answer: the commit does not compile, and says which agent has no place.
+#[test]
+fn a_model_alone_says_that_a_host_is_reached_over_ssh() {
+    let Some(sshd) = Sshd::start() else {
+        return;
+    };
+    let main = remote(&sshd.user, sshd.port);
+    let far = Far::behind(sshd, &main, "deploy_retry_backoff: 1", "known_hosts");
+    let served = far.world.serve();
+    wait_until("it is deployed", || is_deployed(&served));
+    assert_eq!(far.world.host.read("a"), "over ssh\n", "{}", far.sshd.log());
+    assert_eq!(far.left(), 1, "an executor is on the other side");
+    // A place that is none would mean this machine, where its resources do not belong.
+    let bad = remote("-oProxyCommand=id", far.sshd.port).replace("over ssh", "here");
+    far.world.repo.write("main.cf", &bad);
+    far.world.repo.commit("a place that is none");
+    let environment = served.environment("prod");
+    wait_until("it says what is wrong", || {
+        let reports = served.get(&environment, "/api/v2/compilereport");
+        let id = reports["data"][0]["id"].as_str().unwrap().to_owned();
+        let report = served.get(&environment, &format!("/api/v2/compilereport/{id}"));
+        report
+            .to_string()
+            .contains("std::AgentConfig of agent `localhost`")
+    });
+    assert_eq!(far.world.host.read("a"), "over ssh\n");
+    // What the settings say of an agent comes first.
+    let post = |path: &str, body: &Value| {
+        let url = format!("{}{path}", served.api);
+        request("POST", &url, Some(&environment), Some(body)).0
+    };
+    let local = json!({"value": {"localhost": "local:"}});
+    assert_eq!(post("/api/v2/environment_settings/agent_map", &local), 200);
+    fs::write(far.world.host.file("a"), "changed").unwrap();
+    assert_eq!(post("/api/v1/deploy", &json!({})), 200);
+    wait_until("it is repaired", || {
+        far.world.host.read("a") == "over ssh\n"
+    });
 }

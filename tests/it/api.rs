@@ -253,7 +253,8 @@ fn a_halted_environment_does_nothing_until_it_is_resumed() {
     std::thread::sleep(std::time::Duration::from_millis(300));
     let report = running.get_ok("/api/v2/compilereport?limit=1")["data"][0].clone();
     assert_eq!(report["started"], Value::Null, "{report}");
-    assert_eq!(running.call("POST", "/api/v1/deploy", None).0, 404);
+    assert_eq!(running.call("POST", "/api/v1/deploy", None).0, 409);
+    assert_eq!(running.call("POST", "/api/v2/deploy_filtered", None).0, 409);
     assert_eq!(running.call("POST", "/api/v2/dryrun/1", None).0, 409);
     assert_eq!(
         running

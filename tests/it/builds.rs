@@ -117,6 +117,7 @@ fn a_build_that_hangs_is_stopped_with_all_of_it_and_the_next_compile_installs() 
     assert_eq!(marks(&dir.path().join("data")).len(), 1);
 }
 
+//: deploy 98
 #[test]
 fn a_server_that_is_killed_or_stopped_while_it_builds_leaves_nothing_and_builds_again() {
     let hanging = Hanging::new();

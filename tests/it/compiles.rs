@@ -95,9 +95,10 @@ fn a_compile_is_asked_for_watched_reported_and_its_failure_told() {
         "Storing the version",
     ];
     assert_eq!(names, expected);
-    // The compile warns of the old form of the module.
-    let codes: Vec<&Value> = stages.iter().map(|stage| &stage["returncode"]).collect();
-    assert_eq!(codes, [0, 0, 1, 0]);
+    assert!(
+        stages.iter().all(|stage| stage["returncode"] == 0),
+        "{stages:?}"
+    );
     assert_eq!(stages[2]["outstream"], "first\n");
 
     // Without `update` the repository is not asked, with it it is.

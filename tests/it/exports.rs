@@ -129,7 +129,11 @@ fn a_full_export_is_stored_under_a_reserved_number_and_old_versions_are_deleted(
     assert_eq!(status, 400, "{answer}");
     let (status, answer) = put(2, three(), json!({"removed_resource_sets": ["one"]}));
     assert_eq!(status, 400, "{answer}");
-    let (status, answer) = put(2, three(), json!({}));
+    let nowhere = json!({"agent_places": {"far": "ftp://host"}});
+    let (status, answer) = put(2, three(), nowhere);
+    assert_eq!(status, 400, "{answer}");
+    assert!(answer.to_string().contains("far"), "{answer}");
+    let (status, answer) = put(2, three(), json!({"agent_places": {"far": "ssh://host"}}));
     assert_eq!(status, 200, "{answer}");
     wait_until("it is deployed", || host.file("three").exists());
     let (status, answer) = put(2, three(), json!({}));

@@ -154,3 +154,35 @@ fn a_host_that_is_killed_in_create_makes_its_resource_unavailable_once() {
     assert_eq!(states, ["deployed"]);
     assert!(running.stop().success());
 }
+
+//: deploy 92
+#[test]
+fn two_agents_with_the_same_code_share_its_folder_and_work_at_once() {
+    let host = Host::new();
+    let flag = host.file("wait");
+    fs::write(&flag, "").unwrap();
+    let thing = |name: &str| {
+        let path = format!("{{{{root}}}}/{name}");
+        let flag = flag.display();
+        format!("slow::Thing(path=\"{path}\", flag=\"{flag}\", agent=\"{name}\")\n")
+    };
+    let repo = repo(&format!(
+        "import slow\nroot = std::get_env(\"ROOT\")\n{}{}",
+        thing("one"),
+        thing("two")
+    ));
+    let mut running = Running::start(host.up(repo.path()));
+    let told = ["one.told", "two.told"].map(|name| host.file(name));
+    wait_until("both are at work", || told.iter().all(|path| path.exists()));
+    let [one, two] = told.map(|path| fs::read_to_string(path).unwrap());
+    assert_ne!(one, two, "each has a process of its own");
+    let folders = fs::read_dir(host.data().join("code")).unwrap().flatten();
+    let folders = folders.filter(|entry| entry.path().is_dir());
+    assert_eq!(folders.count(), 1);
+    fs::remove_file(&flag).unwrap();
+    for _ in 0..2 {
+        let done = running.wait_for(|event| event["event"] == "resource");
+        assert_eq!(done["status"], "deployed", "{done}");
+    }
+    assert!(running.stop().success());
+}

@@ -1,4 +1,4 @@
-//! The command line of the reference, `inmanta-cli`, drives our server: each of its commands but those of tokens.
+//! The command line of the reference, `inmanta-cli`, drives our server: each of its commands that speaks to a server.
 //! Source: docs/reference/rest.md § 4.
 
 use std::path::{Path, PathBuf};
@@ -149,6 +149,7 @@ fn the_command_line_of_the_reference_reads_and_changes_all_that_it_knows() {
         ("monitor -e prod", "2/2"),
         (&logs, "deploy"),
         ("environment recompile prod", "triggered successfully"),
+        ("token create -e prod --api --compiler", "eyJ"),
     ]);
 }
 

@@ -1,20 +1,42 @@
 //! kill -9 of server, executor and Python hosts at random while two hundred resources deploy: nothing is lost, and nothing
-//! is run again that was reported done (docs/reference/deployment.md § 4.12).
+//! is run again that was reported done (docs/reference/deployment.md § 4.12). By hand also with more of both:
+//! `STEWARD_TEST_RESOURCES=10000 STEWARD_TEST_KILLS=100 cargo test -p steward --test it kills::`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use rustix::process::Signal;
 
 use crate::crash::descendants;
-use crate::harness::{Host, Repo, signal, skip, wait_until};
+use crate::harness::{DEADLINE, Host, Repo, signal, skip};
 use crate::serve::{Served, serve};
 
-const RESOURCES: usize = 200;
 const AGENTS: usize = 8;
-const KILLS: usize = 20;
+
+fn number(variable: &str, otherwise: usize) -> usize {
+    let text = std::env::var(variable).ok();
+    text.and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+fn n_resources() -> usize {
+    number("STEWARD_TEST_RESOURCES", 200)
+}
+
+fn n_kills_wanted() -> usize {
+    number("STEWARD_TEST_KILLS", 20)
+}
+
+/// As `harness::wait_until`, with more time for more resources.
+#[track_caller]
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + DEADLINE * u32::try_from(n_resources().div_ceil(200)).unwrap();
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it never came true: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
 
 /// Notes each run, takes its time, and writes what it shall.
 const CODE: &str = r#"
@@ -58,7 +80,7 @@ implement Row using std::none
 /// Chains over all agents: each resource requires the one that is eight before it.
 fn model(value: usize) -> String {
     let mut model = "import row\nroot = std::get_env(\"ROOT\")\n".to_owned();
-    for n in 0..RESOURCES {
+    for n in 0..n_resources() {
         let requires = match n.checked_sub(AGENTS) {
             Some(before) => format!("r{before}"),
             None => String::new(),
@@ -76,26 +98,31 @@ fn model(value: usize) -> String {
 fn n_runs(host: &Host) -> BTreeMap<usize, usize> {
     let runs = |n: usize| std::fs::read_to_string(host.file(&format!("{n}.runs")));
     let count = |n| (n, runs(n).unwrap_or_default().lines().count());
-    (0..RESOURCES).map(count).collect()
+    (0..n_resources()).map(count).collect()
 }
 
 /// The resources that the server says are deployed.
 fn reported_done(served: &Served) -> Vec<usize> {
     let environment = served.environment("prod");
-    let all = served.get(
-        &environment,
-        "/api/v2/resource?limit=1000&filter.status=deployed",
-    );
     let name = |one: &serde_json::Value| {
         let id = one["resource_id"].as_str().unwrap();
         id.rsplit('/')
             .next()
             .unwrap()
             .trim_end_matches(']')
-            .parse()
+            .parse::<usize>()
             .unwrap()
     };
-    all["data"].as_array().unwrap().iter().map(name).collect()
+    let mut path = "/api/v2/resource?limit=1000&filter.status=deployed".to_owned();
+    let mut done = Vec::new();
+    loop {
+        let page = served.get(&environment, &path);
+        done.extend(page["data"].as_array().unwrap().iter().map(name));
+        match page["links"]["next"].as_str() {
+            Some(next) => path = next.to_owned(),
+            None => return done,
+        }
+    }
 }
 
 fn is_in_force(served: &Served, n_versions: usize) -> bool {
@@ -129,13 +156,16 @@ fn kill_at_random(dir: &Path, database: &str) {
     let (mut value, mut n_kills, mut n_halfway) = (1, 0, 0);
     // What was reported done for the value in force, with how often it had run by then.
     let mut done: BTreeMap<usize, usize> = BTreeMap::new();
-    while n_kills < KILLS {
+    while n_kills < n_kills_wanted() {
         wait_until("the version is in force", || is_in_force(&served, value));
         std::thread::sleep(Duration::from_millis(random.random_range(0..300)));
-        for n in reported_done(&served) {
-            done.entry(n).or_insert_with(|| n_runs(&host)[&n]);
+        // First who is done, then how often they have run.
+        let reported = reported_done(&served);
+        let runs = n_runs(&host);
+        for n in reported {
+            done.entry(n).or_insert(runs[&n]);
         }
-        if done.len() == RESOURCES {
+        if done.len() == n_resources() {
             check_done(&host, &done);
             value += 1;
             done.clear();
@@ -166,10 +196,10 @@ fn kill_at_random(dir: &Path, database: &str) {
         "{n_halfway} kills found something done and something not"
     );
     wait_until("all is as the last version says", || {
-        (0..RESOURCES).all(|n| host.read(&n.to_string()) == value.to_string())
+        (0..n_resources()).all(|n| host.read(&n.to_string()) == value.to_string())
     });
     wait_until("all is reported done", || {
-        reported_done(&served).len() == RESOURCES
+        reported_done(&served).len() == n_resources()
     });
     check_done(&host, &done);
     wait_until("no run is left open", || {

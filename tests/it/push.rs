@@ -343,3 +343,30 @@ fn the_exporter_of_the_reference_pushes_to_a_server_with_its_handlers() {
         "{versions}"
     );
 }
+
+#[test]
+fn an_export_function_runs_when_it_is_named() {
+    let project = Project::new("import told\ntold::Thing(name=\"a\")\ntold::Thing(name=\"b\")\n");
+    project.write(
+        "libs/told/module.yml",
+        "name: told\nversion: 1.0.0\nlicense: x\n",
+    );
+    project.write(
+        "libs/told/model/_init.cf",
+        "entity Thing:\n    string name\nend\nimplement Thing using std::none\n",
+    );
+    project.write(
+        "libs/told/plugins/__init__.py",
+        "import os\nfrom inmanta.export import export\n\n@export(\"tell\", \"told::Thing\")\n\
+         def tell(exporter, types):\n    with open(os.environ[\"ROOT\"] + \"/told\", \"a\") as file:\n        \
+         file.write(\" \".join(thing.name for thing in types[\"told::Thing\"]))\n",
+    );
+    export(&project, &["-j", "out.json"]);
+    assert!(!project.root().join("told").exists());
+    export(&project, &["-j", "out.json", "--export-plugin", "tell"]);
+    assert_eq!(project.read("told"), "a b");
+    let output = project.run(&["export", "-j", "out.json", "--export-plugin", "no_such"]);
+    assert_eq!(output.status.code(), Some(1));
+    let shown = text(&output.stdout) + &text(&output.stderr);
+    assert!(shown.contains("no_such does not exist"), "{shown}");
+}

@@ -2,6 +2,7 @@
 
     reference_client.py run PORT OUT [TOKEN]   calls everything, writes a JSON object with a line for each call
     reference_client.py compare A B            prints how the answers in B differ from those in A
+    reference_client.py methods                prints name, verb and path of each method that the client knows, a line each
 
 Answers are reduced to what does not depend on the run: ids and times become words, texts of errors go. Runs need a Python
 with inmanta-core; the comparison needs none.
@@ -669,8 +670,21 @@ def compare(first, second):
                 print(f"{label}: {text.removeprefix('.')}")
 
 
+def methods():
+    """Prints the methods of the reference's core."""
+    from inmanta.protocol import common, methods, methods_v2  # the latter two for what they declare
+
+    assert methods and methods_v2
+    for name, declared in sorted(common.MethodProperties.methods.items()):
+        for one in declared:
+            path = f"/{one._api_prefix}/v{one._api_version}{one._path._path}"
+            print(name, one._operation, path.rstrip("/"))
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "run":
+    if sys.argv[1] == "methods":
+        methods()
+    elif sys.argv[1] == "run":
         run(int(sys.argv[2]), sys.argv[3], sys.argv[4] if len(sys.argv) > 4 else "")
     else:
         compare(sys.argv[2], sys.argv[3])

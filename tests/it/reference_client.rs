@@ -5,6 +5,7 @@
 //! `fixtures/rest/differences.txt`. `STEWARD_UPDATE=1` writes the latter anew. To record the former again, start the server
 //! of the reference on an empty database, and run `reference_client.py run PORT fixtures/rest/reference.json`.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -59,4 +60,53 @@ fn the_client_of_the_reference_gets_the_answers_that_it_knows() {
         "new: {new:#?}\ngone: {gone:#?}"
     );
     served.stop();
+}
+
+/// Paths with their placeholders, whatever the names of these are; halting and resuming are one path with a word.
+fn shape(verb: &str, path: &str) -> String {
+    let parts = path.split('/').map(|part| match part {
+        "halt" | "resume" => "<>",
+        part if part.starts_with('<') => "<>",
+        part => part,
+    });
+    format!("{verb} {}", parts.collect::<Vec<_>>().join("/"))
+}
+
+#[test]
+fn each_method_of_the_reference_is_here_or_on_the_list_of_those_that_are_not() {
+    let Some(oracle) = std::env::var_os("STEWARD_ORACLE") else {
+        skip("STEWARD_ORACLE, a Python with the reference");
+        return;
+    };
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let routes = read("docs/api.md");
+    let here: BTreeSet<String> = routes
+        .lines()
+        .filter_map(|line| {
+            let mut cells = line.split('|').skip(1).map(str::trim);
+            let verb = cells.next()?;
+            Some(shape(verb, cells.next()?.trim_matches('`')))
+        })
+        .collect();
+    let methods = program(Path::new(&oracle), &["methods"]);
+    let mut missing: Vec<&str> = Vec::new();
+    for line in methods.lines() {
+        let mut words = line.split(' ');
+        let mut word = || words.next().unwrap();
+        let (name, verb, path) = (word(), word(), word());
+        if !here.contains(&shape(verb, path)) {
+            missing.push(name);
+        }
+    }
+    let reference = read("docs/reference/rest.md");
+    let (_, section) = reference.split_once("## 7. Calls").unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let cells = rows.filter_map(|row| row.split('|').nth(1));
+    let mut listed: Vec<&str> = cells
+        .flat_map(|cell| cell.split(','))
+        .map(|name| name.trim().trim_matches('`'))
+        .collect();
+    listed.sort_unstable();
+    assert_eq!(missing, listed);
+    assert!(methods.lines().count() > 100, "{methods}");
 }

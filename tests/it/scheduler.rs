@@ -656,3 +656,62 @@ fn events_are_told_of_a_resource_that_is_deploying_and_of_no_other() {
     say(&host, "b", "");
     running.stop();
 }
+
+#[test]
+fn what_failed_is_tried_again_with_an_export_if_the_setting_says_so() {
+    let (repo, host) = (repo("a agent 1"), Host::new());
+    std::fs::write(host.file("a.mode"), "raise").unwrap();
+    let mut running = start(&repo, &host, &[]);
+    let (_, summary) = running.settled(1);
+    assert_eq!(n_runs(&host, "a"), 1, "{summary}");
+    // A version that says nothing new of it leaves it as it is.
+    let next = |lines: &str| {
+        repo.write("main.cf", &model(lines));
+        repo.commit("more");
+    };
+    next("a agent 1\nb agent 1");
+    running.settled(2);
+    assert_eq!((n_runs(&host, "a"), n_runs(&host, "b")), (1, 1));
+    set(&running, "redeploy_failed_on_export", &json!(true));
+    say(&host, "a", "");
+    next("a agent 1\nb agent 1\nc agent 1");
+    running.settled(3);
+    wait_until("it is deployed", || status(&running, "a") == "deployed");
+    let runs = ["a", "b", "c"].map(|name| n_runs(&host, name));
+    assert_eq!(runs, [2, 1, 1], "what is deployed is left alone");
+    running.stop();
+}
+
+#[test]
+fn an_environment_whose_deploying_does_not_start_with_the_server_waits_to_be_asked() {
+    let names = ["prompt", "waiting"];
+    let hosts = [Host::new(), Host::new()];
+    let repos = [(); 2].map(|()| repo("a agent 1"));
+    let mut config = "environments:\n".to_owned();
+    for (at, name) in names.iter().enumerate() {
+        config.push_str(&format!(
+            "  - project: infra\n    name: {name}\n    repository: {}\n    branch: main\n    env: {{ROOT: {}}}\n    \
+             settings: {{autostart_on_start: {}, autostart_agent_repair_interval: 1}}\n",
+            repos[at].path().display(),
+            hosts[at].root().display(),
+            at == 0
+        ));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let runs = || [n_runs(&hosts[0], "a"), n_runs(&hosts[1], "a")];
+    let mut served = crate::serve::serve(dir.path(), &config);
+    // A release asks for it.
+    wait_until("both are deployed", || runs().iter().all(|runs| *runs > 0));
+    crate::harness::signal(served.child.id(), rustix::process::Signal::TERM);
+    served.child.wait().unwrap();
+    let [before, waiting] = runs();
+    let served = crate::serve::serve(dir.path(), &config);
+    // In the time in which the one is repaired twice, the other would have been, too.
+    wait_until("the prompt one is repaired", || runs()[0] >= before + 3);
+    assert_eq!(runs()[1], waiting);
+    let environment = served.environment("waiting");
+    let url = format!("{}/api/v1/deploy", served.api);
+    let (status, body) = crate::harness::request("POST", &url, Some(&environment), None);
+    assert_eq!(status, 200, "{body}");
+    wait_until("it is deployed again", || runs()[1] > waiting);
+}

@@ -1,5 +1,6 @@
 //! Instances to resources: fields, ids, requires, hashes, sets. Source: docs/reference/language.md § 12.
 
+mod agents;
 mod assemble;
 mod catalog;
 mod dependencies;
@@ -13,6 +14,7 @@ mod resources;
 mod sets;
 mod sink;
 
+pub use agents::agents;
 pub use dump::dump;
 pub use json::{JsonWriter, export_json};
 pub use partial::{PartialError, merge_partial};

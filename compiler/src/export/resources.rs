@@ -233,8 +233,15 @@ fn asked<'p>(machine: &Machine, plan: &'p Plan, class: u32, instance: InstId) ->
         },
         is_unmanaged: false,
     };
-    // In the order of the class: a getter that ignores the resource keeps those after it from running.
     let base = machine.state.instance(instance).slots.0;
+    if !plan.has_getters && !machine.has_objects() {
+        // So nearly all classes are. Nothing is asked, whatever the values are.
+        let managed = plan.managed_slot.map(|slot| VarId(base + slot));
+        let managed = managed.and_then(|var| machine.state.read_slot(var).ok());
+        asked.is_unmanaged = matches!(managed, Some(Value::Bool(false)));
+        return asked;
+    }
+    // In the order of the class: a getter that ignores the resource keeps those after it from running.
     for (field, slot) in plan.registration.fields.iter().zip(&plan.class_slots) {
         let value = || machine.state.read_slot(VarId(base + (*slot)?)).ok();
         if field.getter || value().is_some_and(|value| machine.state.heap.has_opaque(value)) {

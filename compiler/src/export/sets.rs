@@ -1,6 +1,6 @@
 //! Which resource belongs to which set. Source: docs/reference/language.md § 12.6.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::catalog::{Catalog, ExportStatus};
 use crate::diagnostics::{Fail, Warning, fail};
@@ -27,6 +27,19 @@ fn find_entity(program: &Program, name: &str) -> Option<EntityId> {
     Some(EntityId(at as u32))
 }
 
+/// The instances of an entity and of its descendants; none if the program does not have it.
+pub(super) fn instances_of_kind(machine: &Machine, name: &str) -> Vec<InstId> {
+    let program = machine.program;
+    let Some(base) = find_entity(program, name) else {
+        return Vec::new();
+    };
+    (0..program.entities.len() as u32)
+        .map(EntityId)
+        .filter(|entity| program.is_subtype(*entity, base))
+        .flat_map(|entity| machine.state.instances_of(entity).iter().copied())
+        .collect()
+}
+
 impl Sets {
     pub fn name(&self, at: usize) -> Option<&str> {
         let set = self.of.get(at).copied().unwrap_or(0) as usize;
@@ -36,29 +49,24 @@ impl Sets {
     /// Gives members their set.
     pub fn assign(machine: &mut Machine, catalog: &Catalog) -> Result<Sets, Fail> {
         let mut sets = Sets::default();
-        let Some(base) = find_entity(machine.program, "std::ResourceSet") else {
-            return Ok(sets);
-        };
-        let program = machine.program;
-        let mut instances: Vec<InstId> = (0..program.entities.len() as u32)
-            .map(EntityId)
-            .filter(|entity| program.is_subtype(*entity, base))
-            .flat_map(|entity| machine.state.instances_of(entity).iter().copied())
-            .collect();
+        let mut instances = instances_of_kind(machine, "std::ResourceSet");
         if instances.is_empty() {
             return Ok(sets);
         }
         machine.state.sort_by_creation(&mut instances);
         sets.of = vec![0; catalog.len()];
         let mut filled = vec![];
+        // Two instances of one name are one set. Each service instance has a set, so there may be as many as resources.
+        let mut numbers: HashMap<String, usize> = HashMap::new();
         for set in instances {
             let name = match machine.state.read_attribute(set, "name") {
                 Ok(Value::Str(id)) => machine.state.heap.str(id).to_owned(),
                 _ => continue,
             };
-            let number = match sets.names.iter().position(|known| *known == name) {
-                Some(at) => at,
+            let number = match numbers.get(&name) {
+                Some(at) => *at,
                 None => {
+                    numbers.insert(name.clone(), sets.names.len());
                     sets.names.push(name);
                     filled.push(false);
                     sets.names.len() - 1

@@ -1,5 +1,7 @@
 //! The order in which definitions are processed. Source: docs/reference/language.md § 8.1.
 
+use std::rc::Rc;
+
 use super::define::Items;
 use super::{AttrId, Block, BlockId, Namespace, NamespaceId, Program};
 use crate::diagnostics::{Fail, Warning};
@@ -16,6 +18,10 @@ pub(super) struct Builder<'a> {
     pub program: Program,
     pub loaded: &'a Loaded,
     pub namespace_of: Map<Symbol, NamespaceId>,
+    /// Names that were looked for, with their qualifier and their last part if they have one.
+    pub name_parts: Map<Symbol, Option<(Symbol, Symbol)>>,
+    /// What constructors of an entity that was constructed need for its indexes.
+    pub indexed: Map<EntityId, Rc<[Symbol]>>,
     pub this: Symbol,
     /// How many indexes were defined so far.
     pub n_indexes: u32,
@@ -107,6 +113,8 @@ pub fn build(
         program,
         loaded,
         namespace_of: Map::default(),
+        name_parts: Map::default(),
+        indexed: Map::default(),
         this: Symbol(0),
         n_indexes: 0,
         pending_conditions: Vec::new(),

@@ -1,21 +1,21 @@
 //! Constructors: which argument is needed when, and what can be said before running.
 //! Source: docs/reference/language.md § 7.
 
+use std::rc::Rc;
+
 use super::build::Builder;
 use super::expressions::{Expected, Scope};
 use super::{Argument, AttributeKind, Construct, ConstructId, ExprId, ExprKind, Index, Program};
 use crate::diagnostics::{Fail, fail, typing};
-use crate::hash::Map;
 use crate::intern::Symbol;
 use crate::span::Loc;
 use crate::syntax::ast::{self, Arg, Name};
 use crate::types::{EntityId, Type};
 
 /// The named arguments of a constructor.
-#[derive(Default)]
 struct Given {
     /// By slot.
-    values: Map<u32, ExprId>,
+    values: Vec<Option<ExprId>>,
     /// As they are written.
     names: Vec<Symbol>,
     /// The slots that get a value, in the order in which they do: first those with defaults.
@@ -33,7 +33,14 @@ impl Builder<'_> {
         expected: Expected,
     ) -> Result<ExprId, Fail> {
         let entity = self.constructed_entity(scope, name, expected)?;
-        let indexed = self.indexed_attributes(entity);
+        let indexed = match self.indexed.get(&entity) {
+            Some(known) => Rc::clone(known),
+            None => {
+                let indexed: Rc<[Symbol]> = self.indexed_attributes(entity).into();
+                self.indexed.insert(entity, Rc::clone(&indexed));
+                indexed
+            }
+        };
         let missing = self
             .missing_of_indexes(entity, args, &indexed, expected, loc)
             .map_err(|error| error.following(self.is_broken(entity)));
@@ -92,11 +99,14 @@ impl Builder<'_> {
         (entity, indexed): (EntityId, &[Symbol]),
         loc: Loc,
     ) -> Result<Given, Fail> {
-        let defaults = self.program.entity(entity).defaults.iter();
+        let definition = self.program.entity(entity);
         let mut given = Given {
-            order: defaults.map(|(slot, _)| *slot).collect(),
-            ..Given::default()
+            values: vec![None; definition.slots.len()],
+            names: Vec::with_capacity(args.len()),
+            order: Vec::with_capacity(definition.defaults.len() + args.len()),
         };
+        let defaults = definition.defaults.iter();
+        given.order.extend(defaults.map(|(slot, _)| *slot));
         for arg in args {
             let (attribute, value) = match arg {
                 Arg::Named(attribute, value) => (attribute, value),
@@ -118,7 +128,7 @@ impl Builder<'_> {
                 false => Expected::Argument { attr },
             };
             let value = self.expr(scope, ast, *value, expected);
-            given.values.insert(slot, value);
+            given.values[slot as usize] = Some(value);
             given.names.push(attribute.symbol);
             if !given.order.contains(&slot) {
                 given.order.push(slot);
@@ -147,10 +157,12 @@ impl Builder<'_> {
         given: &Given,
     ) -> (Vec<(u32, ExprId)>, Vec<Argument>) {
         let entity = self.program.entity(entity);
-        let (mut direct, mut indirect) = (Vec::new(), Vec::new());
+        let n_direct = indexed.len().min(given.order.len());
+        let mut direct = Vec::with_capacity(n_direct);
+        let mut indirect = Vec::with_capacity(given.order.len() - n_direct);
         for slot in given.order.iter().copied() {
             let default = || entity.defaults.iter().find(|(at, _)| *at == slot);
-            let value = given.values.get(&slot).copied();
+            let value = given.values[slot as usize];
             let Some(value) = value.or_else(|| default().map(|(_, value)| *value)) else {
                 continue;
             };

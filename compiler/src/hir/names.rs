@@ -94,21 +94,31 @@ impl Builder<'_> {
         format!(".\nTry importing the module with `import {qualifier}` in {file}")
     }
 
+    /// The parts of a qualified name; `None`: it has no qualifier. Models name the same entities over and over, so each name is
+    /// taken apart once.
+    fn qualifier_and_last(&mut self, name: Symbol) -> Option<(Symbol, Symbol)> {
+        if let Some(known) = self.name_parts.get(&name) {
+            return *known;
+        }
+        let parts = self.text(name).rsplit_once("::");
+        let parts = parts.map(|(qualifier, last)| (qualifier.to_owned(), last.to_owned()));
+        let parts = parts.map(|(qualifier, last)| (self.intern(&qualifier), self.intern(&last)));
+        self.name_parts.insert(name, parts);
+        parts
+    }
+
     pub fn find_def(
         &mut self,
         namespace: NamespaceId,
         name: Symbol,
         loc: Loc,
     ) -> Result<Def, Fail> {
-        if let Some((qualifier, last)) = self.program.names.text(name).rsplit_once("::") {
-            let (qualifier, last) = (qualifier.to_owned(), last.to_owned());
-            let symbol = self.intern(&qualifier);
-            let Some(target) = self.visible(namespace, symbol) else {
+        if let Some((qualifier, last)) = self.qualifier_and_last(name) {
+            let Some(target) = self.visible(namespace, qualifier) else {
                 return Err(self
-                    .missing_import(namespace, name, &qualifier, loc)
-                    .following(self.unclear.contains(&(namespace, symbol))));
+                    .missing_import(namespace, name, self.text(qualifier), loc)
+                    .following(self.unclear.contains(&(namespace, qualifier))));
             };
-            let last = self.intern(&last);
             let found = self.program.namespaces[target.index()]
                 .defs
                 .get(&last)

@@ -137,6 +137,16 @@ pub fn load_python(
     }
 }
 
+/// The inputs as Python gets them. Service instances are a JSON text: there may be a hundred thousand, and Python reads JSON much
+/// faster than frames.
+fn inputs(given: &crate::Inputs) -> serde_json::Value {
+    let mut inputs = serde_json::to_value(given).unwrap_or_default();
+    if let Some(instances) = inputs.pointer_mut("/services/instances") {
+        *instances = instances.to_string().into();
+    }
+    inputs
+}
+
 /// The message that a compile begins with.
 fn load_request(world: &dyn World, options: &Options, modules: Vec<PythonModule>) -> ToHost {
     let own = options.inputs.environment.id.clone();
@@ -145,7 +155,7 @@ fn load_request(world: &dyn World, options: &Options, modules: Vec<PythonModule>
         project_dir: world.absolute("").trim_end_matches('/').to_owned(),
         env: world.variables(),
         environment_id: own.or_else(|| options.environment_id.clone()),
-        inputs: serde_json::to_value(&options.inputs).unwrap_or_default(),
+        inputs: inputs(&options.inputs),
         keep: options.hosts.is_some(),
         trace: false,
     }
@@ -275,7 +285,7 @@ impl HostCallbacks for NoModel<'_> {
 
     fn services(&mut self, _: serde_json::Value) -> ToHost {
         ToHost::ServiceList {
-            services: serde_json::Value::Null,
+            services: String::new(),
             failure: Some("there is no model yet, so no service instances".to_owned()),
         }
     }

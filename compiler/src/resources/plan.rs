@@ -15,6 +15,8 @@ pub(crate) struct Plan {
     /// Of the attributes that the fields of the registration have their names from, in its order.
     pub class_slots: Vec<Option<u32>>,
     pub managed_slot: Option<u32>,
+    /// Whether Python computes some fields of each resource.
+    pub has_getters: bool,
     pub requires_slot: Option<u32>,
 }
 
@@ -87,6 +89,7 @@ impl Plan {
                 .find(|field| field.field.name == "managed")
                 .and_then(|field| field.slot),
             requires_slot: slot("requires"),
+            has_getters: fields.iter().any(|field| field.field.getter),
             fields,
             class_slots: registration
                 .fields

@@ -1,10 +1,13 @@
 //! The machine: what runs a program, put together from its parts.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::Options;
 use crate::diagnostics::{Fail, runtime};
+use crate::hash::Map;
 use crate::hir::Program;
+use crate::resources::Plan;
 use crate::runtime::exec::Execution;
 use crate::runtime::exec::templates::TemplateCache;
 use crate::runtime::python_bridge::PythonBridge;
@@ -14,7 +17,7 @@ use crate::runtime::speed::memory::MemoryWatch;
 use crate::runtime::speed::tiling::Tiles;
 use crate::runtime::state::ModelState;
 use crate::span::Loc;
-use crate::types::Heap;
+use crate::types::{EntityId, Heap};
 use crate::world::World;
 
 /// Runs one program.
@@ -43,6 +46,9 @@ pub struct Machine<'a> {
     pub python: PythonBridge,
     /// The template engine, with the templates that were read.
     pub(super) templates: TemplateCache,
+    /// How the instances of an entity become resources, by the registration that is nearest to it; `None`: they become none.
+    /// Of the entities that a plugin wanted an id of.
+    pub(super) resource_plans: Map<EntityId, Option<Rc<Plan>>>,
     /// What the compile tells its user.
     pub report: Report,
 }
@@ -66,6 +72,7 @@ impl<'a> Machine<'a> {
             memory: MemoryWatch::default(),
             python: PythonBridge::default(),
             templates: TemplateCache::new(program),
+            resource_plans: Map::default(),
             report: Report::new(options.breadcrumb.as_deref()),
         }
     }

@@ -113,7 +113,7 @@ impl Lexer<'_> {
         if text[0].is_ascii_uppercase() {
             return Kind::Cid;
         }
-        match std::str::from_utf8(text).ok().and_then(Keyword::of) {
+        match Keyword::of(text) {
             Some(keyword) => Kind::Keyword(keyword),
             None => Kind::Id,
         }

@@ -45,8 +45,20 @@ macro_rules! keywords {
         pub enum Keyword { $($variant),* }
 
         impl Keyword {
-            pub fn of(text: &str) -> Option<Keyword> {
-                match text { $($text => Some(Keyword::$variant),)* _ => None }
+            const ALL: &[(&[u8], Keyword)] = &[$(($text.as_bytes(), Keyword::$variant)),*];
+
+            pub fn of(text: &[u8]) -> Option<Keyword> {
+                let first = text.first()?.wrapping_sub(b'a');
+                let mut left = *BY_FIRST_LETTER.get(usize::from(first))?;
+                // Few keywords have their first letter in common, and most words of a model are none.
+                while left != 0 {
+                    let (word, keyword) = Self::ALL[left.trailing_zeros() as usize];
+                    if text == word {
+                        return Some(keyword);
+                    }
+                    left &= left - 1;
+                }
+                None
             }
         }
     };
@@ -59,6 +71,17 @@ keywords! {
     Is "is", Defined "defined", Dict "dict", Null "null", Undef "undef", Parents "parents", If "if",
     Else "else", Elif "elif",
 }
+
+/// For each letter, a bit for each keyword that begins with it.
+const BY_FIRST_LETTER: [u32; 26] = {
+    let mut all = [0; 26];
+    let mut at = 0;
+    while at < Keyword::ALL.len() {
+        all[(Keyword::ALL[at].0[0] - b'a') as usize] |= 1 << at;
+        at += 1;
+    }
+    all
+};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Token {

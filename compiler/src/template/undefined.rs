@@ -22,8 +22,11 @@ impl Missing {
         self.names.retain(|(name, _)| !is_known(name));
     }
 
-    pub fn name<'a>(&mut self, name: &str, known: impl FnOnce() -> Vec<&'a str>) {
-        note(&mut self.names, name, known);
+    /// `similar`: a name that may be meant. It is asked for once for each name.
+    pub fn name(&mut self, name: &str, similar: impl FnOnce() -> Option<String>) {
+        if find(&self.names, name).is_none() {
+            self.names.push((name.to_owned(), similar()));
+        }
     }
 
     pub fn attribute<'a>(&mut self, name: &str, known: impl FnOnce() -> Vec<&'a str>) {
@@ -260,7 +263,7 @@ mod tests {
     fn missing_name(tag: &str, expected: Option<&str>) {
         let mut missing = Missing::default();
         for name in ["a", "b"] {
-            missing.name(name, Vec::new);
+            missing.name(name, || None);
         }
         missing.attribute("x", Vec::new);
         let template = format!("{{{{ a }}}}{{{{ {tag}");
@@ -293,7 +296,7 @@ mod tests {
     #[test]
     fn what_stands_for_the_only_missing_one_is_named() {
         let mut missing = Missing::default();
-        missing.name("hostnme", || vec!["hostname"]);
+        missing.name("hostnme", || Some("hostname".to_owned()));
         let template = "{% set d = 1 %}{{ d }}";
         let at = template.rfind('d').expect("it is there");
         let missing_name = missing.of(template, at..at + 1).expect("one is missing");

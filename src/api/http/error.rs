@@ -128,7 +128,8 @@ impl From<RequestError> for ApiError {
     fn from(error: RequestError) -> Self {
         match error {
             RequestError::Store(error) => error.into(),
-            RequestError::Halted | RequestError::Gone => {
+            RequestError::Halted => Self::conflict(error.to_string()),
+            RequestError::Gone => {
                 Self::not_found(format!("the scheduler could not be reached: {error}"))
             }
             RequestError::NothingReleased

@@ -20,8 +20,11 @@ use crate::api::http::connection::Connection;
 use crate::api::http::error::{ApiError, Refusal};
 use crate::api::http::principal::Principal;
 use crate::api::http::throttle::{Throttle, Turn};
+use crate::api::http::token::{Claims, ClientTypes};
 use crate::app::App;
+use crate::domain::Timestamp;
 use crate::observe::LineLimit;
+use crate::store::Store;
 
 /// Wrong tokens, in the log.
 static WRONG_TOKENS: LineLimit = LineLimit::new(10, Duration::from_secs(60));
@@ -41,13 +44,12 @@ pub(in crate::api) fn check(
                   query: String,
                   connection: Option<Arc<Connection>>| {
                 take_page_token(&mut headers, path.as_str(), &query);
-                let (throttle, token) = (Arc::clone(&throttle), app.api_token.clone());
+                let (throttle, app) = (Arc::clone(&throttle), app.clone());
                 async move {
-                    let verdict = match token {
+                    let verdict = match &app.api_token {
                         Some(token) => {
-                            check_client(&headers, &token, connection.as_ref(), &throttle)
-                                .await
-                                .map(|()| Principal::TokenHolder)
+                            let shown = (&headers, &**token, &app.store);
+                            check_client(shown, connection.as_ref(), &throttle).await
                         }
                         None => check_local(&headers).map(|()| Principal::Local),
                     };
@@ -57,13 +59,13 @@ pub(in crate::api) fn check(
         )
 }
 
-/// The page that is opened in a browser by its address, which sends no headers of ours: its token may be an argument.
-/// Source: docs/reference/lsm.md § 5.2.
-const PAGE: &str = "/lsm/v1/service_catalog_docs";
+/// Pages that are opened in a browser by their address, which sends no headers of ours: their token may be an argument.
+/// Source: docs/reference/lsm.md § 5.2, docs/reference/rest.md § 1.15.
+const PAGES: &[&str] = &["/lsm/v1/service_catalog_docs", "/api/v2/docs"];
 
-/// Takes the token of [`PAGE`] from its address, if no header has one.
+/// Takes the token of one of [`PAGES`] from its address, if no header has one.
 fn take_page_token(headers: &mut HeaderMap, path: &str, query: &str) {
-    if path != PAGE || headers.contains_key(AUTHORIZATION) {
+    if !PAGES.contains(&path) || headers.contains_key(AUTHORIZATION) {
         return;
     }
     let Some(token) = query
@@ -81,23 +83,28 @@ fn take_page_token(headers: &mut HeaderMap, path: &str, query: &str) {
 /// Looks at the token when it is its client's turn. A connection that has shown the right one need not wait: through a
 /// reverse proxy, all clients have one address.
 async fn check_client(
-    headers: &HeaderMap,
-    token: &str,
+    (headers, token, store): (&HeaderMap, &str, &Store),
     connection: Option<&Arc<Connection>>,
     throttle: &Throttle,
-) -> Result<(), ApiError> {
+) -> Result<Principal, ApiError> {
     let client = body::client(connection);
     let is_trusted = connection.is_some_and(|connection| connection.is_trusted.load(Relaxed));
     let is_shown = headers.contains_key(AUTHORIZATION);
     if is_shown && !is_trusted {
         wait_for_turn(client, connection, throttle).await?;
     }
-    let verdict = check_token(headers, token);
+    let verdict = match (check_token(headers, token), bearer(headers)) {
+        (Ok(()), _) => Ok(Principal::TokenHolder),
+        (Err(_), Some(shown)) if shown.contains(&b'.') => {
+            check_environment_token(shown, token, store).await
+        }
+        (Err(error), _) => Err(error),
+    };
     if let Some(connection) = connection {
         connection.is_trusted.store(verdict.is_ok(), Relaxed);
     }
     match &verdict {
-        Ok(()) if !is_trusted => throttle.right(client),
+        Ok(_) if !is_trusted => throttle.right(client),
         Err(_) if is_shown => {
             throttle.wrong(client, Instant::now());
             if let Some(n_left_out) = WRONG_TOKENS.permit() {
@@ -171,11 +178,35 @@ async fn wait_for_turn(
     }
 }
 
+/// Looks at a token of an environment, which this server has signed. Source: docs/reference/rest.md § 0.9.
+async fn check_environment_token(
+    shown: &[u8],
+    secret: &str,
+    store: &Store,
+) -> Result<Principal, ApiError> {
+    let claims = Claims::read(shown, secret, Timestamp::now())?;
+    if let Some(jti) = claims.jti {
+        match store.token_use(jti).await? {
+            Some(known) if known.revoked.is_none() => {}
+            Some(_) => return Err(ApiError::forbidden("the token has been revoked")),
+            None => return Err(ApiError::forbidden("the token is not known any more")),
+        }
+    }
+    let types = ClientTypes::parse(claims.client_types.split(','))
+        .map_err(|_| ApiError::forbidden("the token is not valid"))?;
+    Ok(Principal::Environment {
+        id: claims.environment,
+        types,
+    })
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(AUTHORIZATION)?;
+    value.as_bytes().strip_prefix(b"Bearer ")
+}
+
 fn check_token(headers: &HeaderMap, token: &str) -> Result<(), ApiError> {
-    let shown = headers
-        .get(AUTHORIZATION)
-        .and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
-    match shown {
+    match bearer(headers) {
         None => Err(ApiError::unauthorized()),
         Some(shown) if digest(shown).ct_eq(&digest(token.as_bytes())).into() => Ok(()),
         Some(_) => Err(ApiError::forbidden("the token is not valid")),

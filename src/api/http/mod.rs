@@ -13,4 +13,5 @@ pub(in crate::api) mod page;
 pub(in crate::api) mod places;
 pub(in crate::api) mod principal;
 pub(in crate::api) mod throttle;
+pub(in crate::api) mod token;
 pub(in crate::api) mod upload;

@@ -1,12 +1,14 @@
 //! Who asks, and the proof that an environment may be used.
 //!
 //! The guard says who a request is from; the dispatch hands that on with the arguments. A handler that works on an environment
-//! takes an [`EnvironmentAccess`], which nobody but a principal gives: so none can forget to ask. Today all who pass the
-//! guard may use all environments; roles for each of them have their place here.
+//! takes an [`EnvironmentAccess`], which nobody but a principal gives: so none can forget to ask. Who shows the token of the API may
+//! use all environments, who shows a token of an environment that one.
 
 use std::ops::Deref;
 
 use crate::api::http::error::ApiError;
+use crate::api::http::token::ClientTypes;
+use crate::domain::EnvironmentId;
 use crate::store::Environment;
 
 /// Who sent a request.
@@ -19,6 +21,11 @@ pub(in crate::api) enum Principal {
     TokenHolder,
     /// Somebody on this machine; no token is configured.
     Local,
+    /// Somebody who showed a token of an environment.
+    Environment {
+        id: EnvironmentId,
+        types: ClientTypes,
+    },
 }
 
 /// An environment, and that whoever asks may use it.
@@ -36,8 +43,16 @@ impl Principal {
     ) -> Result<EnvironmentAccess, ApiError> {
         match self {
             Self::Nobody => Err(ApiError::unauthorized()),
-            Self::TokenHolder | Self::Local => Ok(EnvironmentAccess(environment)),
+            Self::Environment { id, .. } if id != environment.id => Err(Self::other_environment()),
+            Self::TokenHolder | Self::Local | Self::Environment { .. } => {
+                Ok(EnvironmentAccess(environment))
+            }
         }
+    }
+
+    /// What a token of one environment meets in another.
+    pub(in crate::api) fn other_environment() -> ApiError {
+        ApiError::forbidden("the token is not valid for this environment")
     }
 }
 

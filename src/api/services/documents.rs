@@ -25,7 +25,7 @@ routes! {
     Get "/lsm/v2/service_catalog/<entity>/<version>/diagram" Environment "the lifecycle of a version as a picture" => Query version_diagram(entity, version);
     Get "/lsm/v1/service_catalog/<entity>/openapi" Environment "the API of a service as OpenAPI 3.1" => Query openapi_of(entity);
     Get "/lsm/v2/service_catalog/<entity>/<version>/openapi" Environment "the API of a version as OpenAPI 3.1" => Query version_openapi(entity, version);
-    Get "/lsm/v1/service_catalog_docs" Access "the API of all services of `environment` as a page; the token may be its argument `token`" => Query page();
+    Get "/lsm/v1/service_catalog_docs" Environment "the API of all services of `environment` as a page; the token may be its argument `token`" => Query page();
 }
 
 /// A service, and its version: the default one for `None`.

@@ -14,10 +14,10 @@ use crate::store::Environment;
 routes! {
     Get "/api/v1/environment" Access "the environments" => Query list();
     Put "/api/v1/environment" Access "makes an environment" => Body create();
-    Get "/api/v1/environment/<id>" Access "an environment" => Query get(id);
+    Get "/api/v1/environment/<id>" NamedEnvironment "an environment" => Query get(id);
     Post "/api/v1/environment/<id>" Access "changes an environment" => Body modify(id);
     Delete "/api/v1/environment/<id>" Access "deletes an environment" => Query delete(id);
-    Delete "/api/v1/decommission/<id>" Access "clears an environment" => Query clear(id);
+    Delete "/api/v1/decommission/<id>" NamedEnvironment "clears an environment" => Query clear(id);
 }
 
 async fn shape(app: &App, environment: &Environment) -> Result<Value, ApiError> {

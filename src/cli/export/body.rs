@@ -88,7 +88,7 @@ impl Body {
             let set = one.resource_set.clone()?;
             Some((one.id.clone(), Value::from(set)))
         });
-        json!({
+        let mut body = json!({
             "resources": resources.map(|one| resource(one, suffix)).collect::<Vec<_>>(),
             "resource_state": states.collect::<Map<_, _>>(),
             "resource_sets": sets.collect::<Map<_, _>>(),
@@ -96,7 +96,12 @@ impl Body {
             "version_info": {"export_metadata": self.metadata},
             "module_version_info": self.modules(),
             "project_constraints": "",
-        })
+        });
+        // Servers of the reference do not know it.
+        if !self.export.agents.is_empty() {
+            body["agent_places"] = json!(self.export.agents);
+        }
+        body
     }
 
     /// The modules with their files, and the agents whose resources need them.

@@ -23,7 +23,7 @@ use super::deploy::compile_done;
 use super::remote::{Remote, RemoteError};
 use super::show::Show;
 use super::{ExportArguments, FAILED, Format, TROUBLE, USAGE, log};
-use crate::compile::{LocalCompile, LocalResult};
+use crate::compile::{LocalCompile, LocalResult, PROJECT_FILE, project_settings};
 use crate::domain::chain;
 use crate::files::Files;
 use crate::python::Pythons;
@@ -111,26 +111,26 @@ fn print_of_model(line: &str) {
     println!("{line}");
 }
 
+/// The option `config.export` as a variable, which comes before those of files.
+const EXPORT_OPTION: &str = "INMANTA_CONFIG_EXPORT";
+
 fn variables(arguments: &ExportArguments) -> Variables {
     let mut variables: Variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     variables.extend(arguments.variables.iter().cloned());
+    if let Some(name) = &arguments.export_plugin {
+        variables.insert(EXPORT_OPTION.to_owned(), name.clone());
+    }
     variables
 }
 
 /// The settings of the environment that `project.yml` decides.
 fn settings_of(project: &Path) -> Result<Map<String, Value>, String> {
-    #[derive(serde::Deserialize)]
-    struct Project {
-        environment_settings: Option<Map<String, Value>>,
-    }
-    let path = project.join("project.yml");
+    let path = project.join(PROJECT_FILE);
     let text = yaml::read_file(&path, &LIMITS)
         .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    let read: Project =
-        yaml::from_str(&text, &LIMITS).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(read.environment_settings.unwrap_or_default())
+    project_settings(&text)
 }
 
 /// Sets them on the server, where only the next export changes them. Those that are not there any more are free again.

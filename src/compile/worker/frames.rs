@@ -82,6 +82,8 @@ pub(in crate::compile) struct JobDone {
     pub(in crate::compile) export: Option<Export>,
     /// What it leaves for the service catalog and inventory.
     pub(in crate::compile) services: ServicesOutput,
+    /// What `project.yml` says of the settings of the environment.
+    pub(in crate::compile) settings: serde_json::Map<String, serde_json::Value>,
     /// What the executors need.
     pub(in crate::compile) code: VersionCode,
     /// What the model printed and its Python code wrote, capped.

@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 
 use steward_compiler::{
     Breadcrumb, Compiled, PythonLauncher, ServiceAnswer, ServiceInventory, ServiceQuestion,
-    Severity, WarmHosts, protocol,
+    Severity, WarmHosts, World, protocol,
 };
 
 use super::frames::{Job, JobDone, Refusal, Reply, Reported, Request};
 use super::scratch::{self, Watch};
 use crate::compile::code::{self, Kept};
 use crate::compile::packages::{Answers, Packages};
+use crate::compile::settings::{PROJECT_FILE, project_settings};
 use crate::domain::VersionCode;
 use crate::files::Files;
 use crate::modules::{self, Inspection};
@@ -331,12 +332,22 @@ fn compile(
         diagnostics.push(Reported::error("UploadFailed", text));
         Kept::default()
     });
+    let has_errors = diagnostics.iter().any(|one| one.is_error);
+    let settings = world.read_text(PROJECT_FILE).unwrap_or_default();
+    let settings = project_settings(&settings).unwrap_or_else(|error| {
+        // Where the compile has read the file it has said so itself.
+        if !has_errors {
+            diagnostics.push(Reported::error("EnvironmentSettings", error));
+        }
+        serde_json::Map::new()
+    });
     let mut printed = std::mem::take(&mut *printed.lock().unwrap_or_else(PoisonError::into_inner));
     printed.push_str(&compiled.plugin_output);
     JobDone {
         diagnostics,
         export: compiled.export,
         services: compiled.services,
+        settings,
         code: VersionCode {
             interpreter: job.venv.map(|path| path.join("bin/python")),
             modules: kept.modules,

@@ -1,5 +1,6 @@
 //! Agents that are not on this machine: where each one is, which are connected, and what they bring.
 
+use super::handle::{Inspected, RequestError};
 use super::{InFlight, Reconciler};
 use crate::domain::{ActionId, ActionKind, AgentName, AgentPlace, Timestamp, chain};
 use crate::executor::external::{AgentMessage, Attached};
@@ -25,9 +26,10 @@ const WRITES: &[&str] = &[
 ];
 
 impl Reconciler {
-    /// Reads from the settings where agents are, and notes in the schedule and in the store which of them are out of reach.
+    /// Works out where agents are, as the model says it unless the settings say otherwise, and notes in the schedule and in the store which of them are out of reach.
     pub(super) async fn place_agents(&mut self) -> Result<(), store::Error> {
-        let places = self.settings.agent_map();
+        let mut places = self.model_places.clone();
+        places.extend(self.settings.agent_map());
         if places.is_empty() && !self.has_places {
             return Ok(());
         }
@@ -61,6 +63,18 @@ impl Reconciler {
             }
         }
         Ok(())
+    }
+
+    /// What is in memory, with the store brought up to it.
+    pub(super) async fn inspect(&mut self) -> Result<Inspected, RequestError> {
+        if self.halted {
+            return Err(RequestError::Halted);
+        }
+        self.flush().await;
+        Ok(Inspected {
+            version: self.schedule.version(),
+            states: self.schedule.states().cloned().collect(),
+        })
     }
 
     /// As [`Self::place_agents`]; if the database does not answer, the next refresh tries again.

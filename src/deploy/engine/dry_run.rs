@@ -96,7 +96,7 @@ impl Reconciler {
         let code = code_of(&self.store, self.environment, version).await?;
         let intents: Vec<Intent> = resources.into_iter().map(Intent::from).collect();
         let types = intents.iter();
-        let code = code.for_agents(types.map(|of| (&of.agent, of.resource_type.as_str())));
+        let code = code.for_agents(types.map(|of| (&of.agent, &*of.resource_type)));
         Ok((intents, code))
     }
 
@@ -116,14 +116,14 @@ impl Reconciler {
                 action: ActionId::generate(),
                 kind: TaskKind::DryRun {
                     run: id,
-                    requires: intent.requires,
+                    requires: intent.requires.into_vec(),
                 },
                 code: code.key.clone(),
                 agent: intent.agent,
                 resource_id: intent.resource_id,
-                resource_type: intent.resource_type,
+                resource_type: intent.resource_type.to_string(),
                 version,
-                attributes: intent.attributes,
+                attributes: intent.attributes.into(),
                 reason: "a dry run was requested".to_owned(),
                 limit_ms: self.limit_ms(),
             };

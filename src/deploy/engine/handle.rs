@@ -18,7 +18,7 @@ use crate::executor::limits::Limits;
 use crate::executor::remote::{AgentCommand, AgentHello};
 use crate::lsm::Services;
 use crate::observe::Bus;
-use crate::store::{self, Store};
+use crate::store::{self, ResourceState, Store};
 
 /// How a user asks for a deployment. Source: docs/reference/deployment.md § 4.15.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +70,10 @@ pub(super) enum Request {
         ids: Option<BTreeSet<ResourceId>>,
         reply: oneshot::Sender<Result<DryRunId, RequestError>>,
     },
+    /// What is known of each resource, when all of it is in the store.
+    Inspect {
+        reply: oneshot::Sender<Result<Inspected, RequestError>>,
+    },
     /// Ask a resource's handler for its facts.
     Facts {
         resource_id: ResourceId,
@@ -83,6 +87,15 @@ pub(super) enum Request {
     Stop {
         reply: oneshot::Sender<()>,
     },
+}
+
+/// What an engine has in its memory.
+#[derive(Debug)]
+pub struct Inspected {
+    /// The version in force.
+    pub version: VersionNumber,
+    /// The resources of that version, in no order.
+    pub states: Vec<ResourceState>,
 }
 
 /// What a request to deploy set in motion.
@@ -209,6 +222,18 @@ impl Engine {
                 ids,
                 reply,
             })
+            .map_err(|_| RequestError::Gone)?;
+        answer.await.map_err(|_| RequestError::Gone)?
+    }
+
+    /// What it knows of each resource. What it had found out before is then in the store.
+    ///
+    /// # Errors
+    /// The environment is halted, or has ended.
+    pub async fn inspect(&self) -> Result<Inspected, RequestError> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox
+            .send(Request::Inspect { reply })
             .map_err(|_| RequestError::Gone)?;
         answer.await.map_err(|_| RequestError::Gone)?
     }

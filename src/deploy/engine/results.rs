@@ -123,6 +123,9 @@ impl Reconciler {
         let state = self
             .schedule
             .finished(&resource_id, result.action, ended, now);
+        if self.executor.is_here(&run.intent.agent) {
+            self.schedule.measured(&run.intent, started, ended.finished);
+        }
         if let Some(round) = &mut self.round {
             round.n_runs += 1;
             if ended.changed && status == HandlerStatus::Deployed {

@@ -1,8 +1,6 @@
 //! The resource by which a service instance learns that its resources are deployed: `lsm::LifecycleTransfer`. It comes behind
 //! all of them, changes nothing on any host, and so runs here, without an executor. Source: docs/reference/lsm.md § 3.6.
 
-use std::time::Duration;
-
 use super::{InFlight, Reconciler};
 use crate::deploy::schedule::Run;
 use crate::domain::{Blocked, HandlerStatus, LogLevel, ResourceStatus, Timestamp, chain};
@@ -97,21 +95,6 @@ impl Reconciler {
                     environment.id = %self.environment, instance.id = %report.instance, error = chain(&error),
                     "cannot tell the instance {} that its resources wait for a value", report.instance
                 );
-            }
-        }
-    }
-
-    /// Lets instances go on whose resources have come to an end.
-    pub(super) async fn hand_on_reports(&mut self) {
-        for report in std::mem::take(&mut self.reports) {
-            let mut pause = Duration::from_millis(100);
-            while let Err(error) = self.services.reported(self.environment, &report).await {
-                if !self
-                    .complain_and_wait("report to a service instance", &error, &mut pause)
-                    .await
-                {
-                    return;
-                }
             }
         }
     }

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::Reconciler;
 use crate::domain::{Change, EnvironmentId, ResourceStatus, chain};
 use crate::executor::replies::Held;
+use crate::lsm::{Report, Services};
 use crate::observe::{Bus, EventKind, ResourceDone};
 use crate::store::{self, ActionEnd, ActionStart, Store};
 
@@ -101,8 +102,6 @@ impl Reconciler {
         if self.writing.is_going_on() {
             return;
         }
-        // Before the ends of their runs: a run whose report was lost in a crash is a run that has not ended.
-        self.hand_on_reports().await;
         if self.unwritten.is_empty() {
             // Of answers that came to nothing.
             self.unwritten.held.clear();
@@ -114,9 +113,11 @@ impl Reconciler {
             bus: self.bus.clone(),
             shutdown: self.shutdown.clone(),
             has_failed: Arc::clone(&self.writing.has_failed),
+            services: self.services.clone(),
         };
         let batch = std::mem::take(&mut self.unwritten);
-        self.writing.task.spawn(attempts.write(batch));
+        let reports = std::mem::take(&mut self.reports);
+        self.writing.task.spawn(attempts.write(reports, batch));
     }
 
     /// Waits until all that is known is written, or it is time to stop.
@@ -177,15 +178,25 @@ struct Attempts {
     bus: Bus,
     shutdown: CancellationToken,
     has_failed: Arc<AtomicBool>,
+    services: Services,
 }
 
 impl Attempts {
-    /// Writes a batch in one transaction; a database that is away is waited for. `None`: it is time to stop instead, and
-    /// what is not written is verified again after the next start.
-    async fn write(self, batch: Batch) -> Option<Written> {
+    /// Lets service instances go on whose resources have come to an end, and then writes the ends, in one transaction: a run
+    /// whose report was lost in a crash is a run that has not ended. A database that is away is waited for. `None`: it is time
+    /// to stop instead, and what is not written is verified again after the next start.
+    async fn write(self, reports: Vec<Report>, batch: Batch) -> Option<Written> {
         let Batch { starts, ends, held } = batch;
         let (ends, events): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
         let mut pause = Duration::from_millis(100);
+        while let Err(error) = self.services.reported_all(self.environment, &reports).await {
+            self.has_failed.store(true, Ordering::Relaxed);
+            let told = (self.environment, &self.bus);
+            let what = "report to service instances";
+            if !complain_and_wait(told, &self.shutdown, what, &error, &mut pause).await {
+                return None;
+            }
+        }
         while let Err(error) = self
             .store
             .action_write(self.environment, &starts, &ends)

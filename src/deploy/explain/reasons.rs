@@ -232,6 +232,7 @@ mod tests {
             last_run_at: None,
             last_success: None,
             last_events: None,
+            last_change: None,
             last_status: ResourceStatus::Deployed,
             n_failures: 0,
         }

@@ -1,9 +1,11 @@
 //! The queues of agents: what is ready in each, and which agents can start something.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::{Index, Priority, Schedule};
-use crate::domain::{ActionId, AgentName};
+use crate::deploy::Intent;
+use crate::domain::{ActionId, AgentName, SharedText, Timestamp};
 
 /// An agent's place in [`Schedule::queues`]. Agents stay, since there are few and they come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +21,12 @@ pub(super) enum Work {
 /// A place in a queue: priority, number of the request, and what is to be done.
 pub(super) type Place = (Priority, u64, Work);
 
+/// A run that takes no longer is quick.
+const QUICK: Duration = Duration::from_millis(1);
+
+/// Deployments of one agent in progress, at most: with quick ones about what an executor does until it is handed more.
+const MAX_AHEAD: usize = 32;
+
 /// The queue of one agent.
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -27,8 +35,18 @@ pub(super) struct Queue {
     pub(super) ready: BTreeSet<Place>,
     /// How many places of `ready` are deployments.
     n_deploys: usize,
-    /// Something of this agent is in progress: a run, also one whose resource has left the model, or a task.
-    is_busy: bool,
+    /// Deployments of this agent in progress, also those whose resources have left the model.
+    n_running: usize,
+    /// A task of this agent is in progress.
+    has_task: bool,
+    /// How many deployments of it may be in progress at once: see [`Schedule::measured`].
+    n_ahead: usize,
+    /// The type of resource whose last runs were quick; only such are begun while another is in progress.
+    quick_type: Option<SharedText>,
+    /// What comes next has to wait until what is in progress has ended.
+    is_held: bool,
+    /// When the last deployment of it ended.
+    last_end: Timestamp,
     /// Nothing is started while it is set; what is queued stays.
     paused: bool,
     /// It runs on another machine that is not connected: as paused, but nobody asked for it.
@@ -38,7 +56,12 @@ pub(super) struct Queue {
 impl Queue {
     /// Something of it is in progress.
     pub(super) fn is_busy(&self) -> bool {
-        self.is_busy
+        self.n_running > 0 || self.has_task
+    }
+
+    /// Whether something more may be begun, if that is quick.
+    fn has_room(&self) -> bool {
+        !self.is_busy() || (!self.has_task && !self.is_held && self.n_running < self.n_ahead)
     }
 
     /// Nothing of it is started.
@@ -58,7 +81,12 @@ impl Schedule {
             name: name.clone(),
             ready: BTreeSet::new(),
             n_deploys: 0,
-            is_busy: false,
+            n_running: 0,
+            has_task: false,
+            n_ahead: 1,
+            quick_type: None,
+            is_held: false,
+            last_end: Timestamp(0),
             paused: false,
             is_away: false,
         });
@@ -110,8 +138,55 @@ impl Schedule {
         });
     }
 
-    pub(super) fn set_busy(&mut self, agent: AgentIndex, is_busy: bool) {
-        self.change(agent, |queue| queue.is_busy = is_busy);
+    /// A deployment of the agent begins.
+    pub(super) fn run_began(&mut self, agent: AgentIndex) {
+        self.change(agent, |queue| queue.n_running += 1);
+    }
+
+    /// A deployment of the agent has ended.
+    pub(super) fn run_ended(&mut self, agent: AgentIndex) {
+        self.change(agent, |queue| {
+            queue.n_running -= 1;
+            queue.is_held = false;
+        });
+    }
+
+    pub(super) fn set_has_task(&mut self, agent: AgentIndex, has_task: bool) {
+        self.change(agent, |queue| queue.has_task = has_task);
+    }
+
+    /// Nothing more of the agent is begun before something of it has ended.
+    pub(super) fn hold(&mut self, agent: AgentIndex) {
+        self.change(agent, |queue| queue.is_held = true);
+    }
+
+    /// Whether a resource may be handed out while another one of its agent is in progress.
+    pub(super) fn may_go_ahead(&self, index: Index) -> bool {
+        let entry = self.entry(index);
+        self.queue(entry.agent).quick_type.as_ref() == Some(&entry.intent.resource_type)
+    }
+
+    /// Takes note of how long a run took that an executor on this machine did. The executor works off the runs of an agent
+    /// one after the other, in the order in which they are handed over. So after quick runs it is handed several at once:
+    /// otherwise it would wait for the next one after each, longer than the runs take. What is handed over is begun, even if
+    /// its agent is paused then, or a new version comes; so they are no more than what takes a moment, and of a type whose last
+    /// run was quick.
+    pub fn measured(&mut self, intent: &Intent, started: Timestamp, finished: Timestamp) {
+        let agent = self.agent(&intent.agent);
+        let resource_type = &intent.resource_type;
+        self.change(agent, |queue| {
+            // It may have waited behind the one before it.
+            let took = finished.since(started.max(queue.last_end));
+            queue.last_end = finished;
+            if took > QUICK {
+                (queue.n_ahead, queue.quick_type) = (1, None);
+                return;
+            }
+            queue.n_ahead = (queue.n_ahead * 2).min(MAX_AHEAD);
+            if queue.quick_type.as_ref() != Some(resource_type) {
+                queue.quick_type = Some(resource_type.clone());
+            }
+        });
     }
 
     /// Changes a queue, and keeps true what is known of all queues together.
@@ -122,7 +197,7 @@ impl Schedule {
         self.n_waiting -= waiting(queue);
         change(queue);
         self.n_waiting += waiting(queue);
-        if !queue.is_still() && !queue.is_busy && !queue.ready.is_empty() {
+        if !queue.is_still() && queue.has_room() && !queue.ready.is_empty() {
             self.startable.insert(agent);
         } else {
             self.startable.remove(&agent);
@@ -140,7 +215,7 @@ impl Schedule {
     /// Takes note of the end of a task that was started.
     pub fn task_finished(&mut self, action: ActionId) {
         if let Some(agent) = self.tasks.remove(&action) {
-            self.set_busy(agent, false);
+            self.set_has_task(agent, false);
         }
     }
 }

@@ -17,10 +17,10 @@ fn intent(n: usize, agent: usize, requires: Vec<ResourceId>) -> Intent {
         resource_id: ResourceId::new(format!("t::R[a{agent},name={n}]")),
         resource_type: "t::R".into(),
         agent: AgentName::new(format!("a{agent}")),
-        id_value: n.to_string(),
+        id_value: n.to_string().into(),
         attributes: "{}".into(),
         attribute_hash: "1".into(),
-        requires,
+        requires: requires.into(),
         is_undefined: false,
         send_event: false,
         receive_events: true,
@@ -48,15 +48,7 @@ fn at_rest(intents: Vec<Intent>) -> Schedule {
         ..RetryPolicy::default()
     };
     let version = VersionNumber::new(1);
-    let schedule = Schedule::restore(
-        version,
-        intents,
-        states,
-        &HashMap::new(),
-        policy,
-        [],
-        AT_REST,
-    );
+    let schedule = Schedule::restore(version, intents, states, policy, [], AT_REST);
     assert!(schedule.is_idle());
     schedule
 }
@@ -195,7 +187,7 @@ fn what_requires_very_many_looks_at_each_of_them_a_few_times() {
 fn what_very_many_require_is_verified_without_looking_at_them() {
     check_cost("a repair of what all require", 40, star, |schedule, _| {
         for _ in 0..100 {
-            let reason = "r".to_owned();
+            let reason = "r".into();
             schedule.enqueue(Index(0), Priority::UserRepair, reason, false);
             assert_eq!(run_all(schedule, AT_REST), 1);
         }

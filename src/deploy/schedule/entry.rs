@@ -9,7 +9,7 @@ use super::counts::Class;
 use super::{Ended, Index, Priority, RetryPolicy, Schedule};
 use crate::deploy::Intent;
 use crate::domain::{
-    ActionId, Blocked, HandlerStatus, LastRun, ResourceStatus, Timestamp, VersionNumber,
+    ActionId, Blocked, HandlerStatus, LastRun, ResourceStatus, SharedText, Timestamp, VersionNumber,
 };
 use crate::store::ResourceState;
 
@@ -33,8 +33,6 @@ pub(super) struct ScheduledResource {
     pub(super) waiters: Vec<Index>,
     /// When it runs by itself and with which priority; also in [`Schedule::timers`].
     pub(super) timer: Option<(Timestamp, Priority)>,
-    /// The start of its last run that changed something.
-    pub(super) last_change: Option<Timestamp>,
     /// As what it is in [`super::Counts`].
     pub(super) counted: Option<Class>,
 }
@@ -49,17 +47,17 @@ pub(super) enum Phase {
     Queued {
         priority: Priority,
         sequence: u64,
-        reason: String,
+        reason: Arc<str>,
         parked: bool,
     },
     /// A run is in progress for the intent with this hash. `again`: it runs once more after that,
     /// for this reason. `priority` is that of the events that it sends, and rises with further
     /// requests.
     Running {
-        hash: String,
+        hash: SharedText,
         action: ActionId,
         priority: Priority,
-        again: Option<(Priority, String)>,
+        again: Option<(Priority, Arc<str>)>,
     },
 }
 
@@ -141,7 +139,7 @@ impl ScheduledResource {
         state.last_run = ended.status.last_run();
         state.last_run_at = Some(ended.finished);
         if ended.changed {
-            self.last_change = Some(ended.started);
+            state.last_change = Some(ended.started);
         }
         if is_stale {
             return;
@@ -188,6 +186,7 @@ pub(super) fn new_state(intent: &Intent) -> ResourceState {
         last_run_at: None,
         last_success: None,
         last_events: None,
+        last_change: None,
         last_status: ResourceStatus::Available,
         n_failures: 0,
     }

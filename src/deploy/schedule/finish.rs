@@ -1,5 +1,7 @@
 //! The end of a run: what it says of the resource, and whom it concerns.
 
+use std::sync::Arc;
+
 use super::entry::Phase;
 use super::{Ended, Index, Priority, Schedule};
 use crate::domain::{ActionId, Blocked, HandlerStatus, ResourceId, Timestamp};
@@ -18,7 +20,7 @@ impl Schedule {
     ) -> Option<ResourceState> {
         if let Some(agent) = self.orphans.remove(&action) {
             self.n_running -= 1;
-            self.set_busy(agent, false);
+            self.run_ended(agent);
             return None;
         }
         let index = *self.by_id.get(resource_id)?;
@@ -44,7 +46,7 @@ impl Schedule {
         entry.record(&ended, is_stale, version);
         self.n_running -= 1;
         self.running.remove(&index);
-        self.set_busy(agent, false);
+        self.run_ended(agent);
         if !is_stale && ended.status == HandlerStatus::SkippedForDependency {
             self.wait_for_recovery(index);
         }
@@ -71,7 +73,7 @@ impl Schedule {
 
     /// What follows the end of a run: another one, or a timer. A stale run has a successor since the version came that
     /// made it stale, unless that is blocked.
-    fn plan_next(&mut self, index: Index, again: Option<(Priority, String)>, now: Timestamp) {
+    fn plan_next(&mut self, index: Index, again: Option<(Priority, Arc<str>)>, now: Timestamp) {
         match again {
             Some((priority, reason)) if self.entry(index).state.blocked != Blocked::Blocked => {
                 self.enqueue(index, priority, reason, false);
@@ -105,7 +107,7 @@ impl Schedule {
                 _ => continue,
             };
             let reason = format!("{what} was received from {}", sender.resource_id);
-            self.enqueue(dependent, priority, reason, true);
+            self.enqueue(dependent, priority, reason.into(), true);
         }
     }
 }

@@ -13,33 +13,23 @@ use super::entry::{Phase, ScheduledResource, new_state};
 use super::{Index, Schedule};
 use crate::deploy::Intent;
 use crate::domain::{Blocked, ResourceId};
-use crate::store::ResourceState;
 
 impl Schedule {
-    /// Enters a resource with the state that the store has of it, if any. It is not linked with
-    /// others yet: see [`Schedule::link`].
-    pub(super) fn insert(&mut self, intent: Intent, state: Option<ResourceState>) -> Index {
+    /// Enters a resource that never ran. It is not linked with others yet: see [`Schedule::link`].
+    pub(super) fn insert(&mut self, intent: Intent) -> Index {
         let index = Index(u32::try_from(self.entries.len()).expect("fewer than 2^32 resources"));
-        let mut state = state.unwrap_or_else(|| new_state(&intent));
-        state.intent_hash.clone_from(&intent.attribute_hash);
-        state.is_undefined = intent.is_undefined;
-        state.is_deploying = false;
-        // One text for both, not one of each from the store.
-        state.resource_id = intent.resource_id.clone();
-        state.agent = intent.agent.clone();
         self.by_id.insert(intent.resource_id.clone(), index);
         let agent = self.agent(&intent.agent);
         self.entries.push(Some(ScheduledResource {
+            state: new_state(&intent),
             intent: Arc::new(intent),
             agent,
             requires: Vec::new(),
             first_to_look_at: 0,
             provides: Vec::new(),
-            state,
             phase: Phase::Idle,
             waiters: Vec::new(),
             timer: None,
-            last_change: None,
             counted: None,
         }));
         index

@@ -1,5 +1,7 @@
 //! What waits in the queues, what may start, and what has to wait for another.
 
+use std::sync::Arc;
+
 use super::agents::{AgentIndex, Work};
 use super::entry::{Phase, ScheduledResource};
 use super::{Index, Priority, Run, Schedule, Start};
@@ -12,10 +14,18 @@ impl Schedule {
     pub(super) fn start_next_of(&mut self, agent: AgentIndex) -> Option<Start> {
         loop {
             let place = *self.queue(agent).ready.first()?;
+            let may_go_ahead = match place.2 {
+                Work::Task(_) => false,
+                Work::Deploy(index) => self.may_go_ahead(index),
+            };
+            if self.queue(agent).is_busy() && !may_go_ahead {
+                self.hold(agent);
+                return None;
+            }
             self.remove_ready(agent, &place);
             let index = match place.2 {
                 Work::Task(action) => {
-                    self.set_busy(agent, true);
+                    self.set_has_task(agent, true);
                     return Some(Start::Task(action));
                 }
                 Work::Deploy(index) => index,
@@ -77,7 +87,8 @@ impl Schedule {
         requires.sort_unstable_by(|a, b| a.resource_id.cmp(&b.resource_id));
         let last_success = self.entry(index).state.last_success;
         let dependency_changed = self.entry(index).requires.iter().any(|require| {
-            self.entry(*require)
+            let state = &self.entry(*require).state;
+            state
                 .last_change
                 .is_some_and(|change| last_success.is_none_or(|success| change > success))
         });
@@ -87,7 +98,7 @@ impl Schedule {
         let (priority, reason) = match &entry.phase {
             Phase::Queued {
                 priority, reason, ..
-            } => (*priority, reason.clone()),
+            } => (*priority, reason.to_string()),
             Phase::Idle | Phase::Running { .. } => (Priority::NewVersion, String::new()),
         };
         entry.phase = Phase::Running {
@@ -101,7 +112,7 @@ impl Schedule {
         let agent = entry.agent;
         self.n_running += 1;
         self.running.insert(index);
-        self.set_busy(agent, true);
+        self.run_began(agent);
         Run {
             action,
             intent,
@@ -119,7 +130,7 @@ impl Schedule {
         &mut self,
         index: Index,
         priority: Priority,
-        reason: String,
+        reason: Arc<str>,
         forced: bool,
     ) {
         self.stop_timer(index);
@@ -184,12 +195,16 @@ impl Schedule {
             let depends = |one: &&Index| self.entry(**one).requires.binary_search(&index).is_ok();
             self.running.iter().filter(depends).copied().collect()
         };
+        if dependents.is_empty() {
+            return;
+        }
+        let reason: Arc<str> = REASON.into();
         for dependent in dependents {
             let entry = self.entry_mut(dependent);
             if let Phase::Running { hash, again, .. } = &mut entry.phase
                 && *hash == entry.intent.attribute_hash
             {
-                run_again(again, priority, REASON.to_owned());
+                run_again(again, priority, Arc::clone(&reason));
             }
         }
     }
@@ -238,7 +253,7 @@ impl Schedule {
 }
 
 /// Notes that a running resource runs once more; the better of two reasons counts.
-fn run_again(again: &mut Option<(Priority, String)>, priority: Priority, reason: String) {
+fn run_again(again: &mut Option<(Priority, Arc<str>)>, priority: Priority, reason: Arc<str>) {
     if again.as_ref().is_none_or(|(old, _)| priority < *old) {
         *again = Some((priority, reason));
     }

@@ -1,6 +1,6 @@
 //! Numbers are those of the checklist in docs/reference/deployment.md § 10.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::domain::ResourceStatus;
@@ -16,8 +16,6 @@ struct World {
     outcomes: BTreeMap<String, HandlerStatus>,
     log: Vec<String>,
     held: Vec<Run>,
-    /// What the store would say of changes.
-    changes: HashMap<ResourceId, Timestamp>,
 }
 
 fn id(name: &str) -> ResourceId {
@@ -66,7 +64,6 @@ impl World {
             VersionNumber::NONE,
             vec![],
             vec![],
-            &HashMap::new(),
             policy,
             [],
             Timestamp(0),
@@ -79,7 +76,6 @@ impl World {
             outcomes,
             log: vec![],
             held: vec![],
-            changes: HashMap::new(),
         }
     }
 
@@ -108,7 +104,7 @@ impl World {
     }
 
     fn end(&mut self, run: Run, changed: bool) {
-        let name = run.intent.id_value.clone();
+        let name = run.intent.id_value.to_string();
         let bad_dependency = run
             .requires
             .iter()
@@ -137,7 +133,10 @@ impl World {
     /// Starts what may start, and holds it.
     fn start(&mut self) -> Vec<String> {
         let runs = take(&mut self.schedule);
-        let names = runs.iter().map(|run| run.intent.id_value.clone()).collect();
+        let names = runs
+            .iter()
+            .map(|run| run.intent.id_value.to_string())
+            .collect();
         self.held.extend(runs);
         names
     }
@@ -146,7 +145,7 @@ impl World {
         let position = self
             .held
             .iter()
-            .position(|run| run.intent.id_value == name)
+            .position(|run| *run.intent.id_value == *name)
             .unwrap();
         let run = self.held.remove(position);
         self.end(run, false);
@@ -176,11 +175,44 @@ impl World {
     fn status(&self, name: &str) -> &str {
         self.schedule
             .states()
-            .find(|state| state.id_value == name)
+            .find(|state| *state.id_value == *name)
             .unwrap()
             .status()
             .as_str()
     }
+}
+
+#[test]
+fn quick_runs_of_an_agent_are_handed_over_several_at_once_and_in_order() {
+    let mut world = World::new();
+    world.release("a.0=1!\na.1=1!\na.2=1! < a.1\na.3=1!\na.4=1!\nb.0=1!");
+    assert_eq!(world.start(), ["a.0", "b.0"]);
+    let first = world.held[0].intent.clone();
+    let (quick, slow) = (Timestamp(10 + 900), Timestamp(10 + 900 + 1_100));
+    world.schedule.measured(&first, Timestamp(10), quick);
+    assert_eq!(world.start(), ["a.1"]);
+    assert!(world.start().is_empty());
+    world.end_held("a.0");
+    // What requires a.1 waits for its end, as ever.
+    assert_eq!(world.start(), ["a.3"]);
+    world.schedule.measured(&first, Timestamp(11), slow);
+    world.end_held("a.1");
+    assert!(world.start().is_empty(), "after a slow one, one at a time");
+    world.end_held("a.3");
+    assert_eq!(world.start(), ["a.2"]);
+    // It has waited behind the one before it: that is not its own time.
+    world
+        .schedule
+        .measured(&first, Timestamp(10), Timestamp(slow.0 + 900));
+    let task = ActionId::generate();
+    let agent = AgentName::new("a");
+    world.schedule.add_task(task, &agent, Priority::UserDeploy);
+    assert!(world.start().is_empty(), "a task waits until nothing runs");
+    world.end_held("a.2");
+    let starts = world.schedule.take();
+    assert!(matches!(&starts[..], [Start::Task(action)] if *action == task));
+    world.schedule.task_finished(task);
+    assert_eq!(world.start(), ["a.4"]);
 }
 
 //: deploy 26
@@ -525,7 +557,6 @@ fn restart(world: &mut World) {
         world.schedule.version(),
         intents,
         states,
-        &world.changes,
         policy,
         [],
         world.now,
@@ -679,9 +710,9 @@ fn check_64_65_hold_for_random_models_and_interruptions() {
                 if random.random_bool(0.2) {
                     world
                         .outcomes
-                        .insert(run.intent.id_value.clone(), HandlerStatus::Failed);
+                        .insert(run.intent.id_value.to_string(), HandlerStatus::Failed);
                 } else {
-                    world.outcomes.remove(&run.intent.id_value);
+                    world.outcomes.remove(&*run.intent.id_value);
                 }
                 world.end(run, random.random_bool(0.5));
             }
@@ -724,7 +755,6 @@ fn what_waited_for_a_recovery_is_tried_once_after_a_restart() {
         VersionNumber::new(1),
         intents,
         states,
-        &HashMap::new(),
         RetryPolicy::default(),
         [],
         world.now,
@@ -738,7 +768,8 @@ fn a_change_before_a_restart_still_asks_for_a_reload_after_it() {
     world.release("a.x=1\nb.y=1 < a.x");
     world.run();
     world.now = Timestamp(world.now.0 + SECOND);
-    world.changes.insert(id("a.x"), world.now);
+    let index = world.schedule.by_id[&id("a.x")];
+    world.schedule.entry_mut(index).state.last_change = Some(world.now);
     restart(&mut world);
     world.schedule.request(
         Selection::All,

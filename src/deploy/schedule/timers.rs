@@ -43,7 +43,7 @@ impl Schedule {
                 "repair"
             };
             let reason = format!("previous {kind} happened more than {seconds}s ago");
-            self.enqueue(index, priority, reason, false);
+            self.enqueue(index, priority, reason.into(), false);
         }
     }
 
@@ -51,9 +51,18 @@ impl Schedule {
     /// its repair, counted from its last run. A blocked one is not planned.
     pub(super) fn set_timer(&mut self, index: Index, now: Timestamp) {
         self.stop_timer(index);
+        let timer = self.timer_of(index, now);
+        if let Some((due, _)) = timer {
+            self.timers.insert((due, index));
+            self.entry_mut(index).timer = timer;
+        }
+    }
+
+    /// When an idle resource runs by itself, and with which priority.
+    pub(super) fn timer_of(&self, index: Index, now: Timestamp) -> Option<(Timestamp, Priority)> {
         let entry = self.entry(index);
         if entry.state.blocked == Blocked::Blocked {
-            return;
+            return None;
         }
         let last = entry.state.last_run_at.unwrap_or(now);
         let early = |every: Duration| shortened(every, &entry.intent.resource_id, &self.policy);
@@ -64,11 +73,7 @@ impl Schedule {
             .flatten();
         let repair = repair.map(|every| (last.plus(every), Priority::IntervalRepair));
         let retry = retry.map(|delay| (last.plus(delay), Priority::IntervalDeploy));
-        let timer = [retry, repair].into_iter().flatten().min();
-        if let Some((due, _)) = timer {
-            self.timers.insert((due, index));
-            self.entry_mut(index).timer = timer;
-        }
+        [retry, repair].into_iter().flatten().min()
     }
 
     /// Takes back what [`Schedule::set_timer`] planned.

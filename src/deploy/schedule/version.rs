@@ -47,7 +47,7 @@ impl Schedule {
                 None => {
                     activation.n_new += 1;
                     agents.insert(intent.agent.clone());
-                    let index = self.insert(intent, None);
+                    let index = self.insert(intent);
                     touched.fresh.push(index);
                     touched.states.insert(index);
                 }
@@ -76,7 +76,7 @@ impl Schedule {
         let entry = self.entry_mut(index);
         let is_new = entry.intent.attribute_hash != intent.attribute_hash
             || entry.intent.is_undefined != intent.is_undefined;
-        entry.state.intent_hash.clone_from(&intent.attribute_hash);
+        entry.state.intent_hash = intent.attribute_hash.clone();
         entry.state.is_undefined = intent.is_undefined;
         entry.intent = Arc::new(intent);
         if is_new {
@@ -119,10 +119,10 @@ impl Schedule {
     }
 
     fn schedule_touched(&mut self, touched: &Touched, now: Timestamp) {
+        let reason: Arc<str> = "a new version was released".into();
         for &index in &touched.fresh {
             if self.entry(index).state.blocked != Blocked::Blocked {
-                let reason = "a new version was released".to_owned();
-                self.enqueue(index, Priority::NewVersion, reason, false);
+                self.enqueue(index, Priority::NewVersion, Arc::clone(&reason), false);
             }
         }
         for &index in &touched.states {

@@ -1,8 +1,5 @@
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
-
 use super::*;
-use crate::domain::{ActionId, AgentName, VersionNumber};
+use crate::domain::{AgentName, VersionNumber};
 use crate::executor::handler::{Context, Error};
 use crate::executor::protocol::TaskKind;
 
@@ -56,32 +53,76 @@ fn task(name: &str) -> Task {
     }
 }
 
+/// Where a test gets what came of its runs: name and status, and the last line of the log.
+fn replies() -> (Reply, mpsc::Receiver<(String, &'static str, String)>) {
+    let (sender, receiver) = mpsc::channel();
+    let sender = Mutex::new(sender);
+    let reply: Reply = Arc::new(move |done: crate::executor::protocol::TaskDone| {
+        let last = done.outcome.logs.last().map(|line| line.msg.clone());
+        let sent = (
+            done.action.to_string(),
+            done.outcome.status.as_str(),
+            last.unwrap_or_default(),
+        );
+        sender.lock().unwrap().send(sent).unwrap();
+    });
+    (reply, receiver)
+}
+
+fn job(name: &str, hangs: bool) -> Job {
+    let mut task = task(name);
+    if hangs {
+        task.attributes = r#"{"hang": true}"#.into();
+    }
+    (&Hangs, task)
+}
+
 /// Input: a native handler that hangs in the operating system (docs/reference/security.md § 4.8). Answer: its resource is unavailable at `deploy_timeout`, the agent goes on, and the resource is run again when the old run has ended.
 #[test]
 fn a_native_handler_that_hangs_is_left_behind_and_its_resource_waits_for_it() {
     let mut native = Native::default();
-    let mut run = |name: &str, hang: bool| {
-        let attributes = hang.then(|| ("hang".to_owned(), Value::Bool(true)));
-        let outcome = native.run(&Hangs, &task(name), attributes.into_iter().collect());
-        let last = outcome.logs.last().map(|line| line.msg.clone());
-        (outcome.status.as_str(), last.unwrap_or_default())
-    };
+    let (reply, replies) = replies();
     let held = HELD.lock().unwrap();
-    let (status, log) = run("a", true);
-    assert_eq!(status, "unavailable", "{log}");
+    // What stands behind the one that hangs is run by another thread, in its order.
+    let jobs = [
+        job("0", false),
+        job("a", true),
+        job("b", false),
+        job("c", false),
+    ];
+    let actions: Vec<String> = jobs
+        .iter()
+        .map(|(_, task)| task.action.to_string())
+        .collect();
+    let left = native.run(VecDeque::from(jobs), &reply);
+    assert_eq!(left.len(), 2);
+    assert!(native.run(left, &reply).is_empty());
+    let said: Vec<_> = replies.try_iter().collect();
+    let statuses = ["deployed", "unavailable", "deployed", "deployed"];
+    for (said, expected) in said.iter().zip(actions.iter().zip(statuses)) {
+        assert_eq!((&said.0, said.1), (expected.0, expected.1), "{}", said.2);
+    }
+    assert_eq!(said.len(), 4);
     assert!(
-        log.contains("within 0.2 s (setting `deploy_timeout`)"),
-        "{log}"
+        said[1]
+            .2
+            .contains("within 0.2 s (setting `deploy_timeout`)"),
+        "{}",
+        said[1].2
     );
-    assert_eq!(run("b", false).0, "deployed");
-    let (status, log) = run("a", false);
+    let mut run = |name: &str| {
+        native.run(VecDeque::from([job(name, false)]), &reply);
+        let (_, status, log) = replies.recv().unwrap();
+        (status, log)
+    };
+    let (status, log) = run("a");
     assert!(
         status == "unavailable" && log.contains("still hangs"),
         "{log}"
     );
     drop(held);
     let deadline = Instant::now() + Duration::from_secs(20);
-    while run("a", false).0 != "deployed" {
+    while run("a").0 != "deployed" {
         assert!(Instant::now() < deadline);
         thread::sleep(Duration::from_millis(5));
     }

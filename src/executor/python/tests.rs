@@ -360,6 +360,7 @@ class RowHandler(CRUDHandler):
     update_resource = delete_resource = create_resource
 "#;
 
+//: deploy 93, 97
 #[test]
 fn a_commit_that_changes_no_python_keeps_the_host_and_one_at_rest_ends_in_order() {
     let dir = tempfile::tempdir().unwrap();
@@ -402,6 +403,7 @@ fn a_commit_that_changes_no_python_keeps_the_host_and_one_at_rest_ends_in_order(
 }
 
 /// Agents take turns with two hosts: one that needs a place gets that of the agent without work.
+//: deploy 96
 #[test]
 fn the_host_without_work_for_longest_makes_room_and_lets_go_of_its_cache() {
     let dir = tempfile::tempdir().unwrap();

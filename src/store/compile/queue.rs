@@ -2,7 +2,7 @@
 
 use super::{Compile, Row};
 use crate::domain::{EnvironmentId, Timestamp};
-use crate::store::macros::{transaction, write};
+use crate::store::macros::{read, transaction, write};
 use crate::store::{Result, Store};
 
 /// Which compiles of an environment are run beside which: those of one lane one after the other.
@@ -98,6 +98,16 @@ impl Store {
             };
             claimed.into_iter().map(started).collect()
         }))
+    }
+
+    /// Whether validations of service instances wait for their turn.
+    pub async fn compile_validations_wait(&self, environment: EnvironmentId) -> Result<bool> {
+        const SQL: &str = "SELECT id FROM compile WHERE environment_id = $1 AND state = 'queued' AND purpose = 'validation' \
+                           ORDER BY requested_us, id LIMIT 1";
+        let waiting: Option<(String,)> = read!(self.db, pool => {
+            sqlx::query_as(SQL).bind(environment.to_string()).fetch_optional(pool).await?
+        });
+        Ok(waiting.is_some())
     }
 
     /// After a cut: what was running in a lane of this environment is queued again, under the same request. Only who runs the

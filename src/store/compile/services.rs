@@ -53,7 +53,7 @@ impl ServiceRequest {
     }
 
     /// Takes in what a request that it merges with asks for.
-    pub(super) fn join(&mut self, other: &Self) {
+    pub(crate) fn join(&mut self, other: &Self) {
         if self.is_partial && !self.is_validation() {
             add_new(&mut self.instances, &other.instances);
         }

@@ -2,11 +2,40 @@
 
 use std::collections::BTreeMap;
 
-use super::{Search, Span, push_span, push_texts};
-use crate::domain::{EnvironmentId, ResourceId, ResourceStatus};
+use super::{Search, Span, pattern, push_span, push_texts};
+use crate::domain::{AgentName, EnvironmentId, ResourceId, ResourceStatus};
 use crate::store::macros::read;
 use crate::store::state::{ROWS, Row, push_ids, select, status_sql};
 use crate::store::{ResourceState, Result, Store, parsed};
+
+/// Agents whose resources are looked for one agent after the other. Of more, all resources are looked at: a page is soon full.
+const MAX_AGENTS: i64 = 50;
+
+/// A part of a list that one index has in the order of the ids.
+#[derive(Debug, Clone, Copy)]
+enum Part<'a> {
+    All,
+    Status(ResourceStatus),
+    Agent(&'a AgentName),
+}
+
+/// The parts that a list is put together of: in one query they would be read one behind the other, all of them. `agents`,
+/// `statuses`: `None` is any. The agents of orphans may be no more, so all orphans are looked at.
+fn parts<'a>(
+    agents: Option<&'a [AgentName]>,
+    statuses: Option<&[ResourceStatus]>,
+) -> Vec<Part<'a>> {
+    let orphaned = ResourceStatus::Orphaned;
+    match (agents, statuses) {
+        (None, None) => vec![Part::All],
+        (None, Some(statuses)) => statuses.iter().copied().map(Part::Status).collect(),
+        (Some(agents), statuses) => {
+            let orphans = statuses.is_none_or(|statuses| statuses.contains(&orphaned));
+            let orphans = orphans.then_some(Part::Status(orphaned));
+            agents.iter().map(Part::Agent).chain(orphans).collect()
+        }
+    }
+}
 
 impl Store {
     /// How many resources there are of each status, orphans included. Statuses that none has may be missing.
@@ -35,18 +64,28 @@ impl Store {
     ) -> Result<Vec<ResourceId>> {
         let id = environment.to_string();
         let is_ascii_only = self.is_sqlite();
-        let each: Vec<Option<ResourceStatus>> = match statuses {
-            None => vec![None],
-            Some(statuses) => statuses.iter().copied().map(Some).collect(),
-        };
-        // One look into the index for each status: together they would be read in the order of the statuses, all of them.
+        let agents = self.agents_meant(environment, search).await?;
         let mut ids: Vec<ResourceId> = Vec::new();
-        for status in each {
+        for part in parts(agents.as_deref(), statuses) {
             let rows: Vec<(ResourceId,)> = read!(self.db, pool => {
                 let mut query = sqlx::QueryBuilder::new("SELECT resource_id FROM resource_state WHERE environment_id = ");
                 query.push_bind(&id);
-                if let Some(status) = status {
-                    query.push(concat!(" AND ", status_sql!(), " = ")).push_bind(status.as_str());
+                match part {
+                    Part::All => {}
+                    Part::Status(status) => {
+                        query.push(concat!(" AND ", status_sql!(), " = ")).push_bind(status.as_str());
+                    }
+                    Part::Agent(agent) => {
+                        query.push(" AND agent = ").push_bind(agent.as_str());
+                        if let Some(statuses) = statuses {
+                            // Joined with an empty text, so that the rows are looked for by agent.
+                            query.push(concat!(" AND ", status_sql!(), " || '' IN (''"));
+                            for status in statuses {
+                                query.push(", ").push_bind(status.as_str());
+                            }
+                            query.push(")");
+                        }
+                    }
                 }
                 push_texts!(query, search, is_ascii_only);
                 push_span!(query, span);
@@ -55,6 +94,7 @@ impl Store {
             ids.extend(rows.into_iter().map(|(id,)| id));
         }
         ids.sort_unstable();
+        ids.dedup();
         let n_wanted = usize::try_from(span.limit).unwrap_or_default();
         if span.is_last {
             ids.drain(..ids.len().saturating_sub(n_wanted));
@@ -62,6 +102,31 @@ impl Store {
             ids.truncate(n_wanted);
         }
         Ok(ids)
+    }
+
+    /// The agents that a search for parts of their names means, if they are few; `None`: they are many, or any.
+    async fn agents_meant(
+        &self,
+        environment: EnvironmentId,
+        search: &Search,
+    ) -> Result<Option<Vec<AgentName>>> {
+        if search.agents.is_empty() {
+            return Ok(None);
+        }
+        let is_ascii_only = self.is_sqlite();
+        let rows: Vec<(AgentName,)> = read!(self.db, pool => {
+            let mut query = sqlx::QueryBuilder::new("SELECT name FROM agent WHERE environment_id = ");
+            query.push_bind(environment.to_string());
+            let mut separator = " AND (LOWER(name) LIKE ";
+            for word in &search.agents {
+                query.push(separator).push_bind(pattern(word, is_ascii_only)).push(" ESCAPE '!'");
+                separator = " OR LOWER(name) LIKE ";
+            }
+            query.push(") LIMIT ").push_bind(MAX_AGENTS + 1);
+            query.build_query_as().fetch_all(pool).await?
+        });
+        let is_few = rows.len() <= usize::try_from(MAX_AGENTS).unwrap_or_default();
+        Ok(is_few.then(|| rows.into_iter().map(|(name,)| name).collect()))
     }
 
     /// The statuses to look at: `None` if that is all there are.

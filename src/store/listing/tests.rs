@@ -36,7 +36,7 @@ fn all_states() -> Vec<ResourceState> {
                                 is_undefined,
                                 blocked,
                                 intent_hash: "intent".into(),
-                                deployed_hash: deployed_hash.map(str::to_owned),
+                                deployed_hash: deployed_hash.map(crate::domain::SharedText::from),
                                 last_status,
                                 last_run: LastRun::Successful,
                                 ..state(&format!("{n:03}"))
@@ -130,8 +130,9 @@ async fn pages_of_states_are_what_a_full_list_cut_by_hand_has() {
         let id = environment(&store).await;
         let states = all_states();
         let one = VersionNumber::new(1);
+        let agents = [0, 1, 2].map(|n| crate::domain::AgentName::new(format!("Host-{n}")));
         store
-            .version_activate(id, one, &states, &[], &[])
+            .version_activate(id, one, &states, &[], &agents)
             .await
             .unwrap();
         let counts = store.state_counts(id).await.unwrap();

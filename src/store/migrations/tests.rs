@@ -30,7 +30,7 @@ fn every_file_of_the_folder_is_a_migration_in_the_order_of_the_names() {
     assert_eq!(names, embedded);
     for dialect in [Dialect::Sqlite, Dialect::Postgres] {
         let numbers: Vec<i64> = migrator(dialect).iter().map(|step| step.version).collect();
-        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
     }
 }
 
@@ -50,6 +50,8 @@ fn the_text_of_a_migration_that_servers_have_run_never_changes() {
             "853150bfd52a7260a4befcbe8e2febea535c09c54f85844cfe9b6e1a1adaf12046ca32198d60fe1a885d092fe7464df3",
             "de96f7d2210166138555bdbf3970cb4f656c4dbace7503092dfc7a30b22138c80e8a49a22a3abe3df1d49b189090a1bb",
             "c4cb6fed67d3b3195ae4ea07fa932fa303dde9e20b9f8c4ec34dbba6dc3cddd4ebde043163feb8c9e5f59629160aad8c",
+            "39d9665ff26d6e39999b4ff0c194c7016a9c52bcfde2d4c2a429bb635ea052e33abe55bbf49909a0e122a65c132f550c",
+            "66a320bb6ef832327809e2c2363bea7deebff84db70f8edcc3ce553121660ddb26051546d4a3785815a05d9cdd211718",
         ]
     };
     let sqlite = digests(

@@ -182,6 +182,25 @@ macro_rules! push_span {
 }
 
 impl Store {
+    /// Those of these instances that there are.
+    pub async fn services_of_ids(
+        &self,
+        environment: EnvironmentId,
+        ids: &[uuid::Uuid],
+    ) -> Result<Vec<Instance>> {
+        let rows: Vec<Row> = read!(self.db, pool => {
+            let mut query = sqlx::QueryBuilder::new(select!("WHERE environment_id = "));
+            query.push_bind(environment.to_string()).push(" AND id IN (");
+            let mut list = query.separated(", ");
+            for id in ids {
+                list.push_bind(id.to_string());
+            }
+            query.push(")");
+            query.build_query_as().fetch_all(pool).await?
+        });
+        rows.into_iter().map(Row::into_instance).collect()
+    }
+
     /// The instances that are searched for, as far as the span goes, in its order.
     pub async fn service_page(
         &self,

@@ -10,6 +10,7 @@ use steward_lsm::Instance;
 
 use super::catalog::Catalog;
 use super::instance::{Row, select};
+use super::used::Pool;
 use crate::domain::EnvironmentId;
 use crate::store::macros::read;
 use crate::store::{Result, Store};
@@ -170,6 +171,27 @@ impl Store {
                     .services_values(environment, &service, &path, &without)
                     .await?;
                 return Ok(found.map(ServiceAnswer::Values));
+            }
+            ServiceQuestion::FreeNumber {
+                service,
+                path,
+                without,
+                taken,
+                lower,
+                upper,
+                draw,
+            } => {
+                let pool = Pool {
+                    without: &without,
+                    taken: &taken,
+                    lower,
+                    upper,
+                    draw,
+                };
+                let found = self
+                    .services_free_number(environment, &service, &path, pool)
+                    .await?;
+                return Ok(found.map(ServiceAnswer::FreeNumber));
             }
         };
         by_service(rows).map(|found| Ok(ServiceAnswer::Instances(found)))

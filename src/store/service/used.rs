@@ -10,9 +10,12 @@
 //! this makes no difference: one that has taken some is begun again if another one has written since it began (see
 //! `compile::execute`), and whoever writes holds the lock on that until it has told.
 
+mod numbers;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use numbers::Numbers;
 use serde_json::Value;
 use steward_lsm::dict_path::WildPath;
 
@@ -34,11 +37,79 @@ struct Key {
     path: String,
 }
 
+/// What is known of the values of one path.
+#[derive(Debug, Default)]
+struct Known {
+    /// By the id of the instance.
+    values: BTreeMap<String, Vec<Value>>,
+    /// Those of them that are numbers.
+    numbers: Numbers,
+}
+
+fn numbers_of(values: &[Value]) -> impl Iterator<Item = i64> {
+    values.iter().filter_map(Value::as_i64)
+}
+
+impl Known {
+    fn of(values: BTreeMap<String, Vec<Value>>) -> Self {
+        let numbers = values.values().flat_map(|values| numbers_of(values));
+        let numbers = numbers.collect();
+        Self { values, numbers }
+    }
+
+    fn insert(&mut self, id: String, values: Vec<Value>) {
+        self.remove(&id);
+        numbers_of(&values).for_each(|number| self.numbers.add(number));
+        self.values.insert(id, values);
+    }
+
+    fn remove(&mut self, id: &str) {
+        let values = self.values.remove(id).unwrap_or_default();
+        numbers_of(&values).for_each(|number| self.numbers.remove(number));
+    }
+
+    /// All values, but not those of the instances `without`.
+    fn all(&self, without: &BTreeSet<String>) -> Vec<Value> {
+        let others = self.values.iter().filter(|(id, _)| !without.contains(*id));
+        others.flat_map(|(_, values)| values).cloned().collect()
+    }
+
+    /// A number of a pool that is free, when the instances `without` have the numbers that the pool says.
+    fn free(&mut self, pool: &Pool<'_>) -> Option<i64> {
+        let left_out = pool.without.iter().filter_map(|id| self.values.get(id));
+        let left_out: Vec<i64> = left_out.flat_map(|values| numbers_of(values)).collect();
+        for number in &left_out {
+            self.numbers.remove(*number);
+        }
+        pool.taken
+            .iter()
+            .for_each(|number| self.numbers.add(*number));
+        let found = self.numbers.free(pool.lower, pool.upper, pool.draw);
+        pool.taken
+            .iter()
+            .for_each(|number| self.numbers.remove(*number));
+        left_out
+            .into_iter()
+            .for_each(|number| self.numbers.add(number));
+        found
+    }
+}
+
+/// A range of numbers, and which of those that are free is wanted: see [`steward_compiler::ServiceQuestion::FreeNumber`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pool<'a> {
+    pub(super) without: &'a BTreeSet<String>,
+    pub(super) taken: &'a [i64],
+    pub(super) lower: i64,
+    pub(super) upper: i64,
+    pub(super) draw: u64,
+}
+
 /// The values of one path.
 #[derive(Debug, Default)]
 struct Values {
-    /// By the id of the instance. `None`: not read yet.
-    known: tokio::sync::Mutex<Option<BTreeMap<String, Vec<Value>>>>,
+    /// `None`: not read yet.
+    known: tokio::sync::Mutex<Option<Known>>,
     /// Ids of instances that have changed since they were read.
     changed: Mutex<BTreeSet<String>>,
 }
@@ -195,6 +266,30 @@ impl Store {
         path: &str,
         without: &BTreeSet<String>,
     ) -> Result<std::result::Result<Vec<Value>, String>> {
+        self.used_look(environment, service, path, |known| known.all(without))
+            .await
+    }
+
+    /// A number of a pool that no instance of a service has at a path. The inner error as above.
+    pub(super) async fn services_free_number(
+        &self,
+        environment: EnvironmentId,
+        service: &str,
+        path: &str,
+        pool: Pool<'_>,
+    ) -> Result<std::result::Result<Option<i64>, String>> {
+        self.used_look(environment, service, path, |known| known.free(&pool))
+            .await
+    }
+
+    /// Looks at what is known of a path when it is up to date.
+    async fn used_look<T>(
+        &self,
+        environment: EnvironmentId,
+        service: &str,
+        path: &str,
+        look: impl FnOnce(&mut Known) -> T,
+    ) -> Result<std::result::Result<T, String>> {
         let wild = match WildPath::parse(path) {
             Ok(wild) => wild,
             Err(error) => return Ok(Err(error.to_string())),
@@ -209,14 +304,14 @@ impl Store {
         let current = known.take();
         let found = self.values_read(environment, service, &wild, current, &changed);
         match found.await {
-            Ok(Ok(current)) => {
-                let others = current.iter().filter(|(id, _)| !without.contains(*id));
-                let found = others.flat_map(|(_, values)| values).cloned().collect();
+            Ok(Ok(mut current)) => {
+                let found = look(&mut current);
                 *known = Some(current);
                 Ok(Ok(found))
             }
             // What was known is gone: the next question reads it all.
-            other => other.map(|found| found.map(|_| Vec::new())),
+            Ok(Err(message)) => Ok(Err(message)),
+            Err(error) => Err(error),
         }
     }
 
@@ -226,13 +321,13 @@ impl Store {
         environment: EnvironmentId,
         service: &str,
         path: &WildPath,
-        known: Option<BTreeMap<String, Vec<Value>>>,
+        known: Option<Known>,
         changed: &BTreeSet<String>,
-    ) -> Result<std::result::Result<BTreeMap<String, Vec<Value>>, String>> {
+    ) -> Result<std::result::Result<Known, String>> {
         let environment = environment.to_string();
         let mut rows: Vec<Row> = Vec::new();
-        let mut current = known.unwrap_or_default();
-        if current.is_empty() {
+        let known = known.filter(|known| !known.values.is_empty());
+        if known.is_none() {
             rows = read!(self.db, pool => {
                 let mut query = sqlx::QueryBuilder::new(select!(""));
                 query.push_bind(&environment).push(" AND entity = ").push_bind(service.to_owned());
@@ -254,17 +349,22 @@ impl Store {
                 });
                 rows.extend(some);
             }
-            for id in changed {
-                current.remove(id);
-            }
         }
+        let mut read = BTreeMap::new();
         for row in rows {
             match row.values(path)? {
-                Ok(values) => current.insert(row.id, values),
+                Ok(values) => read.insert(row.id, values),
                 Err(message) => return Ok(Err(message)),
             };
         }
-        Ok(Ok(current))
+        let Some(mut known) = known else {
+            return Ok(Ok(Known::of(read)));
+        };
+        changed.iter().for_each(|id| known.remove(id));
+        for (id, values) in read {
+            known.insert(id, values);
+        }
+        Ok(Ok(known))
     }
 }
 

@@ -18,6 +18,7 @@ use crate::store::{CompileEnd, Error, Result, Store, StoredResource, document, r
 struct BaseVersion {
     version: Version,
     unknowns: Value,
+    agent_places: BTreeMap<String, String>,
     /// See the column `crossing`.
     crossing: Option<String>,
     /// Whether the open rows are this version's: it is the last that was stored.
@@ -52,7 +53,7 @@ const AT_ONCE: usize = 500;
 on_both! {
     Reader {
         async fn base_version(&mut self, environment: &str, number: VersionNumber) -> Result<BaseVersion> {
-            const MORE: &str = "SELECT unknowns, crossing FROM version WHERE environment_id = $1 AND number = $2";
+            const MORE: &str = "SELECT unknowns, crossing, agent_places FROM version WHERE environment_id = $1 AND number = $2";
             let row: Option<super::Row> =
                 sqlx::query_as(super::select!("WHERE environment_id = $1 ORDER BY number DESC LIMIT 1"))
                     .bind(environment)
@@ -66,10 +67,11 @@ on_both! {
                     ));
                 }
             };
-            let (unknowns, crossing): (String, Option<String>) =
+            let (unknowns, crossing, places): (String, Option<String>, String) =
                 sqlx::query_as(MORE).bind(environment).bind(version.number).fetch_one(&mut *self).await?;
             Ok(BaseVersion {
                 unknowns: document("version", "unknowns", &version.number.to_string(), &unknowns)?,
+                agent_places: document("version", "agent_places", &version.number.to_string(), &places)?,
                 crossing,
                 is_last: version.number == number.previous(),
                 version,
@@ -248,7 +250,11 @@ fn header_of(partial: &PartialVersion, base: &Base, known: &BaseVersion) -> Resu
             serde_json::json!(code.map_err(Error::Refused)?)
         }
     };
+    // A partial model knows of some agents; the others stay where they are.
+    let mut agent_places = known.agent_places.clone();
+    agent_places.extend(sent.agent_places.clone());
     Ok(NewVersion {
+        agent_places,
         environment_id: sent.environment_id,
         commit_id: sent
             .commit_id

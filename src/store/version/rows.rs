@@ -257,8 +257,8 @@ on_both! {
             end: Option<&CompileEnd>,
         ) -> Result<()> {
             const VERSION: &str = "INSERT INTO version (environment_id, number, created_us, released_us, compile_id, \
-                                   commit_id, tree_id, metadata, modules, unknowns, n_resources, crossing) \
-                                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+                                   commit_id, tree_id, metadata, modules, unknowns, n_resources, crossing, agent_places) \
+                                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
             const ACTION: &str = "INSERT INTO resource_action (id, environment_id, action, version, resource_id, \
                                   started_us, finished_us, messages) VALUES ($1, $2, 'store', $3, '', $4, $4, $5)";
             let (environment, number) = (new.environment_id.to_string(), header.number);
@@ -275,6 +275,7 @@ on_both! {
                 .bind(new.unknowns.to_string())
                 .bind(header.n_resources)
                 .bind(header.crossing)
+                .bind(serde_json::json!(new.agent_places).to_string())
                 .execute(&mut *self)
                 .await?;
             let message = serde_json::json!([{

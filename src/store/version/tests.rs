@@ -246,6 +246,7 @@ fn partial(id: EnvironmentId, resources: Vec<StoredResource>, removed: &[&str]) 
             metadata: json!({}),
             modules: json!([]),
             unknowns: json!([]),
+            agent_places: Default::default(),
             resources,
             release: true,
         },
@@ -405,10 +406,12 @@ async fn two_partial_versions_at_once_both_land() {
             vec![resource("a", "1", "s"), resource("b", "1", "t")],
         )
         .await;
-        let (one, other) = (
+        let (mut one, mut other) = (
             partial(id, vec![resource("a", "2", "s")], &[]),
             partial(id, vec![resource("b", "2", "t")], &[]),
         );
+        let place = |name: &str| [(name.to_owned(), "external:".to_owned())].into();
+        (one.new.agent_places, other.new.agent_places) = (place("x"), place("y"));
         let stored = tokio::join!(
             store.version_store_partial(&one),
             store.version_store_partial(&other)
@@ -423,6 +426,10 @@ async fn two_partial_versions_at_once_both_land() {
                 .unwrap(),
         );
         assert!(read.values().all(|(value, _)| value == "2"), "{read:?}");
+        // What each says of its agents stays, too.
+        let number = VersionNumber::new(3);
+        let places = store.version_agent_places(id, number).await.unwrap();
+        assert_eq!(places, json!({"x": "external:", "y": "external:"}));
     })
     .await;
 }

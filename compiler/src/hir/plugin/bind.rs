@@ -1,5 +1,7 @@
 //! Arguments of a call to the parameters of a plugin. Source: docs/reference/language.md § 10.3.
 
+use smallvec::SmallVec;
+
 use crate::hir::plugin::{Parameter, PluginDef};
 use crate::protocol::ParameterKind;
 use crate::types::{TypeId, Value};
@@ -28,7 +30,10 @@ impl Bound {
 }
 
 /// A value to check: parameter name, its type, the value.
-pub type Check = (String, TypeId, Value);
+pub type Check<'p> = (&'p str, TypeId, Value);
+
+/// What is checked of one call. Few plugins have more parameters.
+pub type Checks<'p> = SmallVec<[Check<'p>; 6]>;
 
 fn quoted_list(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
@@ -41,28 +46,28 @@ fn quoted_list(names: &[&str]) -> String {
 }
 
 /// The arguments by parameter, and what there is to check up to the first that fits none. Errors read like Python's.
-pub fn bind(
+pub fn bind<'p>(
     name: &str,
-    plugin: &PluginDef,
+    plugin: &'p PluginDef,
     positional: &[Value],
     named: &[(String, Value)],
-) -> (Result<Bound, String>, Vec<Check>) {
-    let mut checks = Vec::new();
+) -> (Result<Bound, String>, Checks<'p>) {
+    let mut checks = Checks::new();
     let bound = bind_each(name, plugin, positional, named, &mut checks);
     (bound, checks)
 }
 
 /// The parameters of a plugin by their kinds.
-struct Signature<'p> {
-    name: &'p str,
-    plain: Vec<&'p Parameter>,
+struct Signature<'n, 'p> {
+    name: &'n str,
+    plain: SmallVec<[&'p Parameter; 6]>,
     keyword_only: Vec<&'p Parameter>,
     var_positional: Option<&'p Parameter>,
     var_keyword: Option<&'p Parameter>,
 }
 
-impl<'p> Signature<'p> {
-    fn of(name: &'p str, plugin: &'p PluginDef) -> Signature<'p> {
+impl<'n, 'p> Signature<'n, 'p> {
+    fn of(name: &'n str, plugin: &'p PluginDef) -> Self {
         let all = plugin.parameters.iter();
         let of = |kind: ParameterKind| all.clone().filter(move |parameter| parameter.kind == kind);
         Signature {
@@ -112,7 +117,7 @@ impl<'p> Signature<'p> {
         ))
     }
 
-    fn bind_positional(&self, bound: &mut Bound, checks: &mut Vec<Check>, positional: &[Value]) {
+    fn bind_positional(&self, bound: &mut Bound, checks: &mut Checks<'p>, positional: &[Value]) {
         for (at, value) in positional.iter().enumerate() {
             let parameter = match self.plain.get(at) {
                 Some(parameter) => {
@@ -124,14 +129,14 @@ impl<'p> Signature<'p> {
                     self.var_positional
                 }
             };
-            checks.extend(parameter.map(|known| (known.name.clone(), known.ty, *value)));
+            checks.extend(parameter.map(|known| (known.name.as_str(), known.ty, *value)));
         }
     }
 
     fn bind_named(
         &self,
         bound: &mut Bound,
-        checks: &mut Vec<Check>,
+        checks: &mut Checks<'p>,
         keyword: &str,
         value: Value,
     ) -> Result<(), String> {
@@ -155,18 +160,18 @@ impl<'p> Signature<'p> {
             bound.keywords.push((keyword.to_owned(), value));
             parameter
         };
-        checks.push((parameter.name.clone(), parameter.ty, value));
+        checks.push((parameter.name.as_str(), parameter.ty, value));
         Ok(())
     }
 }
 
 /// `checks` has what was bound before something went wrong, too.
-fn bind_each(
+fn bind_each<'p>(
     name: &str,
-    plugin: &PluginDef,
+    plugin: &'p PluginDef,
     positional: &[Value],
     named: &[(String, Value)],
-    checks: &mut Vec<Check>,
+    checks: &mut Checks<'p>,
 ) -> Result<Bound, String> {
     let signature = Signature::of(name, plugin);
     signature.check_count(positional.len(), named)?;

@@ -8,13 +8,15 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::diagnostics::closest;
+use crate::hash::Map;
 use crate::hir::{CallId, Program, Ref};
 use crate::intern::Symbol;
 use crate::runtime::exec::calls::Site;
 use crate::runtime::{Instance, Machine, Scope, ScopeId, VarId, VarKind, Vars};
 use crate::template::{Lookup, Missing, ReferencePlace, TemplateModel, TemplateRequest};
 use crate::types::text::Instances;
-use crate::types::{DictId, Heap, InstId, Value};
+use crate::types::{DictId, EntityId, Heap, InstId, Value};
 
 /// The arenas of a machine while a template is rendered, and what the rendering leaves behind.
 pub(in crate::runtime) struct ModelView {
@@ -37,7 +39,13 @@ pub(in crate::runtime) struct ModelView {
     scope: ScopeId,
     /// What was not found, for the error.
     missing: Missing,
+    /// What may be meant by names that were not found, by the call and the entity that it stands in. A template asks for its own
+    /// variables, too, again in each rendering.
+    similar_names: Map<(Option<CallId>, Option<EntityId>), SimilarNames>,
 }
+
+/// By a name that was not found; `None`: no other one is like it.
+type SimilarNames = HashMap<String, Option<String>>;
 
 /// The view as the engine and the machine share it.
 pub(in crate::runtime) type SharedView = Arc<Mutex<ModelView>>;
@@ -64,6 +72,7 @@ impl ModelView {
             call: None,
             scope: ScopeId::NONE,
             missing: Missing::default(),
+            similar_names: Map::default(),
         }
     }
 
@@ -200,6 +209,20 @@ impl ModelView {
     }
 }
 
+impl ModelView {
+    /// The name that may be meant by one that nobody has, among those that the call sees.
+    fn similar_name(&self, name: &str) -> Option<String> {
+        let program = &self.program;
+        let call = &program.calls[self.call?.index()];
+        let root = program.namespaces[call.namespace.index()].root;
+        let visible = call.scope.iter().flat_map(|scope| scope.refs.keys());
+        let variables = &program.blocks[root.index()].variables;
+        let slots = self.slot_names(self.instance());
+        let known = visible.chain(variables).chain(&slots);
+        closest(name, known.map(|symbol| program.text(*symbol))).map(str::to_owned)
+    }
+}
+
 impl TemplateModel for ModelView {
     fn program(&self) -> &Arc<Program> {
         &self.program
@@ -253,21 +276,22 @@ impl TemplateModel for ModelView {
     }
 
     fn note_missing_name(&mut self, name: &str) {
-        let program = Arc::clone(&self.program);
-        let text = |symbol: &Symbol| program.text(*symbol);
-        let slots = self.slot_names(self.instance());
-        self.missing.name(name, || {
-            if let Some(keywords) = &self.keywords {
-                return keywords.keys().map(String::as_str).collect();
-            }
-            let Some(call) = self.call.map(|call| &program.calls[call.index()]) else {
-                return Vec::new();
-            };
-            let root = program.namespaces[call.namespace.index()].root;
-            let visible = call.scope.iter().flat_map(|scope| scope.refs.keys());
-            let variables = &program.blocks[root.index()].variables;
-            visible.chain(variables).chain(&slots).map(text).collect()
+        if let Some(keywords) = &self.keywords {
+            let known = || closest(name, keywords.keys().map(String::as_str));
+            self.missing.name(name, || known().map(str::to_owned));
+            return;
+        }
+        let instance = self.instances.get(self.instance().index());
+        let place = (self.call, instance.map(|instance| instance.entity));
+        let known = self.similar_names.get(&place);
+        let known = known.and_then(|names| names.get(name)).cloned();
+        let similar = known.unwrap_or_else(|| {
+            let similar = self.similar_name(name);
+            let names = self.similar_names.entry(place).or_default();
+            names.insert(name.to_owned(), similar.clone());
+            similar
         });
+        self.missing.name(name, || similar);
     }
 
     fn note_missing_attribute(&mut self, instance: InstId, name: &str) {

@@ -42,6 +42,7 @@ impl Machine<'_> {
             entities.position(|entity| entity.name == name && entity.is_dataclass)
         });
         let Some(at) = found else {
+            self.python.has_objects = true;
             return Ok(Value::Opaque(object));
         };
         let loc = self.python.loc;

@@ -71,6 +71,7 @@ impl Machine<'_> {
                 ..
             }) => {
                 self.python.resource_classes = resources;
+                self.resource_plans.clear();
                 return Ok(wants_all);
             }
             Ok(answer) => self.refusal(answer),
@@ -171,9 +172,7 @@ impl Machine<'_> {
                 parameter: unknown.parameter,
                 source: unknown.source,
             };
-            if !self.report.unknown_parameters.contains(&parameter) {
-                self.report.unknown_parameters.push(parameter);
-            }
+            self.report.unknown_parameters.insert(parameter);
         }
         Ok(contents)
     }

@@ -271,7 +271,7 @@ impl HostCallbacks for MachineCallbacks<'_, '_> {
     fn services(&mut self, question: serde_json::Value) -> ToHost {
         let (services, failure) = match self.service_instances(question) {
             Ok(services) => (services, None),
-            Err(reason) => (serde_json::Value::Null, Some(reason)),
+            Err(reason) => (String::new(), Some(reason)),
         };
         ToHost::ServiceList { services, failure }
     }
@@ -316,13 +316,13 @@ fn raised(error: &Fail) -> AttributeValue {
 }
 
 impl MachineCallbacks<'_, '_> {
-    fn service_instances(&self, question: serde_json::Value) -> Result<serde_json::Value, String> {
+    fn service_instances(&self, question: serde_json::Value) -> Result<String, String> {
         let question = serde_json::from_value(question);
         let question = question.map_err(|error| format!("the question is not one: {error}"))?;
         let inventory = self.machine.options.inventory.as_ref();
         let inventory = inventory.ok_or("this compile has no service inventory to ask")?;
         let found = inventory.ask(question)?;
-        found.into_json().map_err(|error| error.to_string())
+        found.to_json().map_err(|error| error.to_string())
     }
 
     fn find_typedef(&self, name: &str) -> Option<TypedefId> {

@@ -32,6 +32,7 @@ use crate::hash::Map;
 use crate::protocol::ResourceClassInfo;
 use crate::python_host::PluginHost;
 use crate::resources::ReferenceModels;
+use crate::runtime::Machine;
 use crate::runtime::exec::calls::Site;
 use crate::runtime::python_bridge::ahead::Ahead;
 use crate::runtime::python_bridge::known_values::KnownValues;
@@ -86,6 +87,13 @@ impl Default for PythonBridge {
             resource_classes: None,
             reference_models: ReferenceModels::default(),
         }
+    }
+}
+
+impl Machine<'_> {
+    /// Whether some value may be an object of Python.
+    pub fn has_objects(&self) -> bool {
+        self.python.has_objects
     }
 }
 

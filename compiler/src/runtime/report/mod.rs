@@ -14,10 +14,12 @@ pub(in crate::runtime) mod template_errors;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use indexmap::IndexSet;
+
 use crate::UnknownParameter;
 use crate::breadcrumb::Breadcrumb;
 use crate::diagnostics::{Fail, Warning};
-use crate::hash::Set;
+use crate::hash::{BuildHasher, Set};
 use crate::span::Loc;
 
 /// What the compile tells its user, apart from the mistake that ends it.
@@ -26,8 +28,8 @@ pub struct Report {
     place: &'static AtomicU32,
     /// Warnings, in the order in which they came up.
     pub warnings: Vec<Warning>,
-    /// Parameters that the model asked for and that are not known yet.
-    pub unknown_parameters: Vec<UnknownParameter>,
+    /// Parameters that the model asked for and that are not known yet, each once.
+    pub unknown_parameters: IndexSet<UnknownParameter, BuildHasher>,
     /// What Python code wrote to the service inventory, in order.
     pub service_writes: Vec<serde_json::Value>,
     /// The definitions of services, as Python sent them.
@@ -46,7 +48,7 @@ impl Report {
         Report {
             place: Breadcrumb::target(breadcrumb),
             warnings: Vec::new(),
-            unknown_parameters: Vec::new(),
+            unknown_parameters: IndexSet::default(),
             service_writes: Vec::new(),
             service_definitions: None,
             deprecated_seen: Set::default(),

@@ -163,9 +163,7 @@ impl Model for View<'_, '_> {
             parameter,
             source: "fact".to_owned(),
         };
-        if !self.machine.report.unknown_parameters.contains(&parameter) {
-            self.machine.report.unknown_parameters.push(parameter);
-        }
+        self.machine.report.unknown_parameters.insert(parameter);
     }
 
     fn new_reference(

@@ -1,14 +1,16 @@
 //! Ids of the resources that instances are exported as, for plugins that ask while the model runs.
 
+use std::rc::Rc;
+
 use crate::diagnostics::{Fail, fail, not_found};
 use crate::hir::Program;
 use crate::hir::plugin::PluginError;
 use crate::intern::Symbol;
 use crate::protocol::Identify;
-use crate::resources::{EMPTY, INVALID_ID, ResourceModel, plans, registrations, write_id};
+use crate::resources::{EMPTY, INVALID_ID, Plan, ResourceModel, plans, registrations, write_id};
 use crate::runtime::{Machine, ModelState, ReadError, VarId, VarKind};
 use crate::span::Loc;
-use crate::types::{Heap, InstId, Value};
+use crate::types::{EntityId, Heap, InstId, Value};
 
 impl ResourceModel for ModelState<'_> {
     fn program(&self) -> &Program {
@@ -70,12 +72,12 @@ impl ModelState<'_> {
 }
 
 impl Machine<'_> {
-    /// The id of the resource that an instance is exported as, for `std::getfact`. `Ok(None)`: it is none.
-    pub(in crate::runtime) fn resource_id(
-        &mut self,
-        instance: InstId,
-    ) -> Result<Option<String>, PluginError> {
-        let entity = self.state.instance(instance).entity;
+    /// How the instances of an entity become resources. It takes a look at all resource classes, so it is worked out once for an
+    /// entity: a model may ask for a fact of each of its resources.
+    fn resource_plan(&mut self, entity: EntityId) -> Option<Rc<Plan>> {
+        if let Some(known) = self.resource_plans.get(&entity) {
+            return known.clone();
+        }
         let all = registrations(self.program, self.resource_classes());
         let mut plans = plans(self.program, &all, entity, self.state.empty_list());
         let nearest = std::iter::once(&entity)
@@ -85,10 +87,19 @@ impl Machine<'_> {
                     .iter()
                     .position(|plan| plan.registration.entity == *of)
             });
-        let Some(nearest) = nearest else {
+        let plan = nearest.map(|at| Rc::new(plans.swap_remove(at)));
+        self.resource_plans.insert(entity, plan.clone());
+        plan
+    }
+
+    /// The id of the resource that an instance is exported as, for `std::getfact`. `Ok(None)`: it is none.
+    pub(in crate::runtime) fn resource_id(
+        &mut self,
+        instance: InstId,
+    ) -> Result<Option<String>, PluginError> {
+        let Some(plan) = self.resource_plan(self.state.instance(instance).entity) else {
             return Ok(None);
         };
-        let plan = plans.swap_remove(nearest);
         if let Some(class) = plan.registration.class
             && plan.registration.identify != Identify::No
         {

@@ -171,6 +171,9 @@ impl Parser<'_> {
             "string"
         };
         let text = self.decoded(token, place)?;
+        if !text.as_bytes().contains(&b'{') {
+            return self.literal(Literal::Str(text.into()), span);
+        }
         let pieces = strings::placeholders(&text);
         if pieces.iter().all(|piece| matches!(piece, Piece::Text(_))) {
             return self.literal(Literal::Str(text.into()), span);
@@ -281,9 +284,11 @@ impl Parser<'_> {
                 expr = self.add(ExprKind::Lookup(expr, key), span)?;
             }
         }
-        let qualified = self.names.text(name.symbol).contains("::");
-        let may_be_defined = !qualified || !matches!(self.ast.expr(expr).kind, ExprKind::Var(_));
-        if self.is(Kind::Keyword(Keyword::Is)) && may_be_defined {
+        let may_be_defined = || {
+            let qualified = self.names.text(name.symbol).contains("::");
+            !qualified || !matches!(self.ast.expr(expr).kind, ExprKind::Var(_))
+        };
+        if self.is(Kind::Keyword(Keyword::Is)) && may_be_defined() {
             let span = self.bump_span();
             self.expect_keyword(Keyword::Defined)?;
             return self.defined(expr, span);

@@ -426,18 +426,17 @@ impl<'a> Parser<'a> {
             return Ok((self.name(first), first.kind));
         }
         let span = self.span(first).to(self.span(last));
-        let text: String = self.text[span.start as usize..span.end as usize]
-            .split("::")
-            .map(str::trim)
-            .collect::<Vec<_>>()
-            .join("::");
-        Ok((
-            Name {
-                symbol: self.intern(&text),
-                span,
-            },
-            last.kind,
-        ))
+        let text = &self.text[span.start as usize..span.end as usize];
+        let is_blank = |byte: &u8| byte.is_ascii_whitespace() || !byte.is_ascii();
+        let symbol = match text.as_bytes().iter().any(is_blank) {
+            // Nearly always the name is written as it is meant.
+            false => self.names.intern(text),
+            true => {
+                let parts: Vec<&str> = text.split("::").map(str::trim).collect();
+                self.names.intern(&parts.join("::"))
+            }
+        };
+        Ok((Name { symbol, span }, last.kind))
     }
 
     fn class_ref(&mut self) -> Parse<Name> {

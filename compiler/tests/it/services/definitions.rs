@@ -310,6 +310,24 @@ fn rules_for_modifiers_and_relations_back_are_told_all_at_once() {
 }
 
 #[test]
+fn a_compile_of_some_instances_does_not_describe_definitions_again() {
+    let one = instance(
+        1,
+        "up",
+        json!({"active": {"site": "a", "mbps": 1, "vlan": 2000}}),
+    );
+    let mut services = json!({"instances": {"uplink": [one]}});
+    let whole = Project::fixture("uplink").run(&services);
+    whole.check();
+    assert!(whole.compiled.services.definitions.is_some());
+    services["requested"] = json!([one["id"]]);
+    let part = Project::fixture("uplink").run(&services);
+    part.check();
+    assert!(part.compiled.export.is_some());
+    assert_eq!(part.compiled.services.definitions, None);
+}
+
+#[test]
 //: lsm 16
 fn a_compile_for_definitions_sees_no_instances_and_exports_nothing() {
     let services = json!({

@@ -294,7 +294,9 @@ impl ServiceInventory for Asked {
                 }
                 found.retain(|_, instances| !instances.is_empty());
             }
-            ServiceQuestion::Values { .. } => return Err("this model takes nothing".to_owned()),
+            ServiceQuestion::Values { .. } | ServiceQuestion::FreeNumber { .. } => {
+                return Err("this model takes nothing".to_owned());
+            }
         }
         self.questions.lock().expect("one at a time").push(question);
         Ok(ServiceAnswer::Instances(found))

@@ -1,6 +1,6 @@
 //! One random life of an environment: what happens, to the schedule and to the naive one, and what is stored of it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rand::{Rng, rngs::StdRng};
@@ -25,12 +25,7 @@ pub(super) struct Held {
 /// What is to be written with the next transaction.
 pub(super) enum Write {
     Start(ActionId, ResourceId, Timestamp),
-    End(
-        ActionId,
-        ResourceId,
-        Option<Box<ResourceState>>,
-        Option<Timestamp>,
-    ),
+    End(ActionId, ResourceId, Option<Box<ResourceState>>),
 }
 
 /// What a kill leaves.
@@ -39,8 +34,6 @@ pub(super) struct Stored {
     pub(super) version: VersionNumber,
     pub(super) model: Model,
     pub(super) states: BTreeMap<ResourceId, ResourceState>,
-    /// When the last run of each that changed something was started.
-    pub(super) changes: HashMap<ResourceId, Timestamp>,
     pub(super) open: BTreeMap<ActionId, (ResourceId, Timestamp)>,
 }
 

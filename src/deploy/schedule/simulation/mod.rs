@@ -48,7 +48,7 @@ fn random_intent(random: &mut StdRng, n: usize, before: &[ResourceId]) -> Intent
     let requires = before
         .iter()
         .filter(|_| random.random_bool(if few { 0.15 } else { 0.4 }));
-    let requires = requires.cloned().collect();
+    let requires: Vec<ResourceId> = requires.cloned().collect();
     let (send_event, receive_events) = (random.random_bool(0.4), random.random_bool(0.8));
     let is_undefined = random.random_bool(0.1);
     let content = random.random_range(0..3);
@@ -56,10 +56,10 @@ fn random_intent(random: &mut StdRng, n: usize, before: &[ResourceId]) -> Intent
         resource_id: id(n),
         resource_type: "t::R".into(),
         agent: AgentName::new(format!("a{}", n % AGENTS)),
-        id_value: format!("r{n}"),
+        id_value: format!("r{n}").into(),
         attributes: "{}".into(),
-        attribute_hash: format!("{content} {send_event} {receive_events} {is_undefined}"),
-        requires,
+        attribute_hash: format!("{content} {send_event} {receive_events} {is_undefined}").into(),
+        requires: requires.into(),
         is_undefined,
         send_event,
         receive_events,
@@ -97,7 +97,8 @@ fn changed_model(random: &mut StdRng, model: &Model) -> Model {
     };
     if is_left {
         for intent in model.values_mut() {
-            intent.requires.retain(|one| *one != id);
+            let left = intent.requires.iter().filter(|one| **one != id);
+            intent.requires = left.cloned().collect();
         }
         return model;
     }

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use super::super::Priority;
 use super::Model;
-use crate::domain::{ActionId, AgentName, ResourceId};
+use crate::domain::{ActionId, AgentName, ResourceId, SharedText};
 
 /// A run in progress.
 #[derive(Debug)]
 pub(super) struct Started {
     pub(super) action: ActionId,
-    pub(super) hash: String,
+    pub(super) hash: SharedText,
     pub(super) priority: Priority,
     /// It has to run once more, for this reason.
     pub(super) again: Option<Priority>,

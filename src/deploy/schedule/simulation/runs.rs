@@ -114,12 +114,10 @@ impl Life {
         let id = &run.intent.resource_id;
         let states = self.states();
         let state = self.schedule.finished(id, run.action, ended, self.now);
-        let change = ended.changed.then_some(started);
         self.unwritten.push(Write::End(
             run.action,
             id.clone(),
             state.clone().map(Box::new),
-            change,
         ));
         if self.naive.orphans.remove(&run.action).is_some() {
             self.seen.note("run of an orphan");
@@ -184,12 +182,8 @@ impl Life {
                     }
                     self.stored.open.insert(action, (id, started));
                 }
-                Write::End(action, id, state, change) => {
+                Write::End(action, id, state) => {
                     self.stored.open.remove(&action);
-                    if let Some(change) = change {
-                        let last = self.stored.changes.entry(id.clone()).or_insert(change);
-                        *last = change.max(*last);
-                    }
                     if let Some(state) = state {
                         self.stored.states.insert(id, *state);
                     }
@@ -210,27 +204,25 @@ impl Life {
         }
         self.unwritten.clear();
         self.held.clear();
-        for state in self
-            .stored
-            .states
-            .values_mut()
-            .filter(|state| state.is_deploying)
-        {
+        let open = std::mem::take(&mut self.stored.open);
+        let begun = |id: &ResourceId| {
+            let of_it = open.values().filter(|(one, _)| one == id);
+            of_it.map(|(_, started)| *started).max()
+        };
+        let states = self.stored.states.iter_mut();
+        for (id, state) in states.filter(|(_, state)| state.is_deploying) {
             self.seen.note("run cut off");
+            // It may have changed something.
+            state.last_change = begun(id).or(state.last_change);
             state.is_deploying = false;
             (state.last_run, state.last_status) = (LastRun::Failed, ResourceStatus::Unavailable);
             state.last_run_compliant = Some(false);
-        }
-        for (id, started) in std::mem::take(&mut self.stored.open).into_values() {
-            let last = self.stored.changes.entry(id).or_insert(started);
-            *last = started.max(*last);
         }
         let stored = &self.stored;
         self.schedule = Schedule::restore(
             stored.version,
             stored.model.values().cloned().collect(),
             stored.states.values().cloned().collect(),
-            &stored.changes,
             self.schedule.policy.clone(),
             self.paused.iter().cloned(),
             self.now,

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::Pool;
+
 use crate::domain::EnvironmentId;
 use crate::store::macros::transaction;
 use crate::store::tests::{check, environment};
@@ -109,6 +111,69 @@ async fn values_that_are_taken_follow_each_change_of_an_instance() {
         assert_eq!(values(&store, here, &[]).await, [5, 7]);
         assert!(store.environment_delete(here).await.unwrap());
         assert_eq!(values(&store, here, &[]).await, Vec::<Value>::new());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_free_number_is_none_of_those_that_are_taken_whatever_happens_to_instances() {
+    check(|store| async move {
+        let here = environment(&store).await;
+        let free = async |without: &[u128], taken: &[i64], upper: i64| {
+            let without = without.iter().map(|number| id(*number).to_string());
+            let without: BTreeSet<String> = without.collect();
+            let (lower, draw) = (1, 0);
+            let pool = Pool {
+                without: &without,
+                taken,
+                lower,
+                upper,
+                draw,
+            };
+            let found = store.services_free_number(here, "link", "ports[name=*].vlan", pool);
+            found.await.unwrap().unwrap()
+        };
+        assert_eq!(free(&[], &[], 3).await, Some(1));
+        // The same number in two sets is one number; a text and a fraction are none.
+        let sets = [ports(&[json!(1)]), ports(&[json!(1), json!("2")]), None];
+        write(&store, here, 1, sets, false).await.unwrap();
+        write(
+            &store,
+            here,
+            2,
+            [None, ports(&[json!(3), json!(2.5)]), None],
+            false,
+        )
+        .await
+        .unwrap();
+        assert_eq!(free(&[], &[], 3).await, Some(2));
+        assert_eq!(free(&[], &[2], 3).await, None, "the compile has taken it");
+        assert_eq!(
+            free(&[1], &[2], 3).await,
+            Some(1),
+            "and given this one back"
+        );
+        assert_eq!(
+            free(&[], &[], 3).await,
+            Some(2),
+            "as a question changes nothing"
+        );
+        // Changed, and ended.
+        write(&store, here, 1, [None, ports(&[json!(2)]), None], false)
+            .await
+            .unwrap();
+        assert_eq!(free(&[], &[], 3).await, Some(1));
+        write(&store, here, 1, [None, ports(&[json!(1)]), None], false)
+            .await
+            .unwrap();
+        write(&store, here, 2, [None, ports(&[json!(2)]), None], true)
+            .await
+            .unwrap();
+        assert_eq!(free(&[], &[], 2).await, Some(2));
+        // The database is the truth, whatever is remembered.
+        drop(store.used.telling(here, None));
+        assert_eq!(free(&[], &[], 2).await, Some(2));
+        assert_eq!(free(&[], &[], 1).await, None);
     })
     .await;
 }

@@ -181,8 +181,12 @@ class LifecycleTransfer(Resource):
     fields = ("instance_id", "service_entity", "next_version")
 
 
-def describe_services() -> list[Record]:
-    """The definitions of all services in the model."""
+def describe_services() -> list[Record] | None:
+    """The definitions of all services in the model. None: nobody wants them, since this is a compile of some instances only; the
+    catalog has the definitions of its commit already, and to describe a thousand services takes seconds."""
+    services = _compile.inputs()
+    if services is not None and services.get("requested") is not None:
+        return None
     bindings = _definitions.bindings()
     return [_definitions.described(binding, bindings) for binding in bindings]
 

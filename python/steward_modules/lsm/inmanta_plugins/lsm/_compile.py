@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 from inmanta.config import Config
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 def inputs() -> dict[str, Any] | None:
     """The services that were given to the compile; None: it has none."""
     found: dict[str, Any] | None = Runtime.inputs.get("services")
+    if found is not None and isinstance(found.get("instances"), str):
+        # There may be many instances: they come as JSON, which is read here when somebody wants them.
+        found["instances"] = json.loads(found["instances"])
     return found
 
 

@@ -89,13 +89,22 @@ def kept_info(name: str) -> Info:
 
 def exposed(definition: Any, attributes: Record) -> Record:
     """The attributes that the entity has, with those that may be null and are missing."""
-    info = kept_info(definition.service_entity)
-    names = {one["name"] for one in info["attributes"]}
+    names, nullable = _exposed_names(definition.service_entity)
     found = {name: value for name, value in attributes.items() if name in names}
-    for one in info["attributes"]:
-        name = one["name"]
-        if one["optional"] and not one["relation"] and not one["has_default"] and is_exposed(info, name):
-            found.setdefault(name, None)
+    for name in nullable:
+        found.setdefault(name, None)
+    return found
+
+
+def _exposed_names(entity: str) -> tuple[set[str], list[str]]:
+    """The names of all attributes of an entity, and those of plain ones that may be null and are given no value."""
+    values, key = kept.values(), ("exposed", entity)
+    if key not in values:
+        info = kept_info(entity)
+        optional = (one for one in info["attributes"] if one["optional"] and not one["relation"] and not one["has_default"])
+        nullable = [one["name"] for one in optional if is_exposed(info, one["name"])]
+        values[key] = {one["name"] for one in info["attributes"]}, nullable
+    found: tuple[set[str], list[str]] = values[key]
     return found
 
 

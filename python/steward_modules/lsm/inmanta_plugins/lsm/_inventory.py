@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     Record = dict[str, Any]
 
+# Numbers that a question can hold.
+_SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
 SETS = ("candidate_attributes", "active_attributes", "rollback_attributes")
 
 
@@ -44,6 +46,17 @@ class InventoryClient:
     def used_values(self, service_entity: str, path: str, without: Iterable[str]) -> list[object] | None:
         """The values that a wild path finds in instances that the compile was not given; None: nobody can say."""
         question = {"values": {"service": service_entity, "path": path, "without": sorted(without)}}
+        found, failure = runtime.world.services(question)
+        return list(found) if failure is None else None
+
+    def free_number(
+        self, service_entity: str, path: str, without: Iterable[str], taken: Iterable[int], bounds: tuple[int, int], draw: int
+    ) -> list[int] | None:
+        """A free number, or an empty list; None: nobody can say. `without` and `taken` are instances of the compile's own, and
+        the numbers of these."""
+        lower, upper = bounds
+        asked = {"service": service_entity, "path": path, "without": sorted(without), "taken": sorted(taken)}
+        question = {"free_number": {**asked, "lower": lower, "upper": upper, "draw": draw}}
         found, failure = runtime.world.services(question)
         return list(found) if failure is None else None
 
@@ -159,14 +172,36 @@ class CacheManager:
         A compile of some instances has those at hand, and may have changed them; of all others it gets the values only.
         """
         wild = dict_path.to_wild_path(path)
-        by_id: dict[str, Record | None] = kept.values().setdefault("by id", {})
-        if _compile.has_more() and ("instances", service_entity_name) not in kept.values():
-            known = [record for record in by_id.values() if record and record["service_entity"] == service_entity_name]
-            ask = getattr(self._client, "used_values", None)
-            others = ask(service_entity_name, path, (record["id"] for record in known)) if ask is not None else None
+        known = self._at_hand(service_entity_name)
+        ask = getattr(self._client, "used_values", None)
+        if known is not None and ask is not None:
+            others = ask(service_entity_name, path, (record["id"] for record in known))
             if others is not None:
                 return [*others, *_values(known, wild)]
         return _values(self.get_all_instances(None, service_entity_name), wild)
+
+    def free_number(self, service_entity_name: str, path: str, bounds: tuple[int, int], draw: int) -> list[int] | None:
+        """A number between these that no instance of a service has at a path, or an empty list: the one at the place `draw`
+        among those that are free, counted from the lowest and, at the end, from the lowest again.
+
+        None: it is known from `used_values` only, which costs time for each instance there is.
+        """
+        known = self._at_hand(service_entity_name)
+        ask = getattr(self._client, "free_number", None)
+        if known is None or ask is None or not all(_SMALLEST <= number <= _LARGEST for number in bounds):
+            return None
+        values = _values(known, dict_path.to_wild_path(path))
+        taken = {int(value) for value in values if isinstance(value, int) and _SMALLEST <= value <= _LARGEST}
+        found: list[int] | None = ask(service_entity_name, path, (record["id"] for record in known), taken, bounds, draw)
+        return found
+
+    def _at_hand(self, service_entity_name: str) -> list[Record] | None:
+        """The instances of a service that a compile of some instances has; None: it has them all."""
+        values = kept.values()
+        if not _compile.has_more() or ("instances", service_entity_name) in values:
+            return None
+        by_id: dict[str, Record | None] = values.setdefault("by id", {})
+        return [record for record in by_id.values() if record and record["service_entity"] == service_entity_name]
 
     def get_instance(
         self,

@@ -10,6 +10,7 @@ from ._errors import LsmError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     Record = dict[str, Any]
@@ -73,8 +74,24 @@ def notes_of(proxy: Any) -> Record:
     return found
 
 
+def _once(what: str, proxy: Any, find: Callable[[Any], Any]) -> Any:
+    """What is found of an instance of the model, for the rest of the compile: what can be read of the model does not change.
+
+    The plugins are called for each service, of which there are many, and ask for the same few bindings.
+    """
+    values, key = kept.values(), (what, proxy._get_instance().id)
+    if key not in values:
+        values[key] = find(proxy)
+    return values[key]
+
+
 def kind_of(binding: Any) -> str:
     """`lsm::ServiceBinding` for all with versions, `lsm::ServiceBindingVersion`, or `lsm::ServiceEntityBinding` for all others."""
+    kind: str = _once("kind", binding, _kind_of)
+    return kind
+
+
+def _kind_of(binding: Any) -> str:
     entity = binding._type()
     names = {entity.get_full_name(), *entity.get_all_parent_names()}
     for name in ("lsm::ServiceBinding", "lsm::ServiceBindingVersion", "lsm::ServiceEntityBinding"):
@@ -97,6 +114,11 @@ def _short_name(binding: Any) -> str:
 
 def service_name(binding: Any) -> str:
     """The name of the service of a binding."""
+    name: str = _once("service name", binding, _service_name)
+    return name
+
+
+def _service_name(binding: Any) -> str:
     found = service_names(binding)
     if not found:
         raise LsmError(f"the version of the definition of {binding.service_entity} is in no lsm::ServiceBinding")
@@ -116,6 +138,11 @@ def definition_of(binding: Any, version: int) -> Any:
 
 def owner_of(binding: Any) -> tuple[str, str] | None:
     """The name of the owning service, and the relation to it."""
+    found: tuple[str, str] | None = _once("owner", binding, _owner_of)
+    return found
+
+
+def _owner_of(binding: Any) -> tuple[str, str] | None:
     relation = binding.relation_to_owner
     owner = optional(binding, "owner")
     if (relation is None) != (owner is None):
@@ -125,6 +152,11 @@ def owner_of(binding: Any) -> tuple[str, str] | None:
 
 def states(definition: Any) -> dict[str, Record]:
     """The states of a definition's lifecycle by name, in the form of the catalog."""
+    found: dict[str, Record] = _once("states", definition, _states)
+    return found
+
+
+def _states(definition: Any) -> dict[str, Record]:
     return {state["name"]: state for state in lifecycle(definition.lifecycle)["states"]}
 
 

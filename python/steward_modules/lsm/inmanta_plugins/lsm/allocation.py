@@ -142,13 +142,18 @@ class AnyUniqueInt:
     def __init__(self, lower: int, upper: int) -> None:
         self.lower, self.upper = lower, upper
 
+    @staticmethod
+    def draw(seed: str) -> int:
+        """Any number of 63 bits, which of the free ones is taken."""
+        return random.Random(seed).getrandbits(63)
+
     def select(self, used: set[Any], seed: str) -> int:
         """A free number; the same one for the same seed, so that a compile can be done again."""
         inside = sorted(value for value in used if isinstance(value, int) and self.lower <= value <= self.upper)
         n_free = self.upper - self.lower + 1 - len(inside)
         if n_free <= 0:
             raise LsmError(f"no number between {self.lower} and {self.upper} is free")
-        found = self.lower + random.Random(seed).randrange(n_free)
+        found = self.lower + self.draw(seed) % n_free
         for value in inside:
             found += value <= found
         return found
@@ -164,9 +169,15 @@ class LSM_Allocator(Allocator):  # noqa: N801  # modules know it by this name
         return [self.attribute]
 
     def allocate_for(self, ctx: AllocationContext, instance: Record) -> Mapping[str, Any]:
-        path = str(dict_path.InDict(self.attribute))
+        path, seed, strategy = str(dict_path.InDict(self.attribute)), f"{instance['id']} {self.attribute}", self.strategy
+        if type(strategy) is AnyUniqueInt:
+            bounds = (strategy.lower, strategy.upper)
+            found = global_cache.free_number(ctx.service_entity_name, path, bounds, strategy.draw(seed))
+            if found:
+                return {self.attribute: found[0]}
+        # A strategy of a module's own wants to see what is used; so does the message that nothing is free.
         used = set(global_cache.used_values(ctx.service_entity_name, path))
-        return {self.attribute: self.strategy.select(used, f"{instance['id']} {self.attribute}")}
+        return {self.attribute: strategy.select(used, seed)}
 
 
 class AllocatorWrapper(Allocator):

@@ -1,0 +1,91 @@
+//! What the scheduler has in its memory, beside what the database has of it. Source: docs/reference/deployment.md § 4.14.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::api::Answer;
+use crate::api::deployments::engine;
+use crate::api::environments::scope;
+use crate::api::http::args::Args;
+use crate::api::http::error::ApiError;
+use crate::api::routes::routes;
+use crate::app::App;
+use crate::domain::ResourceId;
+use crate::store::ResourceState;
+
+routes! {
+    Get "/api/v2/scheduler_status" Environment "what the scheduler knows of each resource, and where the database differs" => Query status();
+}
+
+/// What the scheduler knows of a resource that clients can compare.
+fn shape(state: &ResourceState) -> Value {
+    json!({
+        "compliance": state.compliance(),
+        "last_handler_run": state.last_run.as_str(),
+        "blocked": state.blocked.as_str(),
+        "last_deployed": state.last_run_at.map(|at| at.to_string()),
+        "last_handler_run_compliant": state.last_run_compliant,
+    })
+}
+
+async fn status(app: App, args: Args) -> Result<Answer, ApiError> {
+    let environment = scope(&app, &args).await?;
+    let known = engine(&app, environment.id)?.inspect().await?;
+    let stored = app.store.state_list(environment.id).await?;
+    let stored: BTreeMap<&ResourceId, &ResourceState> = stored
+        .iter()
+        .filter(|state| state.orphaned_after.is_none())
+        .map(|state| (&state.resource_id, state))
+        .collect();
+    let (mut memory, mut statuses) = (Map::new(), Map::new());
+    let mut discrepancies: Map<String, Value> = Map::new();
+    for state in &known.states {
+        let id = state.resource_id.to_string();
+        let found = differences(&id, state, stored.get(&state.resource_id).copied());
+        if !found.is_empty() {
+            discrepancies.insert(id.clone(), Value::Array(found));
+        }
+        statuses.insert(id.clone(), state.status().as_str().into());
+        memory.insert(id, shape(state));
+    }
+    for id in stored.keys().filter(|id| !memory.contains_key(id.as_str())) {
+        let lost = difference(id.as_str(), "resource", "absent", "present");
+        discrepancies.insert(id.to_string(), json!([lost]));
+    }
+    let database: Map<String, Value> = stored
+        .iter()
+        .map(|(id, state)| (id.to_string(), shape(state)))
+        .collect();
+    Ok(Answer::Data(json!({
+        "scheduler_state": memory,
+        "db_state": database,
+        "resource_states": statuses,
+        // An empty list where all is well, as clients know it; else by resource.
+        "discrepancies": if discrepancies.is_empty() { json!([]) } else { Value::Object(discrepancies) },
+    })))
+}
+
+/// Where the database differs from what the scheduler has of a resource.
+fn differences(id: &str, known: &ResourceState, stored: Option<&ResourceState>) -> Vec<Value> {
+    let Some(stored) = stored else {
+        return vec![difference(id, "resource", "present", "absent")];
+    };
+    let (known, stored) = (shape(known), shape(stored));
+    let fields = known.as_object().into_iter().flatten();
+    fields
+        .filter(|(name, value)| stored[name.as_str()] != **value)
+        .map(|(name, value)| difference(id, name, &plain(value), &plain(&stored[name.as_str()])))
+        .collect()
+}
+
+fn difference(id: &str, field: &str, expected: &str, actual: &str) -> Value {
+    json!({"rid": id, "field": field, "expected": expected, "actual": actual})
+}
+
+/// A value as a text, without the quotes of one.
+fn plain(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}

@@ -1,0 +1,137 @@
+//! What the API can do, by the API itself: as OpenAPI for programs, and as a page for people. Source: docs/reference/rest.md
+//! § 1.15.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value, json};
+
+use crate::api::Answer;
+use crate::api::document::Document;
+use crate::api::http::args::Args;
+use crate::api::http::error::ApiError;
+use crate::api::routes::{Needs, Route, TABLE, routes};
+use crate::app::App;
+
+routes! {
+    Get "/api/v2/docs" Access "this reference: a page, or OpenAPI with `format=openapi`; the token may be its argument `token`"
+        => Query docs();
+}
+
+const STYLE: &str = "body{font-family:sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#1c2733}\
+    table{border-collapse:collapse}td,th{border:1px solid #ccd3dc;padding:.25rem .5rem;text-align:left;vertical-align:top}\
+    code{background:#f3f5f8}";
+
+async fn docs(_app: App, args: Args) -> Result<Answer, ApiError> {
+    match args.text("format")?.as_deref() {
+        Some("openapi") => Ok(Answer::Data(openapi())),
+        None | Some("swagger") => {
+            let document = Document::new(&args, "text/html; charset=utf-8", page());
+            Ok(Answer::Document(document))
+        }
+        Some(other) => Err(ApiError::bad_request(format!(
+            "Field 'format' has to be `openapi` or `swagger`, not `{other}`"
+        ))),
+    }
+}
+
+fn all() -> impl Iterator<Item = &'static Route> {
+    TABLE.iter().copied().flatten()
+}
+
+/// The names between `<` and `>`.
+fn placeholders(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/')
+        .filter_map(|part| part.strip_prefix('<')?.strip_suffix('>'))
+}
+
+fn openapi() -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    for route in all() {
+        let path = route.path.replace('<', "{").replace('>', "}");
+        let verb = route.verb.as_str().to_lowercase();
+        paths.entry(path).or_insert_with(|| json!({}))[&verb] = operation(route, &verb);
+    }
+    json!({
+        "openapi": "3.0.2",
+        "info": {"title": "Steward", "version": env!("CARGO_PKG_VERSION")},
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+    })
+}
+
+fn operation(route: &Route, verb: &str) -> Value {
+    let parameter = |place: &str, name: &str| json!({"name": name, "in": place, "required": true, "schema": {"type": "string"}});
+    let mut parameters: Vec<Value> = placeholders(route.path)
+        .map(|name| parameter("path", name))
+        .collect();
+    if route.needs == Needs::Environment {
+        parameters.push(parameter("header", "X-Inmanta-tid"));
+    }
+    let mut operation = json!({
+        "operationId": format!("{verb} {}", route.path),
+        "summary": route.what,
+        "parameters": parameters,
+        "responses": {"200": {"description": "what was asked for"}, "default": {"description": "`message` says what is wrong"}},
+    });
+    if !matches!(route.needs, Needs::Nothing | Needs::Signature) {
+        operation["security"] = json!([{"token": []}]);
+    }
+    operation
+}
+
+fn page() -> String {
+    let mut html = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>The API of Steward</title>\n\
+         <style>{STYLE}</style></head>\n<body><h1>The API of Steward</h1>\n\
+         <p>The same as <a href=\"?format=openapi\">OpenAPI</a>, for programs.</p>\n\
+         <table><tr><th>method</th><th>path</th><th>needs</th><th>what it does</th></tr>\n"
+    );
+    let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;");
+    for route in all() {
+        let _ = writeln!(
+            html,
+            "<tr><td>{}</td><td><code>{}</code></td><td>{}</td><td>{}</td></tr>",
+            route.verb.as_str(),
+            escaped(route.path),
+            route.needs.as_str(),
+            escaped(route.what)
+        );
+    }
+    html.push_str("</table>\n</body></html>\n");
+    html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_is_an_operation_with_its_parameters() {
+        let openapi = openapi();
+        let paths = openapi["paths"].as_object().unwrap();
+        let n_operations: usize = paths
+            .values()
+            .map(|path| path.as_object().unwrap().len())
+            .sum();
+        assert_eq!(n_operations, all().count());
+        let fact = &paths["/api/v2/resource/{rid}/facts/{id}"]["get"];
+        let names: Vec<&str> = fact["parameters"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|parameter| parameter["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(names, ["rid", "id", "X-Inmanta-tid"]);
+        assert_eq!(paths["/api/v2/health"]["get"]["security"], Value::Null);
+    }
+
+    #[test]
+    fn the_page_has_every_path() {
+        let page = page();
+        assert!(
+            page.contains("<code>/api/v2/resource/&lt;rid></code>"),
+            "{page}"
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! What is read in pages is what is read row by row.
+
+use serde_json::json;
+
+use super::*;
+use crate::domain::{ResourceId, SharedText};
+use crate::store::tests::{check, environment, resource, state, store_version};
+use crate::store::{ResourceState, StoredResource};
+
+/// More than two pages, with values that pages do not expect.
+fn resources() -> Vec<StoredResource> {
+    let names = (0..2 * ROWS + 3).map(|n| format!("{n:05}"));
+    let mut all: Vec<StoredResource> = names.map(|name| resource(&name, "1", "")).collect();
+    // The separator is in an id, and in a value.
+    all.push(resource("a\u{1f}b", "1", ""));
+    all[7].attribute_hash = "h\u{1f}".into();
+    let text = json!({"text": "x".repeat(100_000)});
+    all[ROWS].attributes = text.to_string();
+    all[ROWS + 1].requires = vec![
+        all[0].resource_id.clone(),
+        ResourceId::new("t::R[a,name=\"]"),
+    ];
+    all[ROWS + 2].is_undefined = true;
+    all
+}
+
+#[tokio::test]
+async fn resources_of_a_version_read_in_pages_are_those_of_the_list() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let (version, _) = store_version(&store, id, resources()).await;
+        let mut seen = Vec::new();
+        let rows = store.resource_rows_each(id, version, |row| {
+            seen.push((
+                row.resource_id.to_owned(),
+                (row.resource_type.to_owned(), row.agent.to_owned()),
+                (row.id_value.to_owned(), row.attribute_hash.to_owned()),
+                (row.is_undefined, row.created),
+                serde_json::from_str::<Vec<ResourceId>>(row.requires).unwrap(),
+                row.attributes.to_owned(),
+            ));
+            Ok(())
+        });
+        rows.await.unwrap();
+        let list = store.resource_list(id, version).await.unwrap();
+        assert_eq!(list.len(), 2 * ROWS + 4);
+        let list = list.into_iter().map(|one| {
+            (
+                one.resource_id.to_string(),
+                (one.resource_type, one.agent.to_string()),
+                (one.id_value, one.attribute_hash),
+                (one.is_undefined, one.created),
+                one.requires,
+                one.attributes,
+            )
+        });
+        assert_eq!(seen, list.collect::<Vec<_>>());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn states_read_in_pages_are_those_of_the_list_without_orphans() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let names = (0..ROWS + 5).map(|n| format!("{n:05}"));
+        let mut states: Vec<ResourceState> = names.map(|name| state(&name)).collect();
+        states[1].orphaned_after = Some(VersionNumber::new(1));
+        states[2] = ResourceState {
+            blocked: Blocked::TemporarilyBlocked,
+            deployed_hash: Some(SharedText::from("")),
+            deployed_version: Some(VersionNumber::new(4)),
+            last_run: LastRun::Failed,
+            last_run_compliant: Some(false),
+            last_run_at: Some(Timestamp(5)),
+            last_success: Some(Timestamp(6)),
+            last_events: Some(Timestamp(-7)),
+            last_change: Some(Timestamp(8)),
+            last_status: ResourceStatus::Failed,
+            n_failures: 9,
+            ..states[2].clone()
+        };
+        states[3].last_run_compliant = Some(true);
+        let activate = store.version_activate(id, VersionNumber::new(1), &states, &[], &[]);
+        activate.await.unwrap();
+        let mut seen = Vec::new();
+        let rows = store.state_rows_each(id, |row| {
+            seen.push(ResourceState {
+                resource_id: ResourceId::new(row.resource_id),
+                created: row.created,
+                blocked: row.blocked,
+                deployed_hash: row.deployed_hash.map(SharedText::from),
+                deployed_version: row.deployed_version,
+                last_run: row.last_run,
+                last_run_compliant: row.last_run_compliant,
+                last_run_at: row.last_run_at,
+                last_success: row.last_success,
+                last_events: row.last_events,
+                last_change: row.last_change,
+                last_status: row.last_status,
+                n_failures: row.n_failures,
+                ..state("")
+            });
+        });
+        rows.await.unwrap();
+        let list = store.state_list(id).await.unwrap().into_iter();
+        let list = list.filter(|state| state.orphaned_after.is_none());
+        let list = list.map(|one| ResourceState {
+            id_value: state("").id_value,
+            ..one
+        });
+        assert_eq!(seen, list.collect::<Vec<_>>());
+        assert_eq!(seen.len(), ROWS + 4);
+    })
+    .await;
+}
