@@ -76,7 +76,12 @@ pub(in crate::template) fn adapt(source: &str) -> String {
             } else if close == "%}" && word == "set" && is_single(inner, start) {
                 out.push_str(&bounded(&inner[start..]));
             } else {
-                out.push_str(&expression(&inner[start..]));
+                // `{{- x` is no sign.
+                let text = &inner[start..];
+                let mark = text.len() - text.strip_prefix(['-', '+']).unwrap_or(text).len();
+                let (mark, text) = text.split_at(if start == 0 { mark } else { 0 });
+                out.push_str(mark);
+                out.push_str(&expression(text));
             }
             out.push_str(&tag[tag.len() - 2..]);
         }
@@ -246,6 +251,11 @@ pub(in crate::template) fn expression(text: &str) -> String {
                 });
                 at += length;
             }
+            '-' | '+' if is_literal(&out) => {
+                out.push(c);
+                at += 1;
+                at += signed(&text[at..], &mut out);
+            }
             // Not the `**` of an argument.
             '*' if text[at..].starts_with("**") && is_operand(&out) => {
                 let start = text.len() - text[at + 2..].trim_start().len();
@@ -285,6 +295,24 @@ pub(in crate::template) fn expression(text: &str) -> String {
         }
     }
     out
+}
+
+/// What stands behind a sign, in parentheses if it is more than a name: Jinja2 negates `x.y`, the engine takes `y` of the
+/// negated `x`. The length of what was read.
+fn signed(text: &str, out: &mut String) -> usize {
+    let start = text.len() - text.trim_start().len();
+    let operand = &text[start..];
+    let length = operand_end(operand);
+    let begins_name = operand.starts_with(|c: char| is_word(c) && !c.is_ascii_digit());
+    if !begins_name || !operand[..length].contains(['.', '[', '(']) {
+        return 0;
+    }
+    out.push_str(&format!(
+        "{}({})",
+        &text[..start],
+        expression(&operand[..length])
+    ));
+    start + length
 }
 
 /// Whether an operator may follow, and not a `**` that begins an argument.
@@ -485,10 +513,26 @@ mod tests {
     fn divisors_become_calls() {
         check(
             "{{ 6 / 2 / -x.y|int(1) }}",
-            "{{ 6 / __divisor__(2) / __divisor__(-x.y|int(1)) }}",
+            "{{ 6 / __divisor__(2) / __divisor__(-(x.y)|int(1)) }}",
         );
         check("{{ 6 // 2 ~ 'a/b' }}", "{{ 6 // __divisor__(2) ~ 'a/b' }}");
         check("{{ 6 / 0 ** 0 }}", "{{ 6 / 0 ** __exponent__(0) }}");
+    }
+
+    #[test]
+    fn signs_are_of_the_whole_operand() {
+        check(
+            "{{- -x.y + -d['a'] - f(-x.y) -}}{{ 1 - x.y -}}",
+            "{{- -(x.y) + -(d['a']) - f(-(x.y)) -}}{{ 1 - x.y -}}",
+        );
+        check("{{ - l[0]|abs }}", "{{ - (l[0])|abs }}");
+        for source in [
+            "{{ -x }}{{ -1.5 }}{{ a -b.c }}{{ x.y-}}",
+            "{%- if x.y -%}{%+ if x.y %}",
+        ] {
+            check(source, source);
+        }
+        check("{%- if -x.y -%}", "{%- if -(x.y) -%}");
     }
 
     #[test]
