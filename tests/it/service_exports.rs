@@ -18,6 +18,17 @@ def taboo(exporter, types):
             raise Exception('thirteen is not exported')
 ";
 
+/// A plugin that refuses a bandwidth, as models validate what a type cannot say.
+const PLUGIN: &str = "from inmanta.plugins import plugin
+
+
+@plugin
+def allowed(mbps: 'int') -> 'bool':
+    if mbps == 13:
+        raise ValueError('thirteen is taken already')
+    return True
+";
+
 fn diagnosis(world: &World, site: &str) -> String {
     let mut command = steward();
     let port = world.running.api.rsplit(':').next().unwrap();
@@ -73,4 +84,26 @@ fn a_failed_export_is_in_the_diagnosis_of_all_that_wait_for_it_until_one_succeed
     world.repo.commit("no exporter");
     world.reaches(&bad, "up");
     world.reaches(&other, "up");
+}
+
+#[test]
+fn a_diagnosis_tells_the_exception_of_the_plugin_that_refused() {
+    let check = "implement Link using checked\nimplementation checked for Link:\n    std::assert(refuse::allowed(self.mbps))\nend\n";
+    let repo = Repo::new(&format!("import refuse\n{LINKS}{check}"));
+    repo.write("project.yml", "name: test\nmodulepath: libs\n");
+    repo.write(
+        "libs/refuse/module.yml",
+        "name: refuse\nversion: 1.0.0\nlicense: none\n",
+    );
+    repo.write("libs/refuse/model/_init.cf", "");
+    repo.write("libs/refuse/plugins/__init__.py", PLUGIN);
+    repo.commit("a plugin");
+    let world = World::start(repo, &[], "link");
+    let bad = world.create("ams1", 13);
+    world.reaches(&bad, "rejected");
+    let why = diagnosis(&world, "ams1");
+    assert!(
+        why.contains("caused by ValueError: thirteen is taken already"),
+        "{why}"
+    );
 }

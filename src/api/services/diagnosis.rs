@@ -41,10 +41,12 @@ async fn failed_compile(
     let stages = app.store.stage_list(ran).await?;
     let details = wire::compile_details(compile, &stages);
     let errors = details["compile_data"]["errors"].as_array();
+    let diagnostics = compile.diagnostics.as_array().into_iter().flatten();
+    let mut of_errors = diagnostics.filter(|diagnostic| diagnostic["severity"] == "error");
     let error = |error: &Value| {
         json!({
             "type": error["type"], "message": error["message"], "category": error["category"],
-            "location": error["location"],
+            "location": error["location"], "causes": of_errors.next().map_or_else(Vec::new, causes),
         })
     };
     let errors: Vec<Value> = errors.into_iter().flatten().map(error).collect();
@@ -73,6 +75,21 @@ async fn exported(
         }
     }
     Ok(versions)
+}
+
+/// What an error wraps, from the outside to the inside: mostly the last one says what is wrong.
+fn causes(diagnostic: &Value) -> Vec<String> {
+    let wrapped = diagnostic["causes"].as_array().into_iter().flatten();
+    let text = |cause: &Value| {
+        let text = |name: &str| cause[name].as_str().unwrap_or_default().to_owned();
+        let own = match text("kind").as_str() {
+            // Its message begins with the exception's own class.
+            "PythonException" => text("message"),
+            kind => format!("{kind}: {}", text("message")),
+        };
+        std::iter::once(own).chain(causes(cause))
+    };
+    wrapped.flat_map(text).collect()
 }
 
 /// The exports that failed, the newest first: the instance waits in its state until a compile succeeds.

@@ -102,7 +102,10 @@ fn compile_error(error: &Value) -> String {
     let message = error["message"].as_str().unwrap_or_default();
     let mut lines = message.lines();
     let mut text = format!("  {place}{}\n", printable(lines.next().unwrap_or_default()));
-    for line in lines {
+    let causes = error["causes"].as_array().into_iter().flatten();
+    let innermost = causes.filter_map(Value::as_str).last();
+    let innermost = innermost.map(|cause| format!("caused by {cause}"));
+    for line in lines.chain(innermost.iter().flat_map(|cause| cause.lines())) {
         text.push_str(&format!("    {}\n", printable(line)));
     }
     text
