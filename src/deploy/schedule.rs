@@ -199,6 +199,8 @@ pub struct Schedule {
     startable: BTreeSet<AgentIndex>,
     /// When idle resources run by themselves, the next one first.
     timers: BTreeSet<(Timestamp, Index)>,
+    /// The last time that timers were asked about.
+    ticked: Option<Timestamp>,
     /// Resources with a run in progress.
     running: BTreeSet<Index>,
     /// Runs in progress whose resource left the model.

@@ -612,6 +612,25 @@ fn check_87_after_a_restart_timers_go_on_from_the_last_run() {
     assert_eq!(world.pass(600), "a.x:deployed");
 }
 
+#[test]
+fn a_clock_that_steps_back_holds_up_no_repair() {
+    let mut world = World::new();
+    world.now = Timestamp(1_000_000 * SECOND);
+    world.release("a.x=1!");
+    world.run();
+    assert_eq!(world.pass(3600), "a.x:deployed");
+    // The engine wakes when the timer was due; by then it is ten days earlier.
+    world.now = Timestamp(world.now.0 - 864_000 * SECOND);
+    assert_eq!(world.pass(0), "");
+    assert_eq!(world.pass(3600), "a.x:deployed");
+    assert_eq!(world.pass(3600), "a.x:deployed");
+    // And the same behind a restart, which knows the run of a later time only.
+    world.now = Timestamp(world.now.0 - 10_000 * SECOND);
+    restart(&mut world);
+    assert_eq!(world.run(), "");
+    assert_eq!(world.pass(3600), "a.x:deployed");
+}
+
 //: deploy 90
 #[test]
 fn check_90_versions_in_a_burst_run_the_newest_intent_only() {

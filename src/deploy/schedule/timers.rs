@@ -18,6 +18,10 @@ impl Schedule {
             return;
         }
         self.policy = policy;
+        self.plan_anew(now);
+    }
+
+    fn plan_anew(&mut self, now: Timestamp) {
         for index in self.indices() {
             if matches!(self.entry(index).phase, Phase::Idle) {
                 self.set_timer(index, now);
@@ -26,7 +30,13 @@ impl Schedule {
     }
 
     /// Puts resources whose timers are due into their queues.
+    ///
+    /// Times are those of the wall clock, which outlives a restart and may step back: the clock of a machine that ran ahead is
+    /// set right, or a virtual machine is resumed. What was planned by the earlier time would then be late by the whole step.
     pub fn tick(&mut self, now: Timestamp) {
+        if self.ticked.replace(now).is_some_and(|before| now < before) {
+            self.plan_anew(now);
+        }
         while let Some(&(due, index)) = self.timers.first() {
             if due > now {
                 break;
@@ -64,7 +74,8 @@ impl Schedule {
         if entry.state.blocked == Blocked::Blocked {
             return None;
         }
-        let last = entry.state.last_run_at.unwrap_or(now);
+        // A run in the future was by a clock that has been set back since.
+        let last = entry.state.last_run_at.map_or(now, |last| last.min(now));
         let early = |every: Duration| shortened(every, &entry.intent.resource_id, &self.policy);
         let repair = self.policy.repair.map(early);
         let retry = entry
