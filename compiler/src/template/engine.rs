@@ -45,6 +45,7 @@ pub(crate) fn environment(shared: &SharedModel) -> Environment<'static> {
     engine.add_test("none", |value: &Jinja| value.is_none());
     engine.add_filter("default", default_filter);
     engine.add_filter("d", default_filter);
+    engine.add_filter("map", map_filter);
     engine.add_filter("string", |value: &Jinja| shown(value));
     engine.add_filter("format", |template: String, args: Rest<Jinja>| {
         let (positional, named): (&[Jinja], Kwargs) = from_args(&args)?;
@@ -87,6 +88,18 @@ fn default_filter(
     kwargs.assert_all_used()?;
     let absent = is_nothing(&value) || (lenient == Some(true) && !value.is_true());
     Ok(if absent { default } else { value })
+}
+
+/// The engine's own, whose `default` stands for what instances of the model do not have, too.
+fn map_filter(state: &State, value: Jinja, args: Rest<Jinja>) -> Result<Vec<Jinja>, Error> {
+    let (_, named): (&[Jinja], Kwargs) = from_args(&args)?;
+    let default = named.get::<Option<Jinja>>("default")?;
+    let mut mapped = minijinja::filters::map(state, value, Rest(args.to_vec()))?;
+    if let Some(default) = default.filter(|_| named.has("attribute")) {
+        let missing = mapped.iter_mut().filter(|found| is_nothing(found));
+        missing.for_each(|found| *found = default.clone());
+    }
+    Ok(mapped)
 }
 
 fn print(out: &mut Output, state: &State, value: &Jinja) -> Result<(), Error> {

@@ -55,6 +55,11 @@ pub(in crate::template) struct DictObject {
 #[derive(Debug)]
 struct Nothing;
 
+/// The null of the model without a view around it, as dicts and lists hold it that come without one: to Jinja2 it is some
+/// object, so it counts as true, is not `none`, and prints as the model writes it.
+#[derive(Debug)]
+struct PlainNull;
+
 /// A value of the model for the engine. `path` is made only for what has parts, whose errors name it.
 pub(in crate::template) fn to_jinja(
     shared: &SharedModel,
@@ -239,6 +244,24 @@ impl Object for DictObject {
     }
 }
 
+impl Object for PlainNull {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn is_true(self: &Arc<Self>) -> bool {
+        true
+    }
+
+    fn custom_cmp(self: &Arc<Self>, other: &DynObject) -> Option<Ordering> {
+        other.is::<PlainNull>().then_some(Ordering::Equal)
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("null")
+    }
+}
+
 impl Object for Nothing {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         ObjectRepr::Plain
@@ -306,6 +329,7 @@ fn plain(shared: &SharedModel, model: &dyn TemplateModel, value: Value) -> Jinja
             };
             entries.map(entry).collect()
         }
+        Value::Null => Jinja::from_object(PlainNull),
         value => to_jinja(shared, model, value, || Path::Result),
     }
 }

@@ -18,6 +18,9 @@ pub(in crate::template) struct View {
     /// Those of dicts of the model come through a view of ours.
     of_model: bool,
     items: Vec<Jinja>,
+    /// What is printed, where it is not the items: values of dicts of the model come one by one through views of ours, and all of
+    /// them are printed as Python's own dict has them.
+    printed: Option<Vec<Jinja>>,
 }
 
 impl View {
@@ -44,10 +47,18 @@ impl View {
             "dict_values" => value,
             _ => Sequence::tuple(vec![key, value]),
         };
+        let mut items: Vec<Jinja> = entries.into_iter().map(item).collect();
+        let mut printed = None;
+        if is_of_model && name == "dict_values" {
+            let values = dict.try_iter()?.map(|key| dict.get_item(&key));
+            let values = values.collect::<Result<_, Error>>()?;
+            printed = Some(std::mem::replace(&mut items, values));
+        }
         Ok(Some(Jinja::from_object(View {
             name,
             of_model: is_of_model,
-            items: entries.into_iter().map(item).collect(),
+            items,
+            printed,
         })))
     }
 }
@@ -62,7 +73,8 @@ impl Object for View {
     }
 
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let items: Vec<String> = self.items.iter().map(repr).collect();
+        let items = self.printed.as_ref().unwrap_or(&self.items);
+        let items: Vec<String> = items.iter().map(repr).collect();
         let handle = if self.of_model { "@" } else { "" };
         write!(f, "{handle}{}([{}])", self.name, items.join(", "))
     }

@@ -252,8 +252,11 @@ pub(in crate::template) fn expression(text: &str) -> String {
                 at += length;
             }
             '-' | '+' if is_literal(&out) => {
-                out.push(c);
                 at += 1;
+                // The engine has no sign that changes nothing. Behind the last word of a tag it is a mark of whitespace.
+                if c == '-' || text[at..].trim().is_empty() {
+                    out.push(c);
+                }
                 at += signed(&text[at..], &mut out);
             }
             // Not the `**` of an argument.
@@ -526,6 +529,10 @@ mod tests {
             "{{- -(x.y) + -(d['a']) - f(-(x.y)) -}}{{ 1 - x.y -}}",
         );
         check("{{ - l[0]|abs }}", "{{ - (l[0])|abs }}");
+        check(
+            "{{ +x.y }}{{ +1 }}{% else +%}",
+            "{{ (x.y) }}{{ 1 }}{% else +%}",
+        );
         for source in [
             "{{ -x }}{{ -1.5 }}{{ a -b.c }}{{ x.y-}}",
             "{%- if x.y -%}{%+ if x.y %}",
