@@ -138,6 +138,24 @@ fn a_model_that_waits_for_a_fact_is_complete_when_a_handler_has_told_it() {
     let (ran, summary) = running.settled(1);
     assert_eq!(ran, ["one deployed nochange"]);
     assert_eq!(summary["skipped"], 1, "{summary}");
+    let version = running.get_ok("/api/v1/version/1");
+    let unknown = &version["unknowns"][0];
+    assert_eq!(
+        (
+            &unknown["resource_id"],
+            &unknown["name"],
+            &unknown["version"]
+        ),
+        (&json!(box_of("one")), &json!("size"), &json!(1)),
+        "{version}"
+    );
+    assert!(
+        unknown["id"]
+            .as_str()
+            .unwrap()
+            .parse::<uuid::Uuid>()
+            .is_ok()
+    );
     let (ran, summary) = running.settled(2);
     assert_eq!(
         (ran, &summary["skipped"]),

@@ -1,6 +1,8 @@
 //! Versions with their resources. Source: docs/reference/rest.md § 1.5.
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
 
 use crate::api::environments::scope;
 use crate::api::http::args::Args;
@@ -54,8 +56,8 @@ async fn get(version: VersionNumber, app: App, args: Args) -> Result<Answer, Api
     let unknowns = app.store.fact_unknowns(id, version).await?.into_iter();
     let unknowns = unknowns.map(|(resource, parameter)| {
         json!({
-            "environment": id, "version": version, "resource": resource, "parameter": parameter, "source": "fact",
-            "resolved": false, "metadata": {},
+            "id": unknown_id(id, version, &resource, &parameter), "environment": id, "version": version, "resource_id": resource,
+            "name": parameter, "source": "fact", "resolved": false, "metadata": {},
         })
     });
     Ok(Answer::Body(json!({
@@ -63,6 +65,20 @@ async fn get(version: VersionNumber, app: App, args: Args) -> Result<Answer, Api
         "resources": shown,
         "unknowns": unknowns.collect::<Vec<_>>(),
     })))
+}
+
+/// The id of an unknown parameter, which has no row of its own here: the same one always has the same id.
+fn unknown_id(
+    environment: EnvironmentId,
+    version: VersionNumber,
+    resource: &ResourceId,
+    parameter: &str,
+) -> Uuid {
+    let name = format!("{environment} {version} {resource} {parameter}");
+    let digest: [u8; 32] = Sha256::digest(name).into();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
 /// What was done to a resource in a version, newest first. `kind`: only actions of this one.
