@@ -345,7 +345,7 @@ impl CompileLoop {
     /// So there is a pause between two exports then, which is less than what the orders in the queue wait anyway; an order that
     /// comes alone waits for nothing.
     async fn more_is_coming(&self) -> Result<bool, crate::store::Error> {
-        if !self.next_partial.is_some_and(|due| Instant::now() < due) {
+        if self.next_partial.is_none_or(|due| Instant::now() >= due) {
             return Ok(false);
         }
         let options = &self.options;

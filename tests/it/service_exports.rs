@@ -7,15 +7,16 @@ use crate::embedded::text;
 use crate::harness::{Repo, finish, steward};
 use crate::service_world::{LINKS, World};
 
-/// An exporter that takes no link of 13 Mbit/s: no validation asks it.
-const EXPORTER: &str = "from inmanta.export import export
+/// A dependency manager that takes no link to `ams2` where it is exported: no validation sees that.
+const MANAGER: &str = "import os
+from inmanta.export import dependency_manager
 
 
-@export('taboo', '__config__::Link')
-def taboo(exporter, types):
-    for link in types['__config__::Link']:
-        if link.mbps == 13:
-            raise Exception('thirteen is not exported')
+@dependency_manager
+def taboo(model, resources):
+    is_export = os.environ.get('inmanta_model_state') == 'active'
+    if is_export and any('ams2' in str(name) for name in resources):
+        raise Exception('ams2 is not exported')
 ";
 
 /// A plugin that refuses a bandwidth, as models validate what a type cannot say.
@@ -62,12 +63,12 @@ fn a_failed_export_is_in_the_diagnosis_of_all_that_wait_for_it_until_one_succeed
         "name: taboo\nversion: 1.0.0\nlicense: none\n",
     );
     repo.write("libs/taboo/model/_init.cf", "");
-    repo.write("libs/taboo/plugins/__init__.py", EXPORTER);
-    repo.commit("an exporter");
+    repo.write("libs/taboo/plugins/__init__.py", MANAGER);
+    repo.commit("a manager");
     let world = World::start(repo, &[], "link");
     let first = world.create("ams1", 100);
     world.reaches(&first, "up");
-    let (bad, other) = (world.create("ams2", 13), world.create("ams3", 100));
+    let (bad, other) = (world.create("ams2", 100), world.create("ams3", 100));
     world.reaches(&bad, "creating");
     world.reaches(&other, "creating");
     for (site, path) in [("ams2", &bad), ("ams3", &other)] {
@@ -76,12 +77,12 @@ fn a_failed_export_is_in_the_diagnosis_of_all_that_wait_for_it_until_one_succeed
         });
         let why = diagnosis(&world, site);
         assert!(
-            why.contains("not exported as version") && why.contains("thirteen is not exported"),
+            why.contains("not exported as version") && why.contains("ams2 is not exported"),
             "{why}"
         );
     }
     world.repo.write("libs/taboo/plugins/__init__.py", "");
-    world.repo.commit("no exporter");
+    world.repo.commit("no manager");
     world.reaches(&bad, "up");
     world.reaches(&other, "up");
 }

@@ -26,11 +26,12 @@ use smallvec::SmallVec;
 const MOST_LOOKS: usize = 1024;
 
 /// Makes the resources of a complete model as [`export`] does and gives them to nobody: whether there is something among them
-/// that no export could contain, such as two with one id, or a cycle. What modules export by functions of their own, and what
-/// they add to the requires, is not asked for: that has effects.
+/// that no export could contain, such as two with one id, or a cycle. Functions that modules have for exporting are not run:
+/// what they do has effects.
 pub fn check_resources(machine: &mut Machine) -> Result<(), Fail> {
     let (catalog, _) = begin(machine)?;
-    let requires = direct_requires(machine, &catalog);
+    let mut requires = direct_requires(machine, &catalog);
+    dependencies::add(machine, &catalog, &mut requires);
     check_cycles(&catalog, &requires)
 }
 

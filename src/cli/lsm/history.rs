@@ -103,7 +103,7 @@ fn compile_error(error: &Value) -> String {
     let mut lines = message.lines();
     let mut text = format!("  {place}{}\n", printable(lines.next().unwrap_or_default()));
     let causes = error["causes"].as_array().into_iter().flatten();
-    let innermost = causes.filter_map(Value::as_str).last();
+    let innermost = causes.filter_map(Value::as_str).next_back();
     let innermost = innermost.map(|cause| format!("caused by {cause}"));
     for line in lines.chain(innermost.iter().flat_map(|cause| cause.lines())) {
         text.push_str(&format!("    {}\n", printable(line)));
