@@ -34,7 +34,7 @@ pub fn webhook(bytes: &[u8]) {
     for forge in [Forge::GitHub, Forge::Gitea, Forge::Forgejo] {
         let verified = forge::verify(forge, b"a secret of the test", &of_name, rest);
         assert!(verified.is_err(), "nobody knows the secret");
-        let said = match forge::parse(forge, &of_name, rest) {
+        let message = match forge::parse(forge, &of_name, rest) {
             Ok(hook) => {
                 if let Event::Push(push) = &hook.event {
                     assert!(push.reference.starts_with("refs/"), "{push:?}");
@@ -44,8 +44,8 @@ pub fn webhook(bytes: &[u8]) {
             }
             Err(error) => error.to_string(),
         };
-        assert!(!said.chars().any(char::is_control), "{said:?}");
-        assert!(said.len() < 10_000, "{} bytes to log", said.len());
+        assert!(!message.chars().any(char::is_control), "{message:?}");
+        assert!(message.len() < 10_000, "{} bytes to log", message.len());
     }
 }
 
@@ -70,9 +70,9 @@ pub fn config(bytes: &[u8]) {
         return;
     }
     if let Err(error) = crate::config::parse(&text) {
-        let said = error.to_string();
-        assert!(said.starts_with("steward.yaml"), "{said}");
-        assert!(said.len() < 20_000, "{} bytes to log", said.len());
+        let message = error.to_string();
+        assert!(message.starts_with("steward.yaml"), "{message}");
+        assert!(message.len() < 20_000, "{} bytes to log", message.len());
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) enum Event {
     Open {
         replies: mpsc::UnboundedSender<AgentReply>,
     },
-    Said(Box<AgentCommand>),
+    Command(Box<AgentCommand>),
     /// It is cut.
     Cut,
 }
@@ -123,7 +123,7 @@ async fn connection(target: &Target, events: &mpsc::UnboundedSender<Event>) -> S
     let (replies, mut queued) = mpsc::unbounded_channel();
     let _ = events.send(Event::Open { replies });
     let (mut sink, mut stream) = socket.split();
-    let heard = async {
+    let read = async {
         loop {
             let document = match tokio::time::timeout(SILENCE, stream.next()).await {
                 Err(_) => return format!("it said nothing for {} s", SILENCE.as_secs()),
@@ -135,13 +135,13 @@ async fn connection(target: &Target, events: &mpsc::UnboundedSender<Event>) -> S
             match remote::decode(&document) {
                 Ok(AgentCommand::Refused { message }) => return message,
                 Ok(command) => {
-                    let _ = events.send(Event::Said(Box::new(command)));
+                    let _ = events.send(Event::Command(Box::new(command)));
                 }
                 Err(error) => return format!("it sent what is no message: {error}"),
             }
         }
     };
-    let said = async {
+    let write = async {
         let mut beat = tokio::time::interval(BEAT);
         beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         // The first one would come before the hello.
@@ -168,8 +168,8 @@ async fn connection(target: &Target, events: &mpsc::UnboundedSender<Event>) -> S
         }
     };
     let why = tokio::select! {
-        why = heard => why,
-        why = said => why,
+        why = read => why,
+        why = write => why,
     };
     let _ = events.send(Event::Cut);
     why
@@ -193,9 +193,9 @@ async fn open(target: &Target) -> Result<Socket, String> {
         Ok((socket, _)) => Ok(socket),
         Err(WebError::Http(reply)) => {
             let body = reply.body().as_deref().unwrap_or_default();
-            let said: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-            let said = said["message"].as_str().unwrap_or_default();
-            Err(format!("it answers {}: {said}", reply.status()))
+            let answer: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+            let message = answer["message"].as_str().unwrap_or_default();
+            Err(format!("it answers {}: {message}", reply.status()))
         }
         Err(error) => Err(chain(&error)),
     }

@@ -122,8 +122,8 @@ pub(super) async fn run(
 impl Relay {
     /// Nothing runs, and the server has all results, or cannot be told.
     fn is_done(&self) -> bool {
-        let is_told = self.replies.is_none() || self.journal.results().next().is_none();
-        self.journal.running().is_empty() && is_told
+        let is_reported = self.replies.is_none() || self.journal.results().next().is_none();
+        self.journal.running().is_empty() && is_reported
     }
 
     /// `is_ending`: runs are not begun any more.
@@ -144,7 +144,7 @@ impl Relay {
                 self.replies = None;
                 tracing::info!("runs go on without the server; their results are kept");
             }
-            Event::Said(command) => return self.on_command(*command, is_ending).await,
+            Event::Command(command) => return self.on_command(*command, is_ending).await,
         }
         Ok(())
     }

@@ -192,14 +192,14 @@ async fn serve(app: App, environment: EnvironmentId, socket: Socket) {
     // What the reader answers itself, from the file store.
     let (contents, of_reader) = mpsc::channel(1);
     let room = Arc::new(Semaphore::new(ROOM_KIB));
-    let told = messages.clone();
+    let to_close = messages.clone();
     let why = tokio::select! {
         why = session.read(stream, connection, messages, room, contents) => why,
         why = session.write(sink, environment, queued, of_reader) => why,
         () = app.shutdown.cancelled() => "the server stops".to_owned(),
     };
     let message = AgentMessage::Gone { why };
-    let _ = told.send(Message::Agent {
+    let _ = to_close.send(Message::Agent {
         connection,
         message,
         held: None,

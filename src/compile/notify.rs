@@ -29,7 +29,7 @@ pub(super) async fn notify_failed(
             None => ("Compilation failed", "An exporting compile has failed"),
         };
         let kind = compile.metadata["type"].as_str().unwrap_or_default();
-        if OWN_REQUESTS.contains(&kind) && is_told(store, &compile, title, message).await? {
+        if OWN_REQUESTS.contains(&kind) && is_notified(store, &compile, title, message).await? {
             continue;
         }
         let notification = Notification {
@@ -45,7 +45,7 @@ pub(super) async fn notify_failed(
 }
 
 /// Whether the newest notification says the same, and nobody has cleared it.
-async fn is_told(
+async fn is_notified(
     store: &Store,
     compile: &Compile,
     title: &str,

@@ -40,7 +40,7 @@ pub(super) struct Head {
 impl Head {
     /// The commit that a version was compiled from; `None`: it has none, or its ids are not ours.
     pub(super) fn of_version(source: Source, version: &Version) -> Option<Self> {
-        let said = |name: &str| {
+        let field = |name: &str| {
             version.metadata[name]
                 .as_str()
                 .unwrap_or_default()
@@ -51,9 +51,9 @@ impl Head {
             info: CommitInfo {
                 id: version.commit_id.as_ref()?.parse().ok()?,
                 tree: version.tree_id.as_ref()?.parse().ok()?,
-                author: said("commit_author"),
+                author: field("commit_author"),
                 time: 0,
-                summary: said("commit_summary"),
+                summary: field("commit_summary"),
             },
         })
     }

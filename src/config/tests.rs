@@ -63,7 +63,7 @@ fn an_executor_has_as_many_hosts_for_as_long_as_the_file_says() {
 
 /// What is said of the changed file: of the whole, or of its first bad environment.
 #[track_caller]
-fn said(from: &str, to: &str) -> (bool, String) {
+fn verdict_on(from: &str, to: &str) -> (bool, String) {
     assert!(GOOD.contains(from));
     match parse(&GOOD.replace(from, to), "steward.yaml") {
         Ok(config) => (false, config.refused[0].to_string()),
@@ -74,7 +74,7 @@ fn said(from: &str, to: &str) -> (bool, String) {
 /// Nothing starts.
 #[track_caller]
 fn check_error(from: &str, to: &str, expected: &str) {
-    let (is_whole, error) = said(from, to);
+    let (is_whole, error) = verdict_on(from, to);
     assert!(
         is_whole && error.contains(expected) && error.starts_with("steward.yaml"),
         "{error}"
@@ -84,7 +84,7 @@ fn check_error(from: &str, to: &str, expected: &str) {
 /// Only the environment does not run.
 #[track_caller]
 fn check_refused(from: &str, to: &str, expected: &str) {
-    let (is_whole, error) = said(from, to);
+    let (is_whole, error) = verdict_on(from, to);
     assert!(
         !is_whole && error.contains(expected) && error.starts_with("steward.yaml: environments[0]"),
         "{error}"
@@ -203,7 +203,7 @@ fn what_is_wrong_with_one_environment_is_its_own() {
         "git@-x:y",
         "ssh://-oProxyCommand=x/y",
     ] {
-        let (is_whole, error) = said(repository, &format!("repository: {bad}"));
+        let (is_whole, error) = verdict_on(repository, &format!("repository: {bad}"));
         assert!(
             !is_whole && error.contains("environments[0].repository"),
             "{error}"
@@ -222,7 +222,7 @@ fn what_is_wrong_with_one_environment_is_its_own() {
         ("user: 'a:b', token: x", "credentials.user"),
     ] {
         let with = format!("poll: 5m\n    credentials: {{{credentials}}}");
-        let (_, error) = said("poll: 5m", &with);
+        let (_, error) = verdict_on("poll: 5m", &with);
         assert!(error.contains(expected), "{credentials}: {error}");
     }
 }

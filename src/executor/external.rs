@@ -260,8 +260,8 @@ impl External {
                 outcome: done.outcome,
             });
         }
-        if let Some(told) = self.unwritten.get_mut(&action) {
-            *told = (connection, number);
+        if let Some(sender) = self.unwritten.get_mut(&action) {
+            *sender = (connection, number);
             return None;
         }
         let is_known = connected.discarded.remove(&action);

@@ -164,7 +164,7 @@ pub(super) fn run(job: &Job<'_>, command: &mut Command, what: &str) -> Result<Ou
     loop {
         let output = job.runner.run(command, what, job.watcher)?;
         let is_git =
-            |said: &str| said.contains("git ") && said.contains("did not run successfully");
+            |output: &str| output.contains("git ") && output.contains("did not run successfully");
         if output.status.success() || !is_git(&output_text(&output)) || !job.runner.fetch()? {
             return check_success(output);
         }

@@ -169,11 +169,11 @@ mod tests {
     async fn notifications_keep_what_was_marked_until_they_are_old() {
         check(|store| async move {
             let id = environment(&store).await;
-            let told = |title: &str, created: i64| Notification {
+            let notification = |title: &str, created: i64| Notification {
                 created: Timestamp(created),
                 ..Notification::new(Severity::Error, title, "text")
             };
-            let (old, new) = (told("old", 10), told("new", 20));
+            let (old, new) = (notification("old", 10), notification("new", 20));
             for one in [&old, &new] {
                 store.notification_create(id, one).await.unwrap();
             }

@@ -145,12 +145,12 @@ pub fn run(case: &Case) -> Answer {
 }
 
 fn answer(compiled: &Compiled, output: String) -> Answer {
-    let told = |severity: Severity| -> Vec<Found> {
+    let of_severity = |severity: Severity| -> Vec<Found> {
         let diagnostics = compiled.diagnostics.iter();
-        let told = diagnostics.filter(|diagnostic| diagnostic.severity == severity);
-        told.map(found).collect()
+        let of_severity = diagnostics.filter(|diagnostic| diagnostic.severity == severity);
+        of_severity.map(found).collect()
     };
-    let errors = told(Severity::Error);
+    let errors = of_severity(Severity::Error);
     let outcome = if errors
         .iter()
         .any(|error| error.kind == "InvalidCompilerState")
@@ -165,7 +165,7 @@ fn answer(compiled: &Compiled, output: String) -> Answer {
         outcome,
         output,
         errors,
-        warnings: told(Severity::Warning),
+        warnings: of_severity(Severity::Warning),
         model: compiled
             .model
             .as_ref()

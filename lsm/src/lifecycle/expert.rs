@@ -67,8 +67,8 @@ pub(super) fn force_state(
         ));
     }
     let source = &case.before.state;
-    let said = format!("an expert set the state from {source} to {target}: {message}");
-    let mut event = case.event(Severity::Warning, said);
+    let text = format!("an expert set the state from {source} to {target}: {message}");
+    let mut event = case.event(Severity::Warning, text);
     event.source = Some(source.clone());
     event.destination = Some(target.to_owned());
     let mut after = case.before.clone();
@@ -124,9 +124,9 @@ pub(super) fn force_attributes(
 /// An expert has the record removed. Its resources leave the desired state with the next compile that would have them.
 pub(super) fn force_deleted(case: &Case<'_>, message: &str) -> Result<Decision, Refusal> {
     for_experts(case)?;
-    let said = format!("an expert removed the instance: {message}");
+    let text = format!("an expert removed the instance: {message}");
     Ok(Decision {
         effect: Effect::Removed,
-        ..Decision::unchanged(vec![case.event(Severity::Warning, said)])
+        ..Decision::unchanged(vec![case.event(Severity::Warning, text)])
     })
 }

@@ -62,19 +62,29 @@ async fn failed_compile(
     }))
 }
 
-/// The versions of the model that were exported for versions of an instance, with the latter.
-async fn exported(
+/// The compiles that events name, each with its event, in the order of the events.
+async fn compiles_of<'a>(
     app: &App,
-    events: &[StoredEvent],
-) -> Result<BTreeMap<VersionNumber, u64>, ApiError> {
-    let mut versions = BTreeMap::new();
+    events: &'a [StoredEvent],
+) -> Result<Vec<(&'a StoredEvent, Compile)>, ApiError> {
+    let mut compiles = Vec::new();
     for event in events {
-        let compile = compile_of(app, event).await?;
-        if let Some(version) = compile.and_then(|compile| compile.version) {
-            versions.insert(version, event.event.service_instance_version + 1);
-        }
+        compiles.extend(
+            compile_of(app, event)
+                .await?
+                .map(|compile| (event, compile)),
+        );
     }
-    Ok(versions)
+    Ok(compiles)
+}
+
+/// The versions of the model that were exported for versions of an instance, with the latter.
+fn exported(compiles: &[(&StoredEvent, Compile)]) -> BTreeMap<VersionNumber, u64> {
+    let version = |(event, compile): &(&StoredEvent, Compile)| {
+        let version = event.event.service_instance_version + 1;
+        Some((compile.version?, version))
+    };
+    compiles.iter().filter_map(version).collect()
 }
 
 /// What an error wraps, from the outside to the inside: mostly the last one says what is wrong.
@@ -93,17 +103,20 @@ fn causes(diagnostic: &Value) -> Vec<String> {
 }
 
 /// The exports that failed, the newest first: the instance waits in its state until a compile succeeds.
-async fn failed_exports(app: &App, events: &[StoredEvent]) -> Result<Vec<Value>, ApiError> {
-    let mut failed = Vec::new();
-    for event in events.iter().rev() {
-        let compile = compile_of(app, event).await?;
-        let of_export = compile.filter(|compile| compile.do_export && !compile.is_validation());
-        let Some(compile) = of_export else { continue };
-        if matches!(
+async fn failed_exports(
+    app: &App,
+    compiles: &[(&StoredEvent, Compile)],
+) -> Result<Vec<Value>, ApiError> {
+    let has_failed = |compile: &Compile| {
+        matches!(
             compile.state,
             CompileState::Rejected | CompileState::Aborted
-        ) {
-            failed.push(failed_compile(app, event, &compile).await?);
+        )
+    };
+    let mut failed = Vec::new();
+    for (event, compile) in compiles.iter().rev() {
+        if compile.do_export && !compile.is_validation() && has_failed(compile) {
+            failed.push(failed_compile(app, event, compile).await?);
         }
     }
     Ok(failed)
@@ -166,8 +179,9 @@ async fn diagnose(entity: Segment, id: Segment, app: App, args: Args) -> Result<
     // The compile for a version is asked for by the transfer that leads to it.
     let events = store.service_events_of(environment, instance.id, failed_from - 1..=version - 1);
     let events = events.await?;
-    let exports = failed_exports(&app, &events).await?;
-    let versions = exported(&app, &events).await?;
+    let compiles = compiles_of(&app, &events).await?;
+    let exports = failed_exports(&app, &compiles).await?;
+    let versions = exported(&compiles);
     let transfer = transfer_id(instance.id);
     let mut resources = BTreeSet::new();
     for model in versions.keys() {

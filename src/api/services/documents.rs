@@ -200,19 +200,19 @@ fn add_service(html: &mut String, definition: &Definition) {
 
 fn add_fields(html: &mut String, fields: &Fields, prefix: &str) {
     for one in &fields.attributes {
-        let said = (one.modifier, one.description.as_deref());
-        add_row(html, (prefix, &one.name), &one.value_type, said);
+        let description = (one.modifier, one.description.as_deref());
+        add_row(html, (prefix, &one.name), &one.value_type, description);
     }
     for one in &fields.inter_service_relations {
         let kind = format!("an instance of {}", one.entity_type);
-        let said = (one.modifier, one.description.as_deref());
-        add_row(html, (prefix, &one.name), &kind, said);
+        let description = (one.modifier, one.description.as_deref());
+        add_row(html, (prefix, &one.name), &kind, description);
     }
     for one in &fields.embedded_entities {
         let is_one = one.upper_limit == Some(1);
-        let said = (one.modifier, one.description.as_deref());
+        let description = (one.modifier, one.description.as_deref());
         let kind = if is_one { "object" } else { "list" };
-        add_row(html, (prefix, &one.name), kind, said);
+        add_row(html, (prefix, &one.name), kind, description);
         add_fields(html, &one.fields, &format!("{prefix}{}.", one.name));
     }
 }

@@ -68,13 +68,13 @@ async fn whole(
 
 /// What was found, in the shape of a handler's changes; why a resource was not compared is a pseudo attribute of its own.
 fn changes(result: &DryRunResult) -> Value {
-    let said = |text: &str| json!({"handler": {"current": "FAILED", "desired": text}});
+    let failure = |text: &str| json!({"handler": {"current": "FAILED", "desired": text}});
     match result.status {
         DryRunStatus::Changes => result.changes.clone(),
         DryRunStatus::Skipped => json!({}),
-        DryRunStatus::Undefined => said("Undefined"),
-        DryRunStatus::SkippedForUndefined => said("Skipped for undefined"),
-        DryRunStatus::AgentDown => said("Agent is down"),
+        DryRunStatus::Undefined => failure("Undefined"),
+        DryRunStatus::SkippedForUndefined => failure("Skipped for undefined"),
+        DryRunStatus::AgentDown => failure("Agent is down"),
     }
 }
 

@@ -210,8 +210,8 @@ impl Reconciler {
 
 /// When a run ended, by the clock of the server. The executor may be on another machine, whose clock is wrong: a run that
 /// ended next year would not be repaired before.
-fn finished_at(told: Timestamp, started: Timestamp, now: Timestamp) -> Timestamp {
-    told.min(now).max(started)
+fn finished_at(ended: Timestamp, started: Timestamp, now: Timestamp) -> Timestamp {
+    ended.min(now).max(started)
 }
 
 /// What a dry run says of a resource whose handler was asked. Source: docs/reference/deployment.md § 5.10.
@@ -259,7 +259,7 @@ mod tests {
     fn a_run_ends_now_at_the_latest_whatever_the_clock_of_its_executor_says() {
         const YEAR: i64 = 365 * 86_400_000_000;
         let (started, now) = (Timestamp(1_000_000), Timestamp(5_000_000));
-        let at = |told| finished_at(Timestamp(told), started, now).0;
+        let at = |ended| finished_at(Timestamp(ended), started, now).0;
         assert_eq!(at(2_000_000), 2_000_000);
         assert_eq!(at(5_000_000 + YEAR), 5_000_000);
         assert_eq!(at(1_000_000 - YEAR), 1_000_000);

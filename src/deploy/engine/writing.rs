@@ -166,8 +166,8 @@ impl Reconciler {
         error: &store::Error,
         pause: &mut Duration,
     ) -> bool {
-        let told = (self.environment, &self.bus);
-        complain_and_wait(told, &self.shutdown, what, error, pause).await
+        let notified = (self.environment, &self.bus);
+        complain_and_wait(notified, &self.shutdown, what, error, pause).await
     }
 }
 
@@ -191,9 +191,9 @@ impl Attempts {
         let mut pause = Duration::from_millis(100);
         while let Err(error) = self.services.reported_all(self.environment, &reports).await {
             self.has_failed.store(true, Ordering::Relaxed);
-            let told = (self.environment, &self.bus);
+            let notified = (self.environment, &self.bus);
             let what = "report to service instances";
-            if !complain_and_wait(told, &self.shutdown, what, &error, &mut pause).await {
+            if !complain_and_wait(notified, &self.shutdown, what, &error, &mut pause).await {
                 return None;
             }
         }
@@ -203,8 +203,16 @@ impl Attempts {
             .await
         {
             self.has_failed.store(true, Ordering::Relaxed);
-            let told = (self.environment, &self.bus);
-            if !complain_and_wait(told, &self.shutdown, "write results", &error, &mut pause).await {
+            let notified = (self.environment, &self.bus);
+            if !complain_and_wait(
+                notified,
+                &self.shutdown,
+                "write results",
+                &error,
+                &mut pause,
+            )
+            .await
+            {
                 return None;
             }
         }

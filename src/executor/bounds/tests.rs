@@ -174,16 +174,16 @@ fn facts_and_found_resources_that_are_too_much_are_left_out_and_said() {
         (MAX_FACTS, MAX_DISCOVERED)
     );
     assert_eq!(outcome.facts[0].name, "f1");
-    let said: Vec<&str> = outcome.logs.iter().map(|line| line.msg.as_str()).collect();
+    let lines: Vec<&str> = outcome.logs.iter().map(|line| line.msg.as_str()).collect();
     assert!(
-        said[0].starts_with(
+        lines[0].starts_with(
             "1000 facts were not taken: the value of the fact or parameter `f0` has 1048576 bytes"
         ),
-        "{said:?}"
+        "{lines:?}"
     );
     assert!(
-        said[1].starts_with("10000 discovered resources were not taken: the values of"),
-        "{said:?}"
+        lines[1].starts_with("10000 discovered resources were not taken: the values of"),
+        "{lines:?}"
     );
 }
 

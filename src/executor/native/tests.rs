@@ -97,18 +97,23 @@ fn a_native_handler_that_hangs_is_left_behind_and_its_resource_waits_for_it() {
     let left = native.run(VecDeque::from(jobs), &reply);
     assert_eq!(left.len(), 2);
     assert!(native.run(left, &reply).is_empty());
-    let said: Vec<_> = replies.try_iter().collect();
+    let answers: Vec<_> = replies.try_iter().collect();
     let statuses = ["deployed", "unavailable", "deployed", "deployed"];
-    for (said, expected) in said.iter().zip(actions.iter().zip(statuses)) {
-        assert_eq!((&said.0, said.1), (expected.0, expected.1), "{}", said.2);
+    for (answers, expected) in answers.iter().zip(actions.iter().zip(statuses)) {
+        assert_eq!(
+            (&answers.0, answers.1),
+            (expected.0, expected.1),
+            "{}",
+            answers.2
+        );
     }
-    assert_eq!(said.len(), 4);
+    assert_eq!(answers.len(), 4);
     assert!(
-        said[1]
+        answers[1]
             .2
             .contains("within 0.2 s (setting `deploy_timeout`)"),
         "{}",
-        said[1].2
+        answers[1].2
     );
     let mut run = |name: &str| {
         native.run(VecDeque::from([job(name, false)]), &reply);

@@ -65,13 +65,13 @@ impl Transport for Ssh {
         let stdin = child.stdin.take().ok_or_else(missing)?;
         let stdout = child.stdout.take().ok_or_else(missing)?;
         let stderr = child.stderr.take().ok_or_else(missing)?;
-        let said = Said::default();
+        let last_lines = LastLines::default();
         let (commands, frames) = mpsc::unbounded_channel();
         let (answers, pieces) = mpsc::channel(PIECES);
         let (ready, is_ready) = tokio::sync::oneshot::channel();
-        let errors = tokio::spawn(said.clone().follow(stderr));
+        let errors = tokio::spawn(last_lines.clone().follow(stderr));
         tokio::spawn(write(stdin, binary, is_ready, frames));
-        tokio::spawn(read(stdout, ready, answers, said, errors));
+        tokio::spawn(read(stdout, ready, answers, last_lines, errors));
         Ok(Connection {
             commands: Box::new(Frames(commands)),
             replies: Box::new(StreamReader::new(ReceiverStream::new(pieces))),
@@ -215,7 +215,7 @@ async fn read(
     stdout: ChildStdout,
     ready: tokio::sync::oneshot::Sender<()>,
     answers: mpsc::Sender<io::Result<Bytes>>,
-    said: Said,
+    last_lines: LastLines,
     errors: tokio::task::JoinHandle<()>,
 ) {
     let mut stdout = BufReader::new(stdout);
@@ -231,7 +231,7 @@ async fn read(
     }
     // What it has to say has come by then, or does not come.
     let _ = tokio::time::timeout(Duration::from_secs(2), errors).await;
-    let message = match said.text() {
+    let message = match last_lines.text() {
         text if text.is_empty() => "ssh ended".to_owned(),
         text => format!("ssh ended: {text}"),
     };
@@ -258,9 +258,9 @@ async fn find_mark(stdout: &mut BufReader<ChildStdout>) -> bool {
 
 /// The last lines that `ssh`, the script or the executor there printed as errors.
 #[derive(Debug, Clone, Default)]
-struct Said(Arc<Mutex<VecDeque<String>>>);
+struct LastLines(Arc<Mutex<VecDeque<String>>>);
 
-impl Said {
+impl LastLines {
     async fn follow(self, stderr: tokio::process::ChildStderr) {
         let mut stderr = BufReader::new(stderr);
         let mut line = Vec::new();

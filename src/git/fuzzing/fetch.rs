@@ -59,9 +59,9 @@ fn whole(bytes: &[u8]) -> Option<Result<(), crate::git::Error>> {
     let fetched = fetch_into(folder.path(), &url);
     if let Err(error) = &fetched {
         let cause = std::error::Error::source(error).map(ToString::to_string);
-        let said = format!("{error}: {}", cause.unwrap_or_default());
-        assert!(!said.chars().any(char::is_control), "{said:?}");
-        assert!(said.len() < 4_000, "{} bytes to log", said.len());
+        let message = format!("{error}: {}", cause.unwrap_or_default());
+        assert!(!message.chars().any(char::is_control), "{message:?}");
+        assert!(message.len() < 4_000, "{} bytes to log", message.len());
     }
     let names = std::fs::read_dir(folder.path());
     for entry in names.into_iter().flatten().flatten() {

@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct Reason {
     /// The validation that failed.
     pub(super) validation: Option<Uuid>,
-    pub(super) said: Option<String>,
+    pub(super) message: Option<String>,
 }
 
 /// Finds out why an item failed.
@@ -35,7 +35,7 @@ pub(super) async fn why(
 ) -> store::Result<Reason> {
     for _ in 1..LOOKS {
         let found = look(store, environment, (item, failure), events).await?;
-        if found.said.is_some() || failure != Failure::ExecutionFailed {
+        if found.message.is_some() || failure != Failure::ExecutionFailed {
             return Ok(found);
         }
         tokio::time::sleep(PAUSE).await;
@@ -64,18 +64,18 @@ async fn look(
                 let diagnostics = compile.diagnostics.as_array();
                 let mut errors = diagnostics.into_iter().flatten();
                 let error = errors.find(|one| one["severity"] == "error");
-                let said = error.and_then(|error| error["message"].as_str());
+                let message = error.and_then(|error| error["message"].as_str());
                 return Ok(Reason {
                     validation: Some(id.uuid()),
-                    said: said.map(str::to_owned).or(compile.reason),
+                    message: message.map(str::to_owned).or(compile.reason),
                 });
             }
             (Failure::ExecutionFailed, Some(version)) => {
-                let said = failed_resource(store, environment, item.instance, version).await?;
-                if said.is_some() {
+                let message = failed_resource(store, environment, item.instance, version).await?;
+                if message.is_some() {
                     return Ok(Reason {
                         validation: None,
-                        said,
+                        message,
                     });
                 }
             }
@@ -100,8 +100,8 @@ async fn failed_resource(
         for run in runs.await?.iter().filter(|run| run.version == version) {
             let mut messages = run.messages.as_array().into_iter().flatten();
             if let Some(message) = messages.find(|message| message["level"] == "ERROR") {
-                let said = message["msg"].as_str().unwrap_or_default();
-                return Ok(Some(format!("{resource}: {said}")));
+                let message = message["msg"].as_str().unwrap_or_default();
+                return Ok(Some(format!("{resource}: {message}")));
             }
         }
     }

@@ -226,8 +226,8 @@ impl Look<'_> {
                 let store = &self.services.store;
                 let found = why(store, self.environment, (item, failure), &events).await?;
                 item.outcome.validation = found.validation;
-                let said = found.said.map(|said| format!("{reason}: {said}"));
-                Ok(Ended::Failed(failure, said.unwrap_or(reason)))
+                let message = found.message.map(|text| format!("{reason}: {text}"));
+                Ok(Ended::Failed(failure, message.unwrap_or(reason)))
             }
         }
     }

@@ -65,8 +65,9 @@ impl Life {
         let key = self.naive.queue.get(id).copied();
         self.check_agent(agent, key.expect("a reason to run it"));
         let requires: BTreeSet<&ResourceId> = run.intent.requires.iter().collect();
-        let told: BTreeSet<&ResourceId> = run.requires.iter().map(|one| &one.resource_id).collect();
-        assert_eq!(requires, told);
+        let known: BTreeSet<&ResourceId> =
+            run.requires.iter().map(|one| &one.resource_id).collect();
+        assert_eq!(requires, known);
         for one in &run.requires {
             let index = self.schedule.by_id[&one.resource_id];
             let state = &self.schedule.entry(index).state;
