@@ -53,11 +53,7 @@ implement Row using std::none
 
 fn repo(main: &str, code: &str) -> Repo {
     let repo = Repo::new("");
-    repo.write("project.yml", "name: test\nmodulepath: libs\n");
-    let metadata = "name: row\nversion: 1.0.0\nlicense: x\n";
-    repo.write("libs/row/module.yml", metadata);
-    repo.write("libs/row/model/_init.cf", MODEL);
-    repo.write("libs/row/plugins/__init__.py", code);
+    repo.write_module("row", MODEL, code);
     repo.write("main.cf", main);
     repo.commit("a module");
     repo

@@ -73,13 +73,7 @@ implement Talker using std::none
 
 fn repo(main: &str) -> Repo {
     let repo = Repo::new("");
-    repo.write("project.yml", "name: test\nmodulepath: libs\n");
-    repo.write(
-        "libs/talk/module.yml",
-        "name: talk\nversion: 1.0.0\nlicense: x\n",
-    );
-    repo.write("libs/talk/model/_init.cf", MODEL);
-    repo.write("libs/talk/plugins/__init__.py", CODE);
+    repo.write_module("talk", MODEL, CODE);
     repo.write(
         "main.cf",
         &format!("import talk\nroot = std::get_env(\"ROOT\")\n{main}"),

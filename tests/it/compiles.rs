@@ -21,13 +21,7 @@ def wait() -> "int":
 /// A repository that is looked at only when somebody asks, with a model that takes a second.
 fn start(directory: &tempfile::TempDir) -> (Repo, Logged, String) {
     let repo = Repo::new("import slow\nx = slow::wait()\nstd::print(\"first\")\n");
-    repo.write("project.yml", "name: test\nmodulepath: libs\n");
-    repo.write(
-        "libs/slow/module.yml",
-        "name: slow\nversion: 1.0.0\nlicense: ASL 2.0\n",
-    );
-    repo.write("libs/slow/model/_init.cf", "");
-    repo.write("libs/slow/plugins/__init__.py", SLOW);
+    repo.write_module("slow", "", SLOW);
     repo.commit("a slow one");
     let config = format!(
         "repositories: {{allow_local: [{}]}}\nenvironments:\n  - {{project: p, name: one, repository: {}, branch: main, poll: 24h, watch: false}}\n",

@@ -32,11 +32,7 @@ const MAIN: &str = "import row\nroot = std::get_env(\"ROOT\")\nrow::Row(path=\"{
 
 fn add_module(world: &World) {
     let repo = &world.repo;
-    repo.write("project.yml", "name: test\nmodulepath: libs\n");
-    let metadata = "name: row\nversion: 1.0.0\nlicense: x\n";
-    repo.write("libs/row/module.yml", metadata);
-    repo.write("libs/row/model/_init.cf", MODEL);
-    repo.write("libs/row/plugins/__init__.py", CODE);
+    repo.write_module("row", MODEL, CODE);
     repo.write("main.cf", MAIN);
     repo.commit("a module");
 }

@@ -69,6 +69,16 @@ impl Repo {
         fs::write(path, content).unwrap();
     }
 
+    /// A module of the project, as reference models have them beside `main.cf`: its model, and its Python.
+    pub fn write_module(&self, name: &str, model: &str, code: &str) {
+        let module = format!("libs/{name}");
+        let metadata = format!("name: {name}\nversion: 1.0.0\nlicense: MIT\n");
+        self.write("project.yml", "name: test\nmodulepath: libs\n");
+        self.write(&format!("{module}/module.yml"), &metadata);
+        self.write(&format!("{module}/model/_init.cf"), model);
+        self.write(&format!("{module}/plugins/__init__.py"), code);
+    }
+
     /// Commits everything; gives the commit.
     pub fn commit(&self, message: &str) -> String {
         self.git(&["add", "-A"]);

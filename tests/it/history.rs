@@ -81,13 +81,7 @@ fn run_of(running: &Running, name: &str) -> Value {
 #[test]
 fn a_run_is_kept_with_its_lines_its_changes_and_its_facts() {
     let (repo, host) = (Repo::new(""), Host::new());
-    repo.write("project.yml", "name: test\nmodulepath: libs\n");
-    repo.write(
-        "libs/note/module.yml",
-        "name: note\nversion: 1.0.0\nlicense: x\n",
-    );
-    repo.write("libs/note/model/_init.cf", MODEL);
-    repo.write("libs/note/plugins/__init__.py", PLUGINS);
+    repo.write_module("note", MODEL, PLUGINS);
     repo.write(
         "main.cf",
         "import note\nnote::Note(name=\"a\")\nnote::Note(name=\"positional\", agent=\"two\")\n",

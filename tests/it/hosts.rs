@@ -57,13 +57,7 @@ implement Thing using std::none
 
 fn repo(main: &str) -> Repo {
     let repo = Repo::new("");
-    repo.write("project.yml", "name: test\nmodulepath: libs\n");
-    repo.write(
-        "libs/slow/module.yml",
-        "name: slow\nversion: 1.0.0\nlicense: x\n",
-    );
-    repo.write("libs/slow/model/_init.cf", MODEL);
-    repo.write("libs/slow/plugins/__init__.py", CODE);
+    repo.write_module("slow", MODEL, CODE);
     repo.write("main.cf", main);
     repo.commit("a module");
     repo

@@ -134,13 +134,7 @@ fn is_in_force(served: &Served, n_versions: usize) -> bool {
 fn kill_at_random(dir: &Path, database: &str) {
     let host = Host::new();
     let repo = Repo::new("");
-    repo.write("project.yml", "name: test\nmodulepath: libs\n");
-    repo.write(
-        "libs/row/module.yml",
-        "name: row\nversion: 1.0.0\nlicense: x\n",
-    );
-    repo.write("libs/row/model/_init.cf", MODEL);
-    repo.write("libs/row/plugins/__init__.py", CODE);
+    repo.write_module("row", MODEL, CODE);
     repo.write("main.cf", &model(1));
     repo.commit("a module");
     let config = format!(

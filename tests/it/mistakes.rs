@@ -6,15 +6,9 @@ use crate::harness::{Host, Repo, Running, events, files, finish};
 
 /// A project whose one plugin raises an exception of its module.
 fn write_refusing_plugin(repo: &Repo) {
-    repo.write(
-        "libs/picky/module.yml",
-        "name: picky\nversion: 1.0.0\nlicense: X\n",
-    );
-    repo.write("project.yml", "name: test\nmodulepath: libs\n");
-    repo.write("libs/picky/model/_init.cf", "");
     let plugin = "from inmanta.plugins import plugin, PluginException\nclass Refused(PluginException):\n    pass\n\
         @plugin\ndef refuse() -> \"int\":\n    raise Refused(\"not\\nthat\")\n";
-    repo.write("libs/picky/plugins/__init__.py", plugin);
+    repo.write_module("picky", "", plugin);
     repo.write("main.cf", "import picky\nx = picky::refuse()\n");
 }
 

@@ -71,13 +71,7 @@ std::print("imported by {{{{by}}}}")
 fn contents_that_getters_upload_reach_handlers_and_modules_are_imported_once() {
     let repo = Repo::new("");
     let host = Host::new();
-    repo.write("project.yml", "name: test\nmodulepath: libs\n");
-    repo.write(
-        "libs/copies/module.yml",
-        "name: copies\nversion: 1.0.0\nlicense: x\n",
-    );
-    repo.write("libs/copies/model/_init.cf", MODEL);
-    repo.write("libs/copies/plugins/__init__.py", CODE);
+    repo.write_module("copies", MODEL, CODE);
     repo.write("main.cf", &main_cf("first"));
     repo.commit("a module");
     let mut running = Running::start(host.up(repo.path()));

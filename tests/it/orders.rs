@@ -1,9 +1,8 @@
 //! Orders on the real server: changes to several instances in one call.
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{Host, Repo, Running, signal, wait_until};
+use crate::service_world::World;
 
 /// Two services: sites, and links that name one. Links of 666 are refused by the model; a link at the path `blocked` cannot be
 /// deployed.
@@ -84,12 +83,6 @@ for i in lsm::all(links):
 end
 "#;
 
-struct World {
-    repo: Repo,
-    host: Host,
-    running: Running,
-}
-
 fn id(number: u8) -> String {
     format!("0a8d6a1e-0000-4000-8000-0000000000{number:02x}")
 }
@@ -107,75 +100,66 @@ fn delete(number: u8, entity: &str) -> Value {
     json!({"instance_id": id(number), "service_entity": entity, "action": "delete"})
 }
 
-impl World {
-    fn new() -> Self {
-        let (repo, host) = (Repo::new(MODEL), Host::new());
-        let running = Running::start(host.up(repo.path()));
-        let world = Self {
-            repo,
-            host,
-            running,
-        };
-        wait_until("the services are in the catalog", || {
-            world.running.get("/lsm/v1/service_catalog/link").0 == 200
-        });
-        world
-    }
+fn world() -> World {
+    World::with(MODEL, &[], "link")
+}
 
-    #[track_caller]
-    fn order(&self, items: &[Value]) -> String {
-        let body = json!({"description": "a change", "service_order_items": items});
-        let (status, answer) = self.running.call("POST", "/lsm/v2/order", Some(&body));
-        assert_eq!(status, 200, "{answer}");
-        assert_eq!(answer["data"]["status"]["state"], "in_progress");
-        answer["data"]["id"].as_str().unwrap().to_owned()
-    }
+#[track_caller]
+fn place(world: &World, items: &[Value]) -> String {
+    let body = json!({"description": "a change", "service_order_items": items});
+    let (status, answer) = world.running.call("POST", "/lsm/v2/order", Some(&body));
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(answer["data"]["status"]["state"], "in_progress");
+    answer["data"]["id"].as_str().unwrap().to_owned()
+}
 
-    /// The order when it has ended: its state, and state and failure of each item.
-    #[track_caller]
-    fn ended(&self, order: &str) -> (Value, Vec<String>) {
-        let path = format!("/lsm/v2/order/{order}");
-        let deadline = std::time::Instant::now() + crate::harness::DEADLINE;
-        loop {
-            let order = self.running.get_ok(&path)["data"].clone();
-            if order["status"]["state"] != "in_progress" {
-                assert_ne!(order["completed_at"], Value::Null);
-                let items = order["service_order_items"].as_array().unwrap();
-                let words = items.iter().map(|item| {
-                    let status = &item["status"];
-                    let failure = status["failure_type"].as_str().unwrap_or_default();
-                    format!("{} {failure}", status["state"].as_str().unwrap())
-                        .trim()
-                        .to_owned()
-                });
-                let words = words.collect();
-                return (order, words);
-            }
-            assert_eq!(order["completed_at"], Value::Null);
-            assert!(
-                std::time::Instant::now() < deadline,
-                "never ended: {order:#}"
-            );
-            std::thread::sleep(std::time::Duration::from_millis(20));
+/// The order when it has ended: its state, and state and failure of each item.
+#[track_caller]
+fn ended(world: &World, order: &str) -> (Value, Vec<String>) {
+    let path = format!("/lsm/v2/order/{order}");
+    let deadline = std::time::Instant::now() + crate::harness::DEADLINE;
+    loop {
+        let order = world.running.get_ok(&path)["data"].clone();
+        if order["status"]["state"] != "in_progress" {
+            assert_ne!(order["completed_at"], Value::Null);
+            let items = order["service_order_items"].as_array().unwrap();
+            let words = items.iter().map(|item| {
+                let status = &item["status"];
+                let failure = status["failure_type"].as_str().unwrap_or_default();
+                format!("{} {failure}", status["state"].as_str().unwrap())
+                    .trim()
+                    .to_owned()
+            });
+            let words = words.collect();
+            return (order, words);
         }
+        assert_eq!(order["completed_at"], Value::Null);
+        assert!(
+            std::time::Instant::now() < deadline,
+            "never ended: {order:#}"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(20));
     }
+}
 
-    fn instance(&self, entity: &str, number: u8) -> Value {
-        let path = format!("/lsm/v1/service_inventory/{entity}/{}", id(number));
-        self.running.get(&path).1["data"].clone()
-    }
+fn instance(world: &World, entity: &str, number: u8) -> Value {
+    let path = format!("/lsm/v1/service_inventory/{entity}/{}", id(number));
+    world.running.get(&path).1["data"].clone()
 }
 
 //: lsm 104
 #[test]
 fn items_are_carried_out_in_the_order_of_their_relations_and_each_has_its_result() {
-    let world = World::new();
+    let world = world();
     // The link names a site that stands behind it.
-    let order = world.order(&[
-        create(1, "link", json!({"name": "l1", "site": id(2)})),
-        create(2, "site", json!({"name": "s1", "note": "hello"})),
-    ]);
-    let (order, words) = world.ended(&order);
+    let order = place(
+        &world,
+        &[
+            create(1, "link", json!({"name": "l1", "site": id(2)})),
+            create(2, "site", json!({"name": "s1", "note": "hello"})),
+        ],
+    );
+    let (order, words) = ended(&world, &order);
     assert_eq!(words, ["completed", "completed"], "{order:#}");
     assert_eq!(order["status"]["state"], "success");
     assert_eq!(order["description"], "a change");
@@ -188,16 +172,19 @@ fn items_are_carried_out_in_the_order_of_their_relations_and_each_has_its_result
 
     // One changes, one is refused by the model, one can not be deployed, one depends on that, one changes nothing.
     std::fs::create_dir_all(world.host.file("blocked/x")).unwrap();
-    let before = world.instance("site", 2);
-    let order = world.order(&[
-        update(1, "link", "note", json!("new")),
-        create(3, "link", json!({"name": "l3", "mbps": 666})),
-        create(4, "site", json!({"name": "blocked"})),
-        create(5, "link", json!({"name": "l5", "site": id(4)})),
-        update(2, "site", "note", json!("hello")),
-        update(9, "site", "note", json!("nobody")),
-    ]);
-    let (order, words) = world.ended(&order);
+    let before = instance(&world, "site", 2);
+    let order = place(
+        &world,
+        &[
+            update(1, "link", "note", json!("new")),
+            create(3, "link", json!({"name": "l3", "mbps": 666})),
+            create(4, "site", json!({"name": "blocked"})),
+            create(5, "link", json!({"name": "l5", "site": id(4)})),
+            update(2, "site", "note", json!("hello")),
+            update(9, "site", "note", json!("nobody")),
+        ],
+    );
+    let (order, words) = ended(&world, &order);
     let expected = [
         "completed",
         "failed VALIDATION_COMPILE_FAILED",
@@ -215,7 +202,7 @@ fn items_are_carried_out_in_the_order_of_their_relations_and_each_has_its_result
     assert!(status(3)["reason"].as_str().unwrap().contains(&id(4)));
     assert_eq!(world.host.read("l1"), "new\n");
     // What changes nothing makes no version.
-    assert_eq!(world.instance("site", 2)["version"], before["version"]);
+    assert_eq!(instance(&world, "site", 2)["version"], before["version"]);
     assert_eq!(
         world
             .running
@@ -225,8 +212,8 @@ fn items_are_carried_out_in_the_order_of_their_relations_and_each_has_its_result
     );
 
     // Who is named is deleted when nobody names it any more.
-    let order = world.order(&[delete(2, "site"), delete(1, "link")]);
-    let (order, words) = world.ended(&order);
+    let order = place(&world, &[delete(2, "site"), delete(1, "link")]);
+    let (order, words) = ended(&world, &order);
     assert_eq!(words, ["completed", "completed"], "{order:#}");
     assert_eq!(
         order["service_order_items"][0]["status"]["direct_dependencies"],
@@ -262,11 +249,7 @@ fn items_are_carried_out_in_the_order_of_their_relations_and_each_has_its_result
 
 #[test]
 fn an_order_goes_on_after_the_server_was_killed_in_the_middle_of_it() {
-    let World {
-        repo,
-        host,
-        mut running,
-    } = World::new();
+    let mut world = world();
     let items: Vec<Value> = (1..=12)
         .map(|number| match number % 3 {
             0 => create(
@@ -278,20 +261,12 @@ fn an_order_goes_on_after_the_server_was_killed_in_the_middle_of_it() {
         })
         .collect();
     let body = json!({"id": id(99), "service_order_items": items});
-    assert_eq!(running.call("POST", "/lsm/v2/order", Some(&body)).0, 200);
+    world.call("POST", "/lsm/v2/order", body);
     for pause in [0, 30, 120, 400, 900] {
         std::thread::sleep(std::time::Duration::from_millis(pause));
-        signal(running.child.id(), Signal::KILL);
-        let _ = running.child.wait();
-        drop(running);
-        running = Running::start(host.up(repo.path()));
+        world.crashes(&[]);
     }
-    let world = World {
-        repo,
-        host,
-        running,
-    };
-    let (order, words) = world.ended(&id(99));
+    let (order, words) = ended(&world, &id(99));
     assert_eq!(words, ["completed"; 12], "{order:#}");
     for number in 1..=12_u8 {
         let entity = if number % 3 == 0 { "link" } else { "site" };
@@ -312,5 +287,4 @@ fn an_order_goes_on_after_the_server_was_killed_in_the_middle_of_it() {
             "made once"
         );
     }
-    let _ = &world.repo;
 }

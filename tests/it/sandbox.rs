@@ -90,13 +90,7 @@ fn plugins_do_not_get_out_and_do_what_plugins_do() {
     let home = tempfile::tempdir().unwrap();
     let repo = Repo::new("import escape\n");
     let (secret, config) = server_of(home.path(), &repo);
-    repo.write("project.yml", "name: test\nmodulepath: libs\n");
-    repo.write(
-        "libs/escape/module.yml",
-        "name: escape\nversion: '1.0'\nlicense: MIT\n",
-    );
-    repo.write("libs/escape/model/_init.cf", "");
-    repo.write("libs/escape/plugins/__init__.py", ESCAPE);
+    repo.write_module("escape", "", ESCAPE);
     repo.write("libs/escape/plugins/attempts.py", ATTEMPTS);
     let model = format!(
         "import escape\nstd::print(escape::ordinary())\nstd::print(escape::escape(\"{}\", \"{}\"))\n",
@@ -124,13 +118,7 @@ fn other_checkout(data: &Path) {
 /// A repository with one module of Python code, which the model imports.
 pub fn repo_with(module: &str, code: &str, model: &str) -> Repo {
     let repo = Repo::new(&format!("import {module}\n{model}"));
-    repo.write("project.yml", "name: test\nmodulepath: libs\n");
-    repo.write(
-        &format!("libs/{module}/module.yml"),
-        &format!("name: {module}\nversion: '1.0'\nlicense: MIT\n"),
-    );
-    repo.write(&format!("libs/{module}/model/_init.cf"), "");
-    repo.write(&format!("libs/{module}/plugins/__init__.py"), code);
+    repo.write_module(module, "", code);
     repo.commit("a module");
     repo
 }

@@ -88,11 +88,7 @@ fn model(lines: &str) -> String {
 
 fn repo(lines: &str) -> Repo {
     let repo = Repo::new("");
-    repo.write("project.yml", "name: test\nmodulepath: libs\n");
-    let metadata = "name: act\nversion: 1.0.0\nlicense: x\n";
-    repo.write("libs/act/module.yml", metadata);
-    repo.write("libs/act/model/_init.cf", MODEL);
-    repo.write("libs/act/plugins/__init__.py", CODE);
+    repo.write_module("act", MODEL, CODE);
     repo.write("main.cf", &model(lines));
     repo.commit("a module");
     repo

@@ -112,10 +112,7 @@ const CANARIES: [Canary; 5] = [
 
 fn project(commit: &str) -> Repo {
     let repo = Repo::new(commit);
-    repo.write("project.yml", "name: test\nmodulepath: libs\n");
-    repo.write("libs/t/module.yml", "name: t\nversion: 1.0.0\nlicense: x\n");
-    repo.write("libs/t/model/_init.cf", "");
-    repo.write("libs/t/plugins/__init__.py", PLUGIN);
+    repo.write_module("t", "", PLUGIN);
     repo.commit("module");
     repo
 }

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, Host, Repo, Running, wait_until};
+use crate::harness::{DEADLINE, wait_until};
+use crate::service_world::{World, id_of};
 
 /// Sites that own links; each is a file. What all sites share is a file, too: with the content of whoever is compiled.
 const MODEL: &str = r#"import lsm
@@ -61,120 +62,53 @@ for i in lsm::all(links):
 end
 "#;
 
-struct World {
-    repo: Repo,
-    host: Host,
-    running: Running,
+fn push(world: &World, model: &str) {
+    world.repo.write("main.cf", model);
+    world.repo.commit("another model");
 }
 
-impl World {
-    fn new(settings: &[&str]) -> Self {
-        Self::of(MODEL, settings)
-    }
+/// The newest reports first.
+fn reports(world: &World) -> Value {
+    world.running.get_ok("/api/v2/compilereport?limit=100")["data"].clone()
+}
 
-    fn of(model: &str, settings: &[&str]) -> Self {
-        let (repo, host) = (Repo::new(model), Host::new());
-        let mut command = host.up(repo.path());
-        for setting in settings {
-            command.args(["--set", setting]);
-        }
-        let running = Running::start(command);
-        let world = Self {
-            repo,
-            host,
-            running,
-        };
-        wait_until("the services are in the catalog", || {
-            world.running.get("/lsm/v1/service_catalog/link").0 == 200
-        });
-        world
-    }
-
-    /// Orders an instance; gives its path.
-    #[track_caller]
-    fn create(&self, service: &str, attributes: &Value) -> String {
-        let path = format!("/lsm/v1/service_inventory/{service}");
-        let body = json!({"attributes": attributes});
-        let (status, answer) = self.running.call("POST", &path, Some(&body));
-        assert_eq!(status, 200, "{answer}");
-        format!("{path}/{}", answer["data"]["id"].as_str().unwrap())
-    }
-
-    #[track_caller]
-    fn reaches(&self, path: &str, state: &str) -> Value {
-        let deadline = Instant::now() + DEADLINE;
-        loop {
-            let instance = self.running.get_ok(path)["data"].clone();
-            if instance["state"] == state {
-                return instance;
-            }
-            if Instant::now() > deadline {
-                panic!("never {state}: {instance:#}\n{:#}", self.reports());
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    #[track_caller]
-    fn delete(&self, path: &str) {
-        let version = self.running.get_ok(path)["data"]["version"].clone();
-        let path = format!("{path}?current_version={version}");
-        let (status, answer) = self.running.call("DELETE", &path, Some(&json!({})));
-        assert_eq!(status, 200, "{answer}");
-    }
-
-    fn push(&self, model: &str) {
-        self.repo.write("main.cf", model);
-        self.repo.commit("another model");
-    }
-
-    /// The newest reports first.
-    fn reports(&self) -> Value {
-        self.running.get_ok("/api/v2/compilereport?limit=100")["data"].clone()
-    }
-
-    /// The newest report that is of this kind, with its details.
-    fn report(&self, is_wanted: impl Fn(&Value) -> bool) -> Value {
-        let reports = self.reports();
-        let mut reports = reports.as_array().unwrap().iter();
-        let found = reports.find(|report| is_wanted(report));
-        let id = found.expect("there is one")["id"]
-            .as_str()
-            .unwrap()
-            .to_owned();
-        self.running.get_ok(&format!("/api/v2/compilereport/{id}"))["data"].clone()
-    }
+/// The newest report that is of this kind, with its details.
+fn newest_report(world: &World, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    let reports = reports(&world);
+    let mut reports = reports.as_array().unwrap().iter();
+    let found = reports.find(|report| is_wanted(report));
+    let id = found.expect("there is one")["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    world.running.get_ok(&format!("/api/v2/compilereport/{id}"))["data"].clone()
 }
 
 fn is_export(report: &Value) -> bool {
     report["metadata"]["type"] == "lsm_export"
 }
 
-fn id_of(path: &str) -> &str {
-    path.rsplit('/').next().unwrap()
-}
-
 //: deploy 126
 #[test]
 //: lsm 53, 60, 63, 91, 92
 fn a_tree_is_exported_alone_and_goes_with_its_last_member() {
-    let world = World::new(&["lsm_partial_compile=true"]);
-    let site = world.create("site", &json!({"name": "s1"}));
+    let world = World::with(MODEL, &["lsm_partial_compile=true"], "link");
+    let site = world.order("site", json!({"name": "s1"}));
     world.reaches(&site, "up");
-    let other = world.create("site", &json!({"name": "s2"}));
+    let other = world.order("site", json!({"name": "s2"}));
     world.reaches(&other, "up");
-    let link = world.create("link", &json!({"name": "l1", "site": id_of(&site)}));
+    let link = world.order("link", json!({"name": "l1", "site": id_of(&site)}));
     world.reaches(&link, "up");
     for (file, text) in [("s1", "x"), ("s2", "x"), ("l1", "x"), ("shared", "same")] {
         assert_eq!(world.host.read(file), text, "{file}");
     }
-    let report = world.report(is_export);
+    let report = newest_report(&world, is_export);
     let variables = &report["environment_variables"];
     assert_eq!(report["partial"], true);
     assert_eq!(variables["inmanta_model_state"], "active");
     assert_eq!(variables["inmanta_instance_id"], id_of(&link));
     assert_eq!(variables["inmanta_lsm_partial_compile"], "True");
-    let validation = world.report(|report| report["metadata"]["type"] == "lsm");
+    let validation = newest_report(&world, |report| report["metadata"]["type"] == "lsm");
     assert_eq!(
         (&validation["do_export"], &validation["version"]),
         (&json!(false), &Value::Null)
@@ -205,7 +139,7 @@ fn a_tree_is_exported_alone_and_goes_with_its_last_member() {
         if ids.len() == 3 {
             break ids;
         }
-        assert!(Instant::now() < deadline, "{ids:#?} {:#}", world.reports());
+        assert!(Instant::now() < deadline, "{ids:#?} {:#}", reports(&world));
         std::thread::sleep(Duration::from_millis(20));
     };
     let other = ["/s2]", "/shared]", id_of(&other)];
@@ -218,8 +152,7 @@ fn a_tree_is_exported_alone_and_goes_with_its_last_member() {
     assert_eq!(world.host.read("s2"), "x");
     assert!(!world.host.file("s1").exists() && !world.host.file("l1").exists());
     assert!(
-        world
-            .reports()
+        reports(&world)
             .as_array()
             .unwrap()
             .iter()
@@ -231,16 +164,16 @@ fn a_tree_is_exported_alone_and_goes_with_its_last_member() {
 #[test]
 //: lsm 84
 fn a_shared_resource_that_differs_is_refused_with_a_reason_in_the_report_and_the_instance_waits() {
-    let world = World::new(&["lsm_partial_compile=true"]);
-    let first = world.create("site", &json!({"name": "s1"}));
+    let world = World::with(MODEL, &["lsm_partial_compile=true"], "link");
+    let first = world.order("site", json!({"name": "s1"}));
     world.reaches(&first, "up");
-    let second = world.create("site", &json!({"name": "s2", "shared": "other"}));
+    let second = world.order("site", json!({"name": "s2", "shared": "other"}));
     world.reaches(&second, "creating");
     wait_until("its export is refused", || {
-        let reports = world.reports();
+        let reports = reports(&world);
         reports[0]["success"] == false && is_export(&reports[0])
     });
-    let report = world.report(is_export);
+    let report = newest_report(&world, is_export);
     let error = &report["compile_data"]["errors"][0];
     let message = error["message"].as_str().unwrap_or_default();
     assert!(
@@ -257,38 +190,38 @@ fn a_shared_resource_that_differs_is_refused_with_a_reason_in_the_report_and_the
 
 #[test]
 fn a_commit_that_instances_do_not_allow_is_refused_and_orders_go_on_with_the_one_before() {
-    let world = World::new(&["lsm_partial_compile=true"]);
-    let first = world.create("site", &json!({"name": "s1"}));
+    let world = World::with(MODEL, &["lsm_partial_compile=true"], "link");
+    let first = world.order("site", json!({"name": "s1"}));
     world.reaches(&first, "up");
     // An attribute that instances can not have, and one that they get.
     let broken = MODEL.replace(
         "string shared = \"same\"",
         "string shared = \"same\"\n    string missing",
     );
-    world.push(&broken);
+    push(&world, &broken);
     wait_until("the commit is refused", || {
-        let report = &world.reports()[0];
+        let report = &reports(&world)[0];
         report["success"] == false && report["metadata"]["type"] != "lsm"
     });
-    let report = world.report(|report| report["success"] == false);
+    let report = newest_report(&world, |report| report["success"] == false);
     let reason = report["failure"].as_str().unwrap().to_owned();
     assert!(
         reason.contains("missing") && reason.contains(id_of(&first)),
         "{reason}"
     );
-    let second = world.create("site", &json!({"name": "s2"}));
+    let second = world.order("site", json!({"name": "s2"}));
     world.reaches(&second, "up");
 
     let better = MODEL.replace(
         "string shared = \"same\"",
         "string shared = \"same\"\n    string more = \"much\"",
     );
-    world.push(&better);
+    push(&world, &better);
     wait_until("the instances have the new attribute", || {
         world.running.get_ok(&first)["data"]["active_attributes"]["more"] == "much"
     });
-    wait_until("it is exported", || world.reports()[0]["success"] == true);
-    let report = world.report(|report| {
+    wait_until("it is exported", || reports(&world)[0]["success"] == true);
+    let report = newest_report(&world, |report| {
         report["commit"].is_string() && !is_export(report) && report["success"] == true
     });
     let stages = report["reports"].as_array().unwrap().iter();
@@ -299,24 +232,28 @@ fn a_commit_that_instances_do_not_allow_is_refused_and_orders_go_on_with_the_one
         names.contains(&"Compiling the definitions of services"),
         "{names:?}"
     );
-    let third = world.create("site", &json!({"name": "s3", "more": "little"}));
+    let third = world.order("site", json!({"name": "s3", "more": "little"}));
     world.reaches(&third, "up");
 }
 
 #[test]
 //: lsm 59, 93
 fn orders_that_come_at_once_are_exported_together_where_batching_is_on() {
-    let world = World::new(&[
-        "lsm_partial_compile=true",
-        "enable_batched_partial_compiles=true",
-    ]);
+    let world = World::with(
+        MODEL,
+        &[
+            "lsm_partial_compile=true",
+            "enable_batched_partial_compiles=true",
+        ],
+        "link",
+    );
     let paths: Vec<String> = (0..12)
-        .map(|number| world.create("site", &json!({"name": format!("s{number}")})))
+        .map(|number| world.order("site", json!({"name": format!("s{number}")})))
         .collect();
     for path in &paths {
         world.reaches(path, "up");
     }
-    let reports = world.reports();
+    let reports = reports(&world);
     let exports = reports
         .as_array()
         .unwrap()
@@ -358,7 +295,7 @@ fn refusal(world: &World, path: &str) -> String {
     world.reaches(path, "creating");
     let mut found = String::new();
     wait_until("its export is refused", || {
-        let reports = world.reports();
+        let reports = reports(&world);
         let reports = reports.as_array().unwrap().iter();
         let mut failed = reports.filter(|one| is_export(one) && one["success"] == false);
         let of_it = failed.find(|one| {
@@ -376,9 +313,9 @@ fn refusal(world: &World, path: &str) -> String {
 
 #[test]
 fn each_way_in_which_partial_compiles_go_wrong_shows_where_it_is_said_to() {
-    let world = World::of(&friendly(), &[]);
+    let world = World::with(&friendly(), &[], "link");
     let site = |name: &str, friend: Option<&str>| {
-        world.create("site", &json!({"name": name, "friend": friend}))
+        world.order("site", json!({"name": name, "friend": friend}))
     };
     // A full export takes what goes from tree to tree.
     let first = site("s1", None);

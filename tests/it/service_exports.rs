@@ -57,13 +57,7 @@ fn an_instance_whose_resources_have_no_good_id_is_rejected_and_holds_up_nobody()
 #[test]
 fn a_failed_export_is_in_the_diagnosis_of_all_that_wait_for_it_until_one_succeeds() {
     let repo = Repo::new(&format!("import taboo\n{LINKS}"));
-    repo.write("project.yml", "name: test\nmodulepath: libs\n");
-    repo.write(
-        "libs/taboo/module.yml",
-        "name: taboo\nversion: 1.0.0\nlicense: none\n",
-    );
-    repo.write("libs/taboo/model/_init.cf", "");
-    repo.write("libs/taboo/plugins/__init__.py", MANAGER);
+    repo.write_module("taboo", "", MANAGER);
     repo.commit("a manager");
     let world = World::start(repo, &[], "link");
     let first = world.create("ams1", 100);
@@ -91,13 +85,7 @@ fn a_failed_export_is_in_the_diagnosis_of_all_that_wait_for_it_until_one_succeed
 fn a_diagnosis_tells_the_exception_of_the_plugin_that_refused() {
     let check = "implement Link using checked\nimplementation checked for Link:\n    std::assert(refuse::allowed(self.mbps))\nend\n";
     let repo = Repo::new(&format!("import refuse\n{LINKS}{check}"));
-    repo.write("project.yml", "name: test\nmodulepath: libs\n");
-    repo.write(
-        "libs/refuse/module.yml",
-        "name: refuse\nversion: 1.0.0\nlicense: none\n",
-    );
-    repo.write("libs/refuse/model/_init.cf", "");
-    repo.write("libs/refuse/plugins/__init__.py", PLUGIN);
+    repo.write_module("refuse", "", PLUGIN);
     repo.commit("a plugin");
     let world = World::start(repo, &[], "link");
     let bad = world.create("ams1", 13);

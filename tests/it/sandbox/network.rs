@@ -34,13 +34,7 @@ fn a_plugin_does_not_reach_the_api_of_a_server_without_a_token() {
     }
     let home = tempfile::tempdir().unwrap();
     let repo = Repo::new("import asks\nstd::print(asks::reached())\n");
-    repo.write("project.yml", "name: test\nmodulepath: libs\n");
-    repo.write(
-        "libs/asks/module.yml",
-        "name: asks\nversion: '1.0'\nlicense: MIT\n",
-    );
-    repo.write("libs/asks/model/_init.cf", "");
-    repo.write("libs/asks/plugins/__init__.py", ASKS_SERVERS);
+    repo.write_module("asks", "", ASKS_SERVERS);
     repo.commit("asks the servers of this machine");
     let config = format!(
         "environments:\n- project: p\n  name: e\n  repository: {}\n",
