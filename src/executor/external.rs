@@ -17,10 +17,10 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use crate::domain::{ActionId, AgentName, HandlerStatus, LogLevel, ResourceId, Timestamp};
+use crate::domain::{ActionId, AgentName, ResourceId, Timestamp};
 use crate::executor::agent_code::AgentCode;
 use crate::executor::link::{Purpose, TaskResult};
-use crate::executor::protocol::{LogLine, Task, TaskDone, TaskOutcome};
+use crate::executor::protocol::{Task, TaskDone};
 use crate::executor::remote::{AgentCommand, AgentHello, Carried};
 
 /// A result may come this much later than its handler's time is over: the network may have been away.
@@ -361,21 +361,5 @@ impl External {
 }
 
 fn given_up(action: ActionId, given: Given, why: &str) -> TaskResult {
-    let finished = Timestamp::now();
-    let line = LogLine {
-        level: LogLevel::Error,
-        msg: why.to_owned(),
-        kwargs: Map::new(),
-        timestamp_us: finished.0,
-    };
-    TaskResult {
-        action,
-        resource_id: given.resource_id,
-        purpose: given.purpose,
-        finished,
-        outcome: TaskOutcome {
-            logs: vec![line],
-            ..TaskOutcome::of(HandlerStatus::Unavailable)
-        },
-    }
+    TaskResult::unavailable(action, given.resource_id, given.purpose, why.to_owned())
 }

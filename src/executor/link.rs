@@ -98,6 +98,34 @@ pub(crate) struct TaskResult {
     pub(crate) outcome: TaskOutcome,
 }
 
+impl TaskResult {
+    /// Of a task that nobody runs any more, now; `why` is its one log line.
+    pub(crate) fn unavailable(
+        action: ActionId,
+        resource_id: ResourceId,
+        purpose: Purpose,
+        why: String,
+    ) -> Self {
+        let finished = Timestamp::now();
+        let line = LogLine {
+            level: LogLevel::Error,
+            msg: why,
+            kwargs: Map::new(),
+            timestamp_us: finished.0,
+        };
+        Self {
+            action,
+            resource_id,
+            purpose,
+            finished,
+            outcome: TaskOutcome {
+                logs: vec![line],
+                ..TaskOutcome::of(HandlerStatus::Unavailable)
+            },
+        }
+    }
+}
+
 /// What the engine hears: `generation` tells of which executor.
 #[derive(Debug)]
 pub(crate) enum Message {
@@ -373,22 +401,6 @@ async fn send_contents(
     Ok(())
 }
 
-fn unavailable(action: ActionId, in_flight: InFlight, message: String) -> TaskResult {
-    let finished = Timestamp::now();
-    let log = LogLine {
-        level: LogLevel::Error,
-        msg: message,
-        kwargs: Map::new(),
-        timestamp_us: finished.0,
-    };
-    TaskResult {
-        action,
-        resource_id: in_flight.resource_id,
-        purpose: in_flight.purpose,
-        finished,
-        outcome: TaskOutcome {
-            logs: vec![log],
-            ..TaskOutcome::of(HandlerStatus::Unavailable)
-        },
-    }
+fn unavailable(action: ActionId, in_flight: InFlight, why: String) -> TaskResult {
+    TaskResult::unavailable(action, in_flight.resource_id, in_flight.purpose, why)
 }

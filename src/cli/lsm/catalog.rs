@@ -102,12 +102,8 @@ fn add_fields(rows: &mut Vec<Vec<Cell>>, fields: &Fields, prefix: &str) {
         if one.default_value_set {
             kind = format!("{kind} = {}", one.default_value);
         }
-        rows.push(row(
-            &one.name,
-            kind,
-            one.modifier,
-            one.description.as_deref(),
-        ));
+        let text = one.description.as_deref();
+        rows.push(row(&one.name, kind, one.modifier, text));
     }
     for one in &fields.inter_service_relations {
         let kind = format!(
@@ -115,21 +111,13 @@ fn add_fields(rows: &mut Vec<Vec<Cell>>, fields: &Fields, prefix: &str) {
             one.entity_type,
             arity(one.lower_limit, one.upper_limit)
         );
-        rows.push(row(
-            &one.name,
-            kind,
-            one.modifier,
-            one.description.as_deref(),
-        ));
+        let text = one.description.as_deref();
+        rows.push(row(&one.name, kind, one.modifier, text));
     }
     for one in &fields.embedded_entities {
         let kind = format!("object {}", arity(one.lower_limit, one.upper_limit));
-        rows.push(row(
-            &one.name,
-            kind,
-            one.modifier,
-            one.description.as_deref(),
-        ));
+        let text = one.description.as_deref();
+        rows.push(row(&one.name, kind, one.modifier, text));
         add_fields(rows, &one.fields, &format!("{prefix}{}.", one.name));
     }
 }
