@@ -16,6 +16,7 @@ use hyper_util::service::TowerToHyperService;
 use sha2::Sha256;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use warp::http::{Request, StatusCode};
@@ -125,6 +126,10 @@ impl Site {
             tempfile::tempdir()
         };
         let folder = folder.ok()?;
+        // A program of Rust ignores this signal, but the main function is the fuzzer's: a pipe to an executor that has ended
+        // would end it.
+        let broken_pipes = runtime.block_on(async { signal(SignalKind::pipe()) });
+        drop(broken_pipes.ok()?);
         let app = runtime.block_on(App::alone(folder.path())).ok()?;
         let routes = TowerToHyperService::new(warp::service(super::routes(app.clone())));
         let call = move |request| -> Answered { Box::pin(routes.call(request)) };
