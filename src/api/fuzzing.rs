@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hmac::{Hmac, Mac};
-use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use sha2::Sha256;
@@ -24,6 +23,7 @@ use warp::reply::Response as Reply;
 
 use crate::api::http::connection::Connection;
 use crate::api::http::listen;
+use crate::api::http::middleware::RequestBody;
 use crate::api::http::places::{Places, client_of};
 use crate::app::App;
 use crate::app::fuzzing::SECRET;
@@ -79,17 +79,17 @@ type Answered = Pin<Box<dyn Future<Output = Result<Reply, Infallible>> + Send>>;
 /// All routes, with a count of the answers, and of those that must not be.
 #[derive(Clone)]
 struct Counted {
-    call: Arc<dyn Fn(Request<Incoming>) -> Answered + Send + Sync>,
+    call: Arc<dyn Fn(Request<RequestBody>) -> Answered + Send + Sync>,
     n_good: Arc<AtomicUsize>,
     n_failed: Arc<AtomicUsize>,
 }
 
-impl Service<Request<Incoming>> for Counted {
+impl Service<Request<RequestBody>> for Counted {
     type Response = Reply;
     type Error = Infallible;
     type Future = Answered;
 
-    fn call(&self, request: Request<Incoming>) -> Answered {
+    fn call(&self, request: Request<RequestBody>) -> Answered {
         let counted = self.clone();
         Box::pin(async move {
             let reply = (counted.call)(request).await?;

@@ -302,6 +302,39 @@ fn a_huge_body_is_refused_without_being_held() {
     assert_eq!(n_compiles(&served), 1);
 }
 
+/// Input: 30 MB as a body of a webhook, to a path that there is not, and where another method is meant, from a client that reads
+/// the answer when it has sent all (docs/reference/security.md § 3.3). Answer: 413, 404 and 405 arrive, since the rest of a body is read for
+/// a moment.
+#[test]
+fn a_client_that_sends_all_of_a_refused_body_gets_its_answer() {
+    let (dir, repo, host) = (
+        tempfile::tempdir().unwrap(),
+        Repo::new(&files(&[("a", "0")])),
+        Host::new(),
+    );
+    let served = start(dir.path(), &repo, &host);
+    let address = served.api.trim_start_matches("http://").to_owned();
+    let body = vec![b'x'; 30_000_000];
+    for (path, status) in [
+        ("/webhook/github/gh", "413"),
+        ("/nothing/here", "404"),
+        ("/api/v2/health", "405"),
+    ] {
+        let mut stream = std::net::TcpStream::connect(&address).unwrap();
+        write!(stream, "POST {path} HTTP/1.1\r\nHost: {address}\r\nX-GitHub-Event: push\r\nContent-Length: {}\r\n\r\n", body.len()).unwrap();
+        // Slower than the answer comes.
+        for part in body.chunks(1 << 20) {
+            stream
+                .write_all(part)
+                .unwrap_or_else(|error| panic!("{path}: {error}"));
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, *format!("HTTP/1.1 {status}").as_bytes(), "{path}");
+    }
+}
+
 /// Input: 300 small and 20 large bodies that are announced and never sent, from one address (docs/reference/security.md § 4.3). Answer: a delivery that is sent at once is accepted; the slow ones get 503 or 408 within 10 s.
 #[test]
 fn bodies_that_do_not_arrive_keep_no_good_delivery_out() {

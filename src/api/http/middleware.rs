@@ -5,9 +5,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::Service;
+use tokio::runtime::Handle;
 use warp::http::{HeaderValue, Request, Response, Version, header};
 use warp::reply::Response as Reply;
 
@@ -20,13 +23,77 @@ static ANSWERS: Quota = Quota::new(512 << 20);
 /// Smaller ones are not counted: they fit what the kernel keeps for a connection.
 const LARGE_ANSWER: u64 = 64 << 10;
 
+/// What is left of a body that nobody reads to its end is read for so long, and as much, after the answer.
+const LINGER: Duration = Duration::from_secs(2);
+const MAX_LINGER_BYTES: usize = 64 << 20;
+
 /// All routes, as hyper calls them.
 pub(in crate::api) trait Routes:
-    Service<Request<Incoming>, Response = Reply, Error = Infallible>
+    Service<Request<RequestBody>, Response = Reply, Error = Infallible>
 {
 }
 
-impl<S: Service<Request<Incoming>, Response = Reply, Error = Infallible>> Routes for S {}
+impl<S: Service<Request<RequestBody>, Response = Reply, Error = Infallible>> Routes for S {}
+
+/// The body of a request, which the routes may leave unread: a token was wrong, or it is too large. To close a connection on
+/// which more arrives resets it, and then many clients lose the answer, too. So the rest is read and thrown away for a moment.
+#[derive(Debug)]
+pub(in crate::api) struct RequestBody(Option<Incoming>);
+
+impl RequestBody {
+    pub(in crate::api) fn new(body: Incoming) -> Self {
+        Self(Some(body))
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let Some(body) = &mut self.0 else {
+            return Poll::Ready(None);
+        };
+        let frame = std::task::ready!(Pin::new(body).poll_frame(context));
+        if !matches!(frame, Some(Ok(_))) {
+            self.0 = None;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let hint = self.0.as_ref().map(Body::size_hint);
+        hint.unwrap_or_else(|| SizeHint::with_exact(0))
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        let Some(body) = self.0.take() else { return };
+        if body.is_end_stream() {
+            return;
+        }
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(tokio::time::timeout(LINGER, throw_away(body)));
+        }
+    }
+}
+
+async fn throw_away(mut body: Incoming) {
+    let mut n_bytes = 0;
+    while n_bytes < MAX_LINGER_BYTES {
+        let frame = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context));
+        let Some(Ok(frame)) = frame.await else { return };
+        n_bytes += frame.data_ref().map_or(0, Bytes::len);
+    }
+}
 
 /// The routes for the requests of one connection.
 pub(in crate::api) struct Guarded<S> {
@@ -48,7 +115,8 @@ where
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
-    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let mut request = request.map(RequestBody::new);
         let connection = Arc::clone(&self.connection);
         let is_chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
         let n_announced = announced(request.headers()).unwrap_or(0) as u64;
