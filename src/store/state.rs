@@ -282,6 +282,21 @@ macro_rules! push_ids {
 }
 pub(super) use push_ids;
 
+/// Adds the agents that are not known yet, on the transaction `$tx`.
+macro_rules! add_agents {
+    ($tx:expr, $environment:expr, $agents:expr) => {
+        for chunk in $agents.chunks($crate::store::state::ROWS) {
+            let mut insert = sqlx::QueryBuilder::new("INSERT INTO agent (environment_id, name) ");
+            insert.push_values(chunk, |mut row, agent| {
+                row.push_bind($environment).push_bind(agent);
+            });
+            insert.push(" ON CONFLICT (environment_id, name) DO NOTHING");
+            insert.build().execute(&mut *$tx).await?;
+        }
+    };
+}
+pub(super) use add_agents;
+
 /// How many of these resources are of which status, on the transaction `$tx`.
 macro_rules! count {
     ($tx:expr, $environment:expr, $ids:expr) => {{

@@ -350,14 +350,7 @@ impl Store {
                 super::state::upsert!(tx, &id, chunk);
             }
             sqlx::query(ACTIVE).bind(&id).bind(version).execute(&mut *tx).await?;
-            for chunk in agents.chunks(super::state::ROWS) {
-                let mut insert = sqlx::QueryBuilder::new("INSERT INTO agent (environment_id, name) ");
-                insert.push_values(chunk, |mut row, agent| {
-                    row.push_bind(&id).push_bind(agent);
-                });
-                insert.push(" ON CONFLICT (environment_id, name) DO NOTHING");
-                insert.build().execute(&mut *tx).await?;
-            }
+            super::state::add_agents!(tx, &id, agents);
         });
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The statements that store a version, few whatever it has.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 
 use sqlx::{PgConnection, SqliteConnection};
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::plan::{OpenResource, Plan};
 use super::{NewVersion, OPEN};
-use crate::domain::VersionNumber;
+use crate::domain::{AgentName, VersionNumber};
 use crate::store::compile::finish;
 use crate::store::{CompileEnd, Error, Outcome, Result, StoredResource};
 
@@ -222,6 +222,10 @@ on_both! {
                 update.build().execute(&mut *self).await?;
             }
             self.insert_resources(environment, header, &plan.begun).await?;
+            // They can be paused before the version is released.
+            let agents: BTreeSet<&AgentName> = plan.begun.iter().map(|resource| &resource.agent).collect();
+            let agents: Vec<&AgentName> = agents.into_iter().collect();
+            crate::store::state::add_agents!(self, environment, &agents);
             for chunk in plan.ended_sets.chunks(ROWS) {
                 let mut update = sqlx::QueryBuilder::new("UPDATE desired_set SET to_version = ");
                 update.push_bind(header.number).push(" WHERE environment_id = ").push_bind(environment);

@@ -68,6 +68,25 @@ fn differences(old: &Model, new: &Model) -> Vec<(String, Option<String>, Option<
         .collect()
 }
 
+#[tokio::test]
+async fn agents_are_there_before_a_version_is_released_and_stay_paused() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let mut one = resource("r1", "1", "");
+        one.agent = AgentName::new("leaf1");
+        store_version(&store, id, vec![one.clone()]).await;
+        let agents = store.agent_list(id).await.unwrap();
+        assert_eq!(agents.len(), 1);
+        assert_eq!(agents[0].name.as_str(), "leaf1");
+        assert!(store.agent_pause(id, None, true).await.unwrap());
+        store_version(&store, id, vec![one, resource("r2", "1", "")]).await;
+        let agents = store.agent_list(id).await.unwrap();
+        assert_eq!(agents.iter().filter(|agent| agent.paused).count(), 1);
+        assert_eq!(agents.len(), 2);
+    })
+    .await;
+}
+
 //: deploy 19
 #[tokio::test]
 async fn random_versions_read_and_differ_as_a_plain_model_of_them_says() {
