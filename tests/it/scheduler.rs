@@ -165,7 +165,10 @@ fn a_resource_is_available_then_deploying_then_what_its_handler_says() {
     say(&host, "a", "wait");
     assert_eq!(post(&running, "/api/v2/agents/pause"), 200);
     assert_eq!(post(&running, "/api/v2/desiredstate/1/promote"), 200);
-    // Its agent is new with this version, so it could not be paused before: the first run waits in the handler.
+    // Its agent is there since the version is stored, so it could be paused before.
+    wait_until("it is in force", || status(&running, "a") == "available");
+    assert_eq!(n_runs(&host, "a"), 0);
+    assert_eq!(post(&running, "/api/v2/agents/unpause"), 200);
     wait_until("its handler runs", || n_runs(&host, "a") == 1);
     wait_until("it is deploying", || status(&running, "a") == "deploying");
     let actions = running.get_ok("/api/v2/resource_actions?limit=10");

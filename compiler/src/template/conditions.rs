@@ -4,14 +4,13 @@ use minijinja::value::ValueKind;
 use minijinja::{Environment, Value as Jinja};
 
 use crate::hir::Program;
-use crate::template::objects::model_objects::{is_instance, is_model_dict};
+use crate::template::objects::model_objects::{is_instance, is_no_mapping};
 use crate::template::objects::views::View;
 use crate::template::repr::shown;
 
 pub(in crate::template) fn register(engine: &mut Environment<'static>, program: &Program) {
     engine.add_test("mapping", |value: &Jinja| {
-        // A dict of the model is a read-only view, which the reference does not count.
-        value.kind() == ValueKind::Map && !is_model_dict(value)
+        value.kind() == ValueKind::Map && !is_no_mapping(value)
     });
     engine.add_test("callable", |value: &Jinja| {
         value.kind() == ValueKind::Plain && !is_instance(value)

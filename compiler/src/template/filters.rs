@@ -324,8 +324,8 @@ pub(in crate::template) fn pairs(value: &Jinja) -> Result<Vec<(Jinja, Jinja)>, E
     if value.kind() != ValueKind::Map {
         return Err(invalid("Can only get item pairs from a mapping."));
     }
-    if let Some(entries) = crate::template::objects::model_objects::model_entries(value) {
-        return Ok(entries);
+    if let Some(of_model) = crate::template::objects::model_objects::model_entries(value) {
+        return Ok(of_model.entries);
     }
     value
         .try_iter()?

@@ -60,6 +60,9 @@ pub(crate) trait TemplateModel: Instances + Send {
 
     fn heap_mut(&mut self) -> &mut Heap;
 
+    /// Whether the template was called with arguments of its own, and so sees these alone.
+    fn has_arguments(&self) -> bool;
+
     /// The value of a name at the top level of the template; `None`: there is no such name.
     fn name(&mut self, name: &str) -> Option<Lookup>;
 

@@ -45,7 +45,7 @@ enum Phase {
     Head,
     /// From the end of the head to the end of the answer, as far as we make it.
     Request,
-    /// A request that has to wait because its client showed wrong tokens.
+    /// The client has to wait for us: it showed wrong tokens, or it is being looked at.
     Delayed,
 }
 
@@ -175,6 +175,15 @@ impl Connection {
             Phase::Delayed
         } else {
             Phase::Request
+        });
+    }
+
+    /// While the server finds out who the client is, which takes longer when there are many, the time is not the client's.
+    pub(in crate::api) fn looked_at(&self, is_looking: bool) {
+        self.enter(if is_looking {
+            Phase::Delayed
+        } else {
+            Phase::Waiting
         });
     }
 

@@ -264,7 +264,13 @@ impl Visit {
         if self.door.is_open {
             // A connection that sends nothing needs no look.
             let is_refused = async {
-                stream.readable().await.is_err() || self.door.is_refused(&stream, self.client).await
+                if stream.readable().await.is_err() {
+                    return true;
+                }
+                self.connection.looked_at(true);
+                let is_refused = self.door.is_refused(&stream, self.client).await;
+                self.connection.looked_at(false);
+                is_refused
             };
             let is_refused = tokio::select! {
                 is_refused = is_refused => is_refused,

@@ -252,6 +252,10 @@ impl TemplateModel for ModelView {
         self.sources.get(name).cloned()
     }
 
+    fn has_arguments(&self) -> bool {
+        self.keywords.is_some()
+    }
+
     fn attribute(&mut self, instance: InstId, name: &str) -> Lookup {
         match self
             .program

@@ -293,24 +293,43 @@ pub(in crate::template) fn is_view(value: &Jinja) -> bool {
     })
 }
 
-pub(in crate::template) fn is_model_dict(value: &Jinja) -> bool {
-    value.downcast_object_ref::<DictObject>().is_some()
+/// Whether this is a dict of the model that is no mapping to Jinja2: the reference gives templates without arguments another
+/// kind of view than what is passed as an argument.
+pub(in crate::template) fn is_no_mapping(value: &Jinja) -> bool {
+    let dict = value.downcast_object_ref::<DictObject>();
+    dict.is_some_and(|dict| !lock(&dict.shared).has_arguments())
 }
 
 pub(in crate::template) fn is_instance(value: &Jinja) -> bool {
     value.downcast_object_ref::<InstanceObject>().is_some()
 }
 
-/// The entries of a dict of the model as Python's own dicts hold them: without the views around lists and dicts.
-pub(in crate::template) fn model_entries(value: &Jinja) -> Option<Vec<(Jinja, Jinja)>> {
+/// The entries of a dict of the model, as its methods and filters give them.
+pub(in crate::template) struct Entries {
+    pub entries: Vec<(Jinja, Jinja)>,
+    /// They are Python's own, without the views around lists and dicts; else they are read one by one as items are.
+    pub are_plain: bool,
+}
+
+/// `None`: this is no dict of the model. Those that are passed as arguments, and what is inside of them, are read through views;
+/// others give their entries as Python's own dicts hold them.
+pub(in crate::template) fn model_entries(value: &Jinja) -> Option<Entries> {
     let dict = value.downcast_object_ref::<DictObject>()?;
-    let model = lock(&dict.shared);
-    let entries = model.heap().dict(dict.id).entries.iter();
-    let entry = |(key, value): &(StrId, Value)| {
-        let key = Jinja::from(model.heap().str(*key));
-        (key, plain(&dict.shared, &*model, *value))
+    let mut model = lock(&dict.shared);
+    let are_plain = !model.has_arguments();
+    let entries = model.heap().dict(dict.id).entries.clone();
+    let entry = |(key, value): (StrId, Value)| {
+        let name = model.heap().str(key).to_owned();
+        let value = if are_plain {
+            plain(&dict.shared, &*model, value)
+        } else {
+            let path = || Path::Key(Arc::clone(&dict.path), name.clone());
+            element(&dict.shared, &mut *model, value, path)
+        };
+        (Jinja::from(name), value)
     };
-    Some(entries.map(entry).collect())
+    let entries = entries.into_iter().map(entry).collect();
+    Some(Entries { entries, are_plain })
 }
 
 fn plain(shared: &SharedModel, model: &dyn TemplateModel, value: Value) -> Jinja {

@@ -14,52 +14,59 @@ use crate::template::repr::repr;
 /// The keys, values or items of a dict.
 #[derive(Debug)]
 pub(in crate::template) struct View {
-    name: &'static str,
-    /// Those of dicts of the model come through a view of ours.
-    of_model: bool,
     items: Vec<Jinja>,
-    /// What is printed, where it is not the items: values of dicts of the model come one by one through views of ours, and all of
-    /// them are printed as Python's own dict has them.
-    printed: Option<Vec<Jinja>>,
+    printed: Printed,
+}
+
+/// How Python prints a view.
+#[derive(Debug)]
+enum Printed {
+    /// That of a dict of Python: by its name, and its items.
+    OfDict(&'static str),
+    /// That of a dict of the model, which comes through a view of ours. With the items of Python's own dict, where they are not
+    /// those that it gives.
+    OfPlain(&'static str, Option<Vec<Jinja>>),
+    /// That of a dict that was passed as an argument: by its name, and the dict.
+    OfArgument(&'static str, Jinja),
 }
 
 impl View {
     /// `None`: there is no such view.
     pub fn of(dict: &Jinja, method: &str) -> Result<Option<Jinja>, Error> {
-        let name = match method {
-            "keys" => "dict_keys",
-            "values" => "dict_values",
-            "items" => "dict_items",
+        let (name, abstract_name) = match method {
+            "keys" => ("dict_keys", "KeysView"),
+            "values" => ("dict_values", "ValuesView"),
+            "items" => ("dict_items", "ItemsView"),
             _ => return Ok(None),
         };
-        let of_model = model_entries(dict);
-        let is_of_model = of_model.is_some();
-        let entries = match of_model {
-            Some(entries) => entries,
+        let (entries, mut printed) = match model_entries(dict) {
+            Some(of_model) if of_model.are_plain => {
+                (of_model.entries, Printed::OfPlain(name, None))
+            }
+            Some(of_model) => {
+                let printed = Printed::OfArgument(abstract_name, dict.clone());
+                (of_model.entries, printed)
+            }
             None => {
                 let keys = dict.try_iter()?;
                 let entry = |key: Jinja| Ok((key.clone(), dict.get_item(&key)?));
-                keys.map(entry).collect::<Result<_, Error>>()?
+                let entries = keys.map(entry).collect::<Result<_, Error>>()?;
+                (entries, Printed::OfDict(name))
             }
         };
-        let item = |(key, value): (Jinja, Jinja)| match name {
-            "dict_keys" => key,
-            "dict_values" => value,
+        let item = |(key, value): (Jinja, Jinja)| match method {
+            "keys" => key,
+            "values" => value,
             _ => Sequence::tuple(vec![key, value]),
         };
         let mut items: Vec<Jinja> = entries.into_iter().map(item).collect();
-        let mut printed = None;
-        if is_of_model && name == "dict_values" {
+        if let (Printed::OfPlain(_, plain), "values") = (&mut printed, method) {
+            // One by one they come through views, but all of them are printed as Python's own dict has them.
             let values = dict.try_iter()?.map(|key| dict.get_item(&key));
             let values = values.collect::<Result<_, Error>>()?;
-            printed = Some(std::mem::replace(&mut items, values));
+            *plain = Some(std::mem::replace(&mut items, values));
         }
-        Ok(Some(Jinja::from_object(View {
-            name,
-            of_model: is_of_model,
-            items,
-            printed,
-        })))
+        Ok(Some(Jinja::from_object(View { items, printed })))
     }
 }
 
@@ -73,9 +80,17 @@ impl Object for View {
     }
 
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let items = self.printed.as_ref().unwrap_or(&self.items);
-        let items: Vec<String> = items.iter().map(repr).collect();
-        let handle = if self.of_model { "@" } else { "" };
-        write!(f, "{handle}{}([{}])", self.name, items.join(", "))
+        let listed = |items: &[Jinja]| {
+            let items: Vec<String> = items.iter().map(repr).collect();
+            items.join(", ")
+        };
+        match &self.printed {
+            Printed::OfDict(name) => write!(f, "{name}([{}])", listed(&self.items)),
+            Printed::OfPlain(name, plain) => {
+                let items = plain.as_ref().unwrap_or(&self.items);
+                write!(f, "@{name}([{}])", listed(items))
+            }
+            Printed::OfArgument(name, dict) => write!(f, "{name}({})", repr(dict)),
+        }
     }
 }
