@@ -27,7 +27,7 @@ use super::validations::Validations;
 use super::worker::Pool;
 use crate::domain::chain;
 use crate::domain::{DataDir, EnvironmentId, Interval, Timestamp, WakeHandle};
-use crate::git::{Credentials, Reach};
+use crate::git::{CommitId, Credentials, Reach};
 use crate::lsm::Services;
 use crate::observe::{Bus, EventKind};
 use crate::store::{Compile, CompileEnd, CompileRequest, Environment, Lane, Outcome, Store};
@@ -81,6 +81,8 @@ pub(super) struct Lanes {
     n_writes: Mutex<u64>,
     /// What was prepared last.
     ready: Mutex<Option<Ready>>,
+    /// The commit of which everything was compiled last, in the place of a part, if that was rejected.
+    full_rejected: Mutex<Option<CommitId>>,
     /// Why the repository could not be fetched the last time, and since when that is so.
     fetch_failure: std::sync::Mutex<Option<(Timestamp, String)>>,
 }
@@ -102,6 +104,7 @@ impl Compiler {
             link: RwLock::new(()),
             n_writes: Mutex::new(0),
             ready: Mutex::new(None),
+            full_rejected: Mutex::new(None),
             fetch_failure: std::sync::Mutex::default(),
         });
         let compiler = Self {
@@ -167,6 +170,7 @@ impl Options {
             accepted: &lanes.accepted,
             n_writes: &lanes.n_writes,
             ready: &lanes.ready,
+            full_rejected: &lanes.full_rejected,
             has_version: newest.is_some(),
             place,
             link: &lanes.link,
@@ -395,6 +399,7 @@ impl CompileLoop {
         notify_failed(&self.options.store, all, None).await?;
         if verdict == run::Verdict::Stored {
             if first.services.is_none() {
+                *self.lanes.full_rejected.lock().await = None;
                 self.lanes.accepted.send_replace(Some(head.clone()));
             }
             self.options.engine.wake();

@@ -92,8 +92,13 @@ fn causes(diagnostic: &Value) -> Vec<String> {
     wrapped.flat_map(text).collect()
 }
 
-/// The exports that failed, the newest first: the instance waits in its state until a compile succeeds.
-async fn failed_exports(app: &App, events: &[StoredEvent]) -> Result<Vec<Value>, ApiError> {
+/// The exports that failed, the newest first: the instance waits in its state until a compile succeeds. And those that wait
+/// for a full compile which began in the place of a partial one, which may take minutes.
+async fn failed_exports(
+    app: &App,
+    environment: EnvironmentId,
+    events: &[StoredEvent],
+) -> Result<Vec<Value>, ApiError> {
     let mut failed = Vec::new();
     for event in events.iter().rev() {
         let compile = compile_of(app, event).await?;
@@ -104,6 +109,16 @@ async fn failed_exports(app: &App, events: &[StoredEvent]) -> Result<Vec<Value>,
             CompileState::Rejected | CompileState::Aborted
         ) {
             failed.push(failed_compile(app, event, &compile).await?);
+        } else if matches!(compile.state, CompileState::Queued | CompileState::Running)
+            && let Some((id, why)) = app.store.compile_of_all(environment).await?
+        {
+            failed.push(json!({
+                "instance_version": event.event.service_instance_version + 1,
+                "model_version": null,
+                "compile_id": id,
+                "errors": [],
+                "trace": format!("the export waits: {why}"),
+            }));
         }
     }
     Ok(failed)
@@ -166,7 +181,7 @@ async fn diagnose(entity: Segment, id: Segment, app: App, args: Args) -> Result<
     // The compile for a version is asked for by the transfer that leads to it.
     let events = store.service_events_of(environment, instance.id, failed_from - 1..=version - 1);
     let events = events.await?;
-    let exports = failed_exports(&app, &events).await?;
+    let exports = failed_exports(&app, environment, &events).await?;
     let versions = exported(&app, &events).await?;
     let transfer = transfer_id(instance.id);
     let mut resources = BTreeSet::new();
