@@ -203,8 +203,16 @@ const MAX_BATCH_PAUSE: Duration = Duration::from_secs(2);
 /// How often it is looked whether any wait still.
 const BATCH_LOOK: Duration = Duration::from_millis(20);
 
-/// A compile that was begun this often without an end is given up.
-pub(super) const MAX_ATTEMPTS: i64 = 10;
+/// A compile that was begun this often without an end is given up, if it is also old.
+const MAX_ATTEMPTS: i64 = 10;
+/// A compile that was asked for so long ago, and was begun that often. A server that dies all the time, and not by this compile,
+/// is well again by then; before, an order that was taken would end as one whose model is wrong.
+const MAX_ATTEMPTS_AGE: Duration = Duration::from_secs(600);
+
+/// Whether a claimed compile ends its server, or its machine, each time, as far as one can tell.
+pub(super) fn is_given_up(compile: &Compile) -> bool {
+    compile.attempts > MAX_ATTEMPTS && Timestamp::now().since(compile.requested) > MAX_ATTEMPTS_AGE
+}
 
 impl CompileLoop {
     fn new(options: Options, lanes: Arc<Lanes>) -> Self {
@@ -370,7 +378,7 @@ impl CompileLoop {
             let accepted = self.lanes.accepted.borrow().clone();
             accepted.map(|head| (head, begin()))
         });
-        let failure = if first.attempts > MAX_ATTEMPTS {
+        let failure = if is_given_up(first) {
             Some(given_up())
         } else if accepted.is_some() {
             None
@@ -575,7 +583,7 @@ impl CompileLoop {
 
 /// Why a compile that ends its worker each time is not tried again.
 pub(super) fn given_up() -> String {
-    format!("given up: it was begun {MAX_ATTEMPTS} times and never ended")
+    format!("given up: it was begun more than {MAX_ATTEMPTS} times and never ended")
 }
 
 /// The end of a compile that could not begin.

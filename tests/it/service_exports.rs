@@ -119,8 +119,8 @@ fn made_by_another_server(world: &World) {
 database = sqlite3.connect(sys.argv[1])
 for number, modules in database.execute('SELECT number, modules FROM version').fetchall():
     code = json.loads(modules)
-    files = next(one['files'] for one in code['modules'] if one['name'] == 'lsm')
-    files.append({**files[-1], 'module': 'inmanta_plugins.lsm._of_before'})
+    for files in [one['files'] for one in code['modules'] if one['name'] == 'lsm']:
+        files.append({**files[-1], 'module': 'inmanta_plugins.lsm._of_before'})
     database.execute('UPDATE version SET modules = ? WHERE number = ?', (json.dumps(code), number))
 database.commit()";
     let mut python = Command::new("python3");
