@@ -65,7 +65,10 @@ const AT_ONCE: usize = 10_000;
 /// that have an owner; and for an order of the rows, which they get elsewhere, at all that there are.
 fn trees_of(n_ids: usize) -> String {
     let ids = super::parameters(2, n_ids);
-    let (columns, rest) = select!("").split_at(select!("").rfind(" FROM ").unwrap_or_default());
+    let rows = select!(
+        from "member CROSS JOIN service_instance ",
+        "WHERE environment_id = $1 AND id = member"
+    );
     format!(
         "WITH RECURSIVE up (id, owner_id) AS ( \
          SELECT id, owner_id FROM service_instance WHERE environment_id = $1 AND id IN ({ids}) \
@@ -75,7 +78,7 @@ fn trees_of(n_ids: usize) -> String {
          UNION SELECT below.id FROM tree CROSS JOIN service_instance below \
          WHERE below.environment_id = $1 AND below.owner_id = tree.id), \
          member (member) AS (SELECT id FROM tree UNION SELECT id FROM up) \
-         {columns} FROM member CROSS JOIN service_instance WHERE environment_id = $1 AND id = member"
+         {rows}"
     )
 }
 
