@@ -148,7 +148,6 @@ async fn what_is_read_for_some_instances_is_looked_for_by_their_ids_however_many
         if matches!(store.db, Db::Sqlite { .. }) {
             assert!(trees.len() > 3 && !used.is_empty(), "{trees:?} {used:?}");
         }
-        Ok(())
     })
     .await;
 }
