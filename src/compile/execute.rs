@@ -17,7 +17,7 @@ use tokio::sync::RwLockReadGuard;
 use super::install::{install, policy};
 use super::network::Proxy;
 use super::repository::Reader;
-use super::run::{Context, Failure, Stages, begin};
+use super::run::{Context, Extent, Failure, Stages, begin};
 use super::source::Head;
 use super::worker::{Inventory, Job, JobDone, Reported};
 use crate::domain::{DataDir, EnvironmentId, chain, unusable_places};
@@ -63,6 +63,7 @@ pub(super) async fn execute(
     context: &Context<'_>,
     compile: &Compile,
     head: &Head,
+    extent: Extent,
     stages: &mut Stages<'_>,
 ) -> Result<Executed, Failure> {
     let request = compile.services.as_ref();
@@ -90,7 +91,8 @@ pub(super) async fn execute(
     });
     // The first export of an environment is one of everything: a partial one has nothing to build on.
     let is_first = purpose == ServicePurpose::Production && !context.has_version;
-    let requested = request.filter(|request| request.is_partial && !is_first);
+    let is_all = is_first || extent == Extent::All;
+    let requested = request.filter(|request| request.is_partial && !is_all);
     let requested = requested.map(|request| request.instances.as_slice());
     loop {
         let n_writes = *context.n_writes.lock().await;

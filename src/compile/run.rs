@@ -18,7 +18,7 @@ use super::source::Head;
 use super::worker::{JobDone, Pool, Reported};
 use crate::domain::chain;
 use crate::domain::{AgentName, DataDir, EnvironmentId, ResourceId, Timestamp, VersionNumber};
-use crate::git::Reach;
+use crate::git::{CommitId, Reach};
 use crate::lsm::Services;
 use crate::observe::{Bus, CompileDone, EventKind, RenderedDiagnostic};
 use crate::store::{
@@ -44,6 +44,8 @@ pub(super) struct Context<'a> {
     pub(super) n_writes: &'a Mutex<u64>,
     /// What was prepared last.
     pub(super) ready: &'a Mutex<Option<Ready>>,
+    /// The commit of which everything was compiled last, in the place of a part, if that was rejected.
+    pub(super) full_rejected: &'a Mutex<Option<CommitId>>,
     /// The environment has a version already.
     pub(super) has_version: bool,
     pub(super) place: Place,
@@ -197,15 +199,19 @@ pub(super) async fn run(
             String::new(),
         )
         .await;
-    let judgement = match execute(context, compile, head, &mut stages).await {
-        Ok(executed) => judge(context, compile, head, executed),
-        Err(Failure::Model(done)) => Judgement::of_mistakes(*done),
-        Err(failure) => Judgement::failed(failure),
+    let ended = match attempt(context, compile, served, head, &mut stages, Extent::Asked).await {
+        Err(store::Error::Base(why)) => {
+            let ended = export_all(context, compile, served, head, &mut stages, &why);
+            ended.await?
+        }
+        ended => ended?,
     };
-    let end = end_of(context, compile, served, head, &judgement);
-    let mut diagnostics = judgement.diagnostics;
-    let finished = finish(context, &mut stages, end, judgement.outcome).await?;
     stages.flush().await;
+    let Ended {
+        finished,
+        mut diagnostics,
+        n_resources,
+    } = ended;
     diagnostics.extend(finished.refusal);
     let report = CompileDone {
         compile: compile.id,
@@ -213,7 +219,7 @@ pub(super) async fn run(
         version: finished.version,
         failure: finished.failure,
         diagnostics,
-        n_resources: judgement.n_resources,
+        n_resources,
         duration: began.elapsed(),
     };
     log(context, compile, &commit, &report);
@@ -221,6 +227,75 @@ pub(super) async fn run(
         .bus
         .emit(context.environment, EventKind::CompileDone(report));
     Ok(finished.verdict)
+}
+
+/// What of the services a compile is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// What its request asks for.
+    Asked,
+    /// Everything, since no partial export can be built on the newest version.
+    All,
+}
+
+/// An attempt that has ended, and is written.
+struct Ended {
+    finished: Finished,
+    diagnostics: Vec<RenderedDiagnostic>,
+    n_resources: usize,
+}
+
+/// Compiles, and writes what comes of it.
+///
+/// # Errors
+/// [`store::Error::Base`]: nothing is written, and everything has to be exported.
+async fn attempt(
+    context: &Context<'_>,
+    compile: &Compile,
+    served: &[Compile],
+    head: &Head,
+    stages: &mut Stages<'_>,
+    extent: Extent,
+) -> Result<Ended, store::Error> {
+    let judgement = match execute(context, compile, head, extent, stages).await {
+        Ok(executed) => judge(context, compile, head, executed),
+        Err(Failure::Model(done)) => Judgement::of_mistakes(*done),
+        Err(failure) => Judgement::failed(failure),
+    };
+    let end = end_of(context, compile, served, head, &judgement);
+    let finished = finish(context, head, stages, end, judgement.outcome).await?;
+    Ok(Ended {
+        finished,
+        diagnostics: judgement.diagnostics,
+        n_resources: judgement.n_resources,
+    })
+}
+
+/// Does a partial compile as a full one, since the newest version is no base for a part: it was made with other Python code of
+/// modules, by a server of before for instance, whose own module `lsm` had other code. Otherwise each order would wait, after
+/// an upgrade of the server, until somebody asks for a full compile. What was asked for is a part of what this exports; after
+/// it, partial exports have a base again.
+async fn export_all(
+    context: &Context<'_>,
+    compile: &Compile,
+    served: &[Compile],
+    head: &Head,
+    stages: &mut Stages<'_>,
+    why: &str,
+) -> Result<Ended, store::Error> {
+    tracing::warn!(
+        environment.id = %context.environment, compile.id = %compile.id,
+        "a full compile runs in the place of a partial one: {why}"
+    );
+    let text = format!("a full compile runs in the place of a partial one: {why}");
+    let name = store::EXPORTING_ALL;
+    stages.write(name, "", begin(), text, String::new()).await;
+    // It may take minutes, in which people may want to know what their orders wait for.
+    stages.flush().await;
+    let ended = attempt(context, compile, served, head, stages, Extent::All).await?;
+    let has_failed = ended.finished.verdict == Verdict::Rejected;
+    *context.full_rejected.lock().await = has_failed.then_some(head.info.id);
+    Ok(ended)
 }
 
 /// A version to store.
@@ -306,6 +381,7 @@ struct Finished {
 /// Writes the end of a compile, with the version that it made if there is one.
 async fn finish(
     context: &Context<'_>,
+    head: &Head,
     stages: &mut Stages<'_>,
     mut end: CompileEnd,
     outcome: Result<Option<New>, Failure>,
@@ -324,8 +400,8 @@ async fn finish(
                 finished.version = Some(version);
                 return Ok(finished);
             }
-            // What the model means breaks a rule of partial exports: compiling it again gives the same.
-            Err(store::Error::Refused(message)) => {
+            Err(error) => {
+                let message = refusal_of(context, head, error).await?;
                 let refusal = Reported::error("PartialExportRefused", message.clone());
                 let refusal = rendered(refusal);
                 if let Some(diagnostics) = end.diagnostics.as_array_mut() {
@@ -334,7 +410,6 @@ async fn finish(
                 finished.refusal = Some(refusal);
                 Err(Failure::Rejected(message))
             }
-            Err(error) => return Err(error),
         },
         Err(failure) => Err(failure),
     };
@@ -354,6 +429,29 @@ async fn finish(
     };
     context.store.compile_finish(&end).await?;
     Ok(finished)
+}
+
+/// Why the store takes no version of this model, whenever it is compiled again.
+///
+/// # Errors
+/// It may take one another time, or one of everything.
+async fn refusal_of(
+    context: &Context<'_>,
+    head: &Head,
+    error: store::Error,
+) -> Result<String, store::Error> {
+    match error {
+        // What the model means breaks a rule of partial exports: compiling it again gives the same.
+        store::Error::Refused(message) => Ok(message),
+        // For each order the same full compile would fail again.
+        store::Error::Base(why) if *context.full_rejected.lock().await == Some(head.info.id) => {
+            Ok(format!(
+                "{why}. A full compile of this commit was tried for that, and is rejected: see its report, mend the model, \
+                 and push"
+            ))
+        }
+        error => Err(error),
+    }
 }
 
 async fn store_version(

@@ -27,7 +27,7 @@ use super::validations::Validations;
 use super::worker::Pool;
 use crate::domain::chain;
 use crate::domain::{DataDir, EnvironmentId, Interval, Timestamp, WakeHandle};
-use crate::git::{Credentials, Reach};
+use crate::git::{CommitId, Credentials, Reach};
 use crate::lsm::Services;
 use crate::observe::{Bus, EventKind};
 use crate::store::{Compile, CompileEnd, CompileRequest, Environment, Lane, Outcome, Store};
@@ -81,6 +81,8 @@ pub(super) struct Lanes {
     n_writes: Mutex<u64>,
     /// What was prepared last.
     ready: Mutex<Option<Ready>>,
+    /// The commit of which everything was compiled last, in the place of a part, if that was rejected.
+    full_rejected: Mutex<Option<CommitId>>,
     /// Why the repository could not be fetched the last time, and since when that is so.
     fetch_failure: std::sync::Mutex<Option<(Timestamp, String)>>,
 }
@@ -102,6 +104,7 @@ impl Compiler {
             link: RwLock::new(()),
             n_writes: Mutex::new(0),
             ready: Mutex::new(None),
+            full_rejected: Mutex::new(None),
             fetch_failure: std::sync::Mutex::default(),
         });
         let compiler = Self {
@@ -167,6 +170,7 @@ impl Options {
             accepted: &lanes.accepted,
             n_writes: &lanes.n_writes,
             ready: &lanes.ready,
+            full_rejected: &lanes.full_rejected,
             has_version: newest.is_some(),
             place,
             link: &lanes.link,
@@ -199,8 +203,16 @@ const MAX_BATCH_PAUSE: Duration = Duration::from_secs(2);
 /// How often it is looked whether any wait still.
 const BATCH_LOOK: Duration = Duration::from_millis(20);
 
-/// A compile that was begun this often without an end is given up.
-pub(super) const MAX_ATTEMPTS: i64 = 10;
+/// A compile that was begun this often without an end is given up, if it is also old.
+const MAX_ATTEMPTS: i64 = 10;
+/// A compile that was asked for so long ago, and was begun that often. A server that dies all the time, and not by this compile,
+/// is well again by then; before, an order that was taken would end as one whose model is wrong.
+const MAX_ATTEMPTS_AGE: Duration = Duration::from_secs(600);
+
+/// Whether a claimed compile ends its server, or its machine, each time, as far as one can tell.
+pub(super) fn is_given_up(compile: &Compile) -> bool {
+    compile.attempts > MAX_ATTEMPTS && Timestamp::now().since(compile.requested) > MAX_ATTEMPTS_AGE
+}
 
 impl CompileLoop {
     fn new(options: Options, lanes: Arc<Lanes>) -> Self {
@@ -366,7 +378,7 @@ impl CompileLoop {
             let accepted = self.lanes.accepted.borrow().clone();
             accepted.map(|head| (head, begin()))
         });
-        let failure = if first.attempts > MAX_ATTEMPTS {
+        let failure = if is_given_up(first) {
             Some(given_up())
         } else if accepted.is_some() {
             None
@@ -395,6 +407,7 @@ impl CompileLoop {
         notify_failed(&self.options.store, all, None).await?;
         if verdict == run::Verdict::Stored {
             if first.services.is_none() {
+                *self.lanes.full_rejected.lock().await = None;
                 self.lanes.accepted.send_replace(Some(head.clone()));
             }
             self.options.engine.wake();
@@ -570,7 +583,7 @@ impl CompileLoop {
 
 /// Why a compile that ends its worker each time is not tried again.
 pub(super) fn given_up() -> String {
-    format!("given up: it was begun {MAX_ATTEMPTS} times and never ended")
+    format!("given up: it was begun more than {MAX_ATTEMPTS} times and never ended")
 }
 
 /// The end of a compile that could not begin.

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::install::Place;
 use super::run::{self, begin};
-use super::service::{Lanes, MAX_ATTEMPTS, Options, aborted, given_up};
+use super::service::{Lanes, Options, aborted, given_up, is_given_up};
 use super::services::report_ends;
 use super::source::Head;
 use crate::domain::chain;
@@ -150,7 +150,7 @@ async fn validate(
     served: &[Compile],
     head: &Head,
 ) -> Result<(), Error> {
-    if first.attempts > MAX_ATTEMPTS {
+    if is_given_up(first) {
         let end = aborted(first, served, given_up());
         options.store.compile_finish(&end).await?;
     } else {

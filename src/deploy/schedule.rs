@@ -253,12 +253,6 @@ impl Schedule {
         Some(&self.entry(*index).state)
     }
 
-    /// Agent and type of each resource.
-    pub fn types(&self) -> impl Iterator<Item = (&AgentName, &str)> {
-        let intents = self.entries.iter().flatten().map(|entry| &entry.intent);
-        intents.map(|intent| (&intent.agent, &*intent.resource_type))
-    }
-
     /// What is known of each resource.
     pub fn states(&self) -> impl Iterator<Item = &ResourceState> {
         self.entries.iter().flatten().map(|entry| &entry.state)

@@ -202,7 +202,29 @@ impl Row {
     }
 }
 
+/// The stage of a compile which says that everything is compiled, and why, where a part was asked for.
+pub const EXPORTING_ALL: &str = "Exporting everything";
+
 impl Store {
+    /// Why everything is being compiled in an environment where a part was asked for, and by which compile.
+    pub async fn compile_of_all(
+        &self,
+        environment: EnvironmentId,
+    ) -> Result<Option<(CompileId, String)>> {
+        const SQL: &str = "SELECT compile.id, outstream FROM compile \
+                           JOIN compile_stage ON compile_id = compile.id \
+                           WHERE environment_id = $1 AND state = 'running' AND name = $2 LIMIT 1";
+        let row: Option<(String, String)> = read!(self.db, pool => {
+            sqlx::query_as(SQL)
+                .bind(environment.to_string())
+                .bind(EXPORTING_ALL)
+                .fetch_optional(pool)
+                .await?
+        });
+        row.map(|(id, why)| Ok((parsed("compile", "id", &id)?, why)))
+            .transpose()
+    }
+
     /// Queues a compile durably.
     pub async fn compile_request(&self, request: &CompileRequest) -> Result<CompileId> {
         const SQL: &str = "INSERT INTO compile (id, environment_id, requested_us, state, do_export, \

@@ -41,8 +41,8 @@ use sqlx::{ConnectOptions, PgPool, SqlitePool};
 
 pub use action::{Action, ActionEnd, ActionSearch, ActionStart, Reopened};
 pub use compile::{
-    Compile, CompileEnd, CompileKey, CompileRequest, Lane, Outcome, ServiceCompile, ServiceRequest,
-    Stage,
+    Compile, CompileEnd, CompileKey, CompileRequest, EXPORTING_ALL, Lane, Outcome, ServiceCompile,
+    ServiceRequest, Stage,
 };
 pub use discovered::Discovered;
 pub use dry_run::{About, DryRun, DryRunResult, UnfinishedDryRun};
@@ -98,6 +98,9 @@ pub enum Error {
     /// What was to be stored breaks a rule; the text names the rule and what broke it.
     #[error("{0}")]
     Refused(String),
+    /// No partial export can be built on the newest version, whatever it holds; the text says why. After a full export it can.
+    #[error("{0}")]
+    Base(String),
 }
 
 /// PostgreSQL's code for a character that its encoding does not have: of all that Rust's texts can hold that is NUL.

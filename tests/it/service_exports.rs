@@ -1,10 +1,13 @@
 //! Instances whose resources cannot be exported: what becomes of them, what becomes of the others, and what is told.
 //! Source: docs/reference/lsm.md § 3.7, § 3.13.
 
-use std::process::Output;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 use crate::embedded::text;
-use crate::harness::{Repo, finish, steward};
+use crate::harness::{DEADLINE, Repo, finish, steward, wait_until};
 use crate::service_world::{LINKS, World};
 
 /// A dependency manager that takes no link to `ams2` where it is exported: no validation sees that.
@@ -66,7 +69,7 @@ fn a_failed_export_is_in_the_diagnosis_of_all_that_wait_for_it_until_one_succeed
     world.reaches(&bad, "creating");
     world.reaches(&other, "creating");
     for (site, path) in [("ams2", &bad), ("ams3", &other)] {
-        crate::harness::wait_until("its export has failed", || {
+        wait_until("its export has failed", || {
             world.get(&format!("{path}/diagnose")).1["data"]["exports"][0].is_object()
         });
         let why = diagnosis(&world, site);
@@ -95,4 +98,130 @@ fn a_diagnosis_tells_the_exception_of_the_plugin_that_refused() {
         why.contains("caused by ValueError: thirteen is taken already"),
         "{why}"
     );
+}
+
+/// Takes another server for the one that runs, when that has nothing to do any more.
+fn is_upgraded(world: &mut World) {
+    wait_until("all is exported", || {
+        let reports = world.get("/api/v2/compilereport?limit=100").1["data"].clone();
+        let mut reports = reports.as_array().unwrap().iter();
+        reports.all(|one| !one["completed"].is_null())
+    });
+    world.is_killed();
+    made_by_another_server(world);
+    world.starts_again(PARTIAL);
+}
+
+const PARTIAL: &[&str] = &["lsm_partial_compile=true"];
+
+/// Gives the versions of a stopped server's database other Python code of the module `lsm`, as a server of before would have
+/// stored it: with one file more.
+fn made_by_another_server(world: &World) {
+    let database = world.host.data().join("steward.db");
+    let script = "import json, sqlite3, sys
+database = sqlite3.connect(sys.argv[1])
+for number, modules in database.execute('SELECT number, modules FROM version').fetchall():
+    code = json.loads(modules)
+    for files in [one['files'] for one in code['modules'] if one['name'] == 'lsm']:
+        files.append({**files[-1], 'module': 'inmanta_plugins.lsm._of_before'})
+    database.execute('UPDATE version SET modules = ? WHERE number = ?', (json.dumps(code), number))
+database.commit()";
+    let mut python = Command::new("python3");
+    python.args(["-c", script]).arg(database);
+    assert!(python.status().unwrap().success());
+}
+
+#[test]
+fn after_an_upgrade_of_the_server_orders_go_on_behind_one_full_compile() {
+    let mut world = World::with(LINKS, PARTIAL, "link");
+    let first = world.create("ams1", 100);
+    world.reaches(&first, "up");
+    is_upgraded(&mut world);
+    let (second, third) = (world.create("ams2", 100), world.create("ams3", 100));
+    world.reaches(&second, "up");
+    world.reaches(&third, "up");
+    let reports = world.get("/api/v2/compilereport?limit=100").1["data"].clone();
+    let reports = reports.as_array().unwrap();
+    assert!(
+        reports.iter().all(|one| one["success"] != false),
+        "{reports:#?}"
+    );
+    let stages = |report: &Value| {
+        let id = report["id"].as_str().unwrap();
+        let report = world.running.get_ok(&format!("/api/v2/compilereport/{id}"));
+        report["data"]["reports"].as_array().unwrap().clone()
+    };
+    let stages: Vec<Value> = reports.iter().flat_map(stages).collect();
+    let all: Vec<_> = stages
+        .iter()
+        .filter(|one| one["name"] == "Exporting everything")
+        .collect();
+    assert_eq!(all.len(), 1, "{stages:#?}");
+    let why = all[0]["outstream"].as_str().unwrap();
+    assert!(why.contains("the code of module lsm differs"), "{why}");
+}
+
+/// A plugin that takes its time for two instances, and does not like three: compiles of all are slow, and then fail.
+const GATE: &str = "import time
+
+from inmanta.plugins import plugin
+
+
+@plugin
+def pass_through(n_links: 'int') -> 'bool':
+    if n_links > 1:
+        time.sleep(1)
+    if n_links > 2:
+        raise ValueError('three links are too many')
+    return True
+";
+
+#[test]
+fn orders_tell_what_they_wait_for_while_everything_is_exported_and_when_that_fails() {
+    let check = "std::assert(gate::pass_through(std::count(lsm::all(links))))\n";
+    let repo = Repo::new(&format!("import gate\n{LINKS}{check}"));
+    repo.write("project.yml", "name: test\nmodulepath: libs\n");
+    repo.write(
+        "libs/gate/module.yml",
+        "name: gate\nversion: 1.0.0\nlicense: none\n",
+    );
+    repo.write("libs/gate/model/_init.cf", "");
+    repo.write("libs/gate/plugins/__init__.py", GATE);
+    repo.commit("a gate");
+    let mut world = World::start(repo, PARTIAL, "link");
+    for site in ["ams1", "ams2"] {
+        let known = world.create(site, 100);
+        world.reaches(&known, "up");
+    }
+    is_upgraded(&mut world);
+    let third = world.create("ams3", 100);
+    let says = |site: &str, what: &str| {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let why = diagnosis(&world, site);
+            if why.contains(what) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "never {what}: {why}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    says(
+        "ams3",
+        "a full compile runs in the place of a partial one: the code of module lsm differs",
+    );
+    says("ams3", "three links are too many");
+    // The next one does not try the same again.
+    let fourth = world.create("ams4", 100);
+    says(
+        "ams4",
+        "A full compile of this commit was tried for that, and is rejected",
+    );
+    world.repo.write(
+        "libs/gate/plugins/__init__.py",
+        &GATE.replace("n_links > 2", "False"),
+    );
+    world.repo.commit("any number of links");
+    world.reaches(&third, "up");
+    world.reaches(&fourth, "up");
 }

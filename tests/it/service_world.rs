@@ -116,8 +116,18 @@ impl World {
 
     /// Ends the server as a crash would, and starts it again on the same data.
     pub fn crashes(&mut self, settings: &[&str]) {
+        self.is_killed();
+        self.starts_again(settings);
+    }
+
+    /// Ends the server as a crash would.
+    pub fn is_killed(&mut self) {
         let _ = self.running.child.kill();
         let _ = self.running.child.wait();
+    }
+
+    /// Starts the server again on the same data.
+    pub fn starts_again(&mut self, settings: &[&str]) {
         let mut command = self.host.up(self.repo.path());
         for setting in settings {
             command.args(["--set", setting]);

@@ -3,6 +3,8 @@
 //! Both sets are complete when they are compared, so what was not given stands there with its default. Elements of lists are
 //! the same element if their keys are equal, wherever they stand.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::check::{elements as placed, key_of, place_of};
@@ -14,27 +16,40 @@ use crate::{Attributes, Problems};
 const ONLY_COMPILES: &str = "is read-only: it is set by the orchestrator";
 const ONLY_AT_CREATION: &str = "can be set at creation only";
 
-/// The element of an older value that is the same as an element of a newer one.
-pub(super) fn matching<'v>(
-    embedded: &EmbeddedEntity,
-    before: &'v Value,
-    element: &Attributes,
-) -> Option<&'v Attributes> {
-    let has_keys = embedded
-        .fields
-        .key_attributes
-        .as_ref()
-        .is_some_and(|keys| !keys.is_empty());
-    if !has_keys {
-        // The one object that there may be keeps its identity.
-        return if embedded.upper_limit == Some(1) {
-            before.as_object()
-        } else {
-            None
-        };
+/// The elements of a relation to an embedded entity, to be found by what tells them apart: a list may have ten thousand, and each
+/// of them is looked for in another such list.
+pub(super) struct Elements<'v> {
+    embedded: &'v EmbeddedEntity,
+    /// Of those with the same key, which a check has complained of, the first.
+    by_key: HashMap<Vec<String>, &'v Attributes>,
+    /// Without keys: the one object that there may be keeps its identity.
+    only: Option<&'v Attributes>,
+}
+
+impl<'v> Elements<'v> {
+    pub(super) fn of(embedded: &'v EmbeddedEntity, value: &'v Value) -> Self {
+        let mut by_key = HashMap::new();
+        for element in elements(value) {
+            if let Some(key) = key_of(embedded, element) {
+                by_key.entry(key).or_insert(element);
+            }
+        }
+        let keys = embedded.fields.key_attributes.as_deref();
+        let has_keys = keys.is_some_and(|keys| !keys.is_empty());
+        let is_one = !has_keys && embedded.upper_limit == Some(1);
+        Self {
+            embedded,
+            by_key,
+            only: value.as_object().filter(|_| is_one),
+        }
     }
-    let key = key_of(embedded, element)?;
-    elements(before).find(|one| key_of(embedded, one).as_ref() == Some(&key))
+
+    /// The element that is the same as this one of another value.
+    pub(super) fn matching(&self, element: &Attributes) -> Option<&'v Attributes> {
+        let key = key_of(self.embedded, element);
+        let found = key.and_then(|key| self.by_key.get(&key).copied());
+        found.or(self.only)
+    }
 }
 
 /// What a client may set when something is created. Below the top it counts with strict modifiers only.
@@ -180,16 +195,18 @@ fn strict_embedded(
         return;
     }
     let is_fixed = embedded.modifier == Modifier::AtCreation;
+    let known = Elements::of(embedded, old);
     for (path, element) in placed(embedded, new, above) {
-        match matching(embedded, old, element) {
+        match known.matching(element) {
             Some(before) => strict(&embedded.fields, before, element, &path, problems),
             None if is_fixed => problems.add(path, "can be added at creation only"),
             None => created(&embedded.fields, element, true, &path, problems),
         }
     }
     if is_fixed {
+        let kept = Elements::of(embedded, new);
         for before in elements(old) {
-            if matching(embedded, new, before).is_none() {
+            if kept.matching(before).is_none() {
                 let place = place_of(embedded, before).unwrap_or_default();
                 problems.add(
                     format!("{path}{place}"),

@@ -1,6 +1,6 @@
 //! Edits of a set, one after the other. Source: docs/reference/lsm.md § 5.5.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Map, Value};
 
@@ -138,10 +138,21 @@ fn merge_relation(
         (Value::Array(items), Value::Array(given)) => (items, given),
         (target, value) => return Err(wrong(target, value)),
     };
+    let key = |item: &Value| key_of(embedded, item.as_object()?);
+    let mut places: HashMap<Vec<String>, usize> = HashMap::new();
+    for (at, item) in items.iter().enumerate() {
+        if let Some(key) = key(item) {
+            places.entry(key).or_insert(at);
+        }
+    }
     for element in given {
-        match same_key(embedded, items, element) {
-            Some(at) => merge_element(&embedded.fields, &mut items[at], element)?,
-            None => items.push(element.clone()),
+        let key = key(element);
+        match key.as_ref().and_then(|key| places.get(key)) {
+            Some(at) => merge_element(&embedded.fields, &mut items[*at], element)?,
+            None => {
+                places.extend(key.map(|key| (key, items.len())));
+                items.push(element.clone());
+            }
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::Attributes;
-use crate::attributes::compare::matching;
+use crate::attributes::compare::Elements;
 use crate::definition::{EmbeddedEntity, EntityAttribute, Fields, Modifier};
 
 /// Fills in defaults, and null or an empty list where there may be nothing; what has to be given stays missing.
@@ -119,9 +119,10 @@ fn keep_in_elements(
     let Some(value) = new.get_mut(&embedded.name) else {
         return;
     };
+    let known = old.get(&embedded.name);
+    let known = known.map(|before| Elements::of(embedded, before));
     for element in elements_mut(value) {
-        let before = old.get(&embedded.name);
-        let before = before.and_then(|before| matching(embedded, before, element));
+        let before = known.as_ref().and_then(|known| known.matching(element));
         keep_read_only(
             &embedded.fields,
             before.unwrap_or(&nothing),

@@ -102,7 +102,9 @@ impl From<store::Error> for ApiError {
             store::Error::Exists(what) => Self::bad_request(format!("{what} exists already")),
             store::Error::Conflict(message) => Self::conflict(message),
             store::Error::Denied(message) => Self::forbidden(message),
-            store::Error::Refused(message) => Self::bad_request(message),
+            store::Error::Refused(message) | store::Error::Base(message) => {
+                Self::bad_request(message)
+            }
             store::Error::Lost(_) => {
                 tracing::error!(error = chain(&error), "a request was refused");
                 Self::with_status(

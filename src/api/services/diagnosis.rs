@@ -102,21 +102,34 @@ fn causes(diagnostic: &Value) -> Vec<String> {
     wrapped.flat_map(text).collect()
 }
 
-/// The exports that failed, the newest first: the instance waits in its state until a compile succeeds.
+/// The exports that failed, the newest first: the instance waits in its state until a compile succeeds. And those that wait
+/// for a full compile which began in the place of a partial one, which may take minutes.
 async fn failed_exports(
     app: &App,
+    environment: EnvironmentId,
     compiles: &[(&StoredEvent, Compile)],
 ) -> Result<Vec<Value>, ApiError> {
-    let has_failed = |compile: &Compile| {
-        matches!(
-            compile.state,
-            CompileState::Rejected | CompileState::Aborted
-        )
-    };
+    let of_exports =
+        |(_, compile): &&(&StoredEvent, Compile)| compile.do_export && !compile.is_validation();
     let mut failed = Vec::new();
-    for (event, compile) in compiles.iter().rev() {
-        if compile.do_export && !compile.is_validation() && has_failed(compile) {
-            failed.push(failed_compile(app, event, compile).await?);
+    for (event, compile) in compiles.iter().rev().filter(of_exports) {
+        match compile.state {
+            CompileState::Rejected | CompileState::Aborted => {
+                failed.push(failed_compile(app, event, compile).await?);
+            }
+            CompileState::Queued | CompileState::Running => {
+                let of_all = app.store.compile_of_all(environment).await?;
+                failed.extend(of_all.map(|(id, why)| {
+                    json!({
+                        "instance_version": event.event.service_instance_version + 1,
+                        "model_version": null,
+                        "compile_id": id,
+                        "errors": [],
+                        "trace": format!("the export waits: {why}"),
+                    })
+                }));
+            }
+            _ => {}
         }
     }
     Ok(failed)
@@ -180,7 +193,7 @@ async fn diagnose(entity: Segment, id: Segment, app: App, args: Args) -> Result<
     let events = store.service_events_of(environment, instance.id, failed_from - 1..=version - 1);
     let events = events.await?;
     let compiles = compiles_of(&app, &events).await?;
-    let exports = failed_exports(&app, &compiles).await?;
+    let exports = failed_exports(&app, environment, &compiles).await?;
     let versions = exported(&compiles);
     let transfer = transfer_id(instance.id);
     let mut resources = BTreeSet::new();

@@ -1,6 +1,6 @@
 //! The queues of agents: what is ready in each, and which agents can start something.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{Index, Priority, Schedule};
@@ -51,6 +51,9 @@ pub(super) struct Queue {
     paused: bool,
     /// It runs on another machine that is not connected: as paused, but nobody asked for it.
     is_away: bool,
+    /// The types of its resources, each with how many it has: what changes with a version is known without looking at all
+    /// resources.
+    types: BTreeMap<SharedText, usize>,
 }
 
 impl Queue {
@@ -89,6 +92,7 @@ impl Schedule {
             last_end: Timestamp(0),
             paused: false,
             is_away: false,
+            types: BTreeMap::new(),
         });
         self.by_agent.insert(name.clone(), agent);
         agent
@@ -115,6 +119,36 @@ impl Schedule {
         self.queues
             .iter()
             .map(|queue| (&queue.name, queue.is_still()))
+    }
+
+    /// The types of resources that each agent has.
+    pub fn types(&self) -> impl Iterator<Item = (&AgentName, &str)> {
+        self.queues.iter().flat_map(|queue| {
+            let types = queue.types.keys();
+            types.map(|resource_type| (&queue.name, &**resource_type))
+        })
+    }
+
+    /// An agent has one more resource of this type.
+    pub(super) fn add_type(&mut self, agent: AgentIndex, resource_type: &SharedText) {
+        let types = &mut self.queues[agent.0 as usize].types;
+        match types.get_mut(resource_type) {
+            Some(n_resources) => *n_resources += 1,
+            None => {
+                types.insert(resource_type.clone(), 1);
+            }
+        }
+    }
+
+    /// An agent has one resource less of this type.
+    pub(super) fn remove_type(&mut self, agent: AgentIndex, resource_type: &SharedText) {
+        let types = &mut self.queues[agent.0 as usize].types;
+        if let Some(n_resources) = types.get_mut(resource_type) {
+            *n_resources -= 1;
+            if *n_resources == 0 {
+                types.remove(resource_type);
+            }
+        }
     }
 
     /// Whether an agent has resources or work, or had.

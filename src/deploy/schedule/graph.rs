@@ -20,6 +20,7 @@ impl Schedule {
         let index = Index(u32::try_from(self.entries.len()).expect("fewer than 2^32 resources"));
         self.by_id.insert(intent.resource_id.clone(), index);
         let agent = self.agent(&intent.agent);
+        self.add_type(agent, &intent.resource_type);
         self.entries.push(Some(ScheduledResource {
             state: new_state(&intent),
             intent: Arc::new(intent),
@@ -49,8 +50,9 @@ impl Schedule {
         self.set_requires(index, Vec::new());
         self.uncount(index);
         self.by_id.remove(id);
-        let entry = self.entries[index.0 as usize].take();
-        Some(entry.map(|entry| entry.provides).unwrap_or_default())
+        let entry = self.entries[index.0 as usize].take()?;
+        self.remove_type(entry.agent, &entry.intent.resource_type);
+        Some(entry.provides)
     }
 
     /// Resolves what a resource requires to indices, both ways. An unknown id cannot come from the

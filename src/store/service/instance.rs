@@ -39,9 +39,13 @@ row! {
 /// Selects whole rows of instances.
 macro_rules! select {
     ($rest:literal) => {
+        $crate::store::service::instance::select!(from "service_instance ", $rest)
+    };
+    (from $tables:literal, $rest:literal) => {
         concat!(
             "SELECT environment_id, id, entity, entity_version, version, desired_state_version, state, identity, candidate, \
-             active, rollback, config, metadata, known_result, is_deleted, created_us, updated_us FROM service_instance ",
+             active, rollback, config, metadata, known_result, is_deleted, created_us, updated_us FROM ",
+            $tables,
             $rest
         )
     };

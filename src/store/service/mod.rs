@@ -24,3 +24,9 @@ pub use event::{EventSearch, EventSpan, StoredEvent};
 pub use list::{Column, InstanceSearch, InstanceSpan, Place};
 pub use order::{ItemOutcome, Order, OrderItem, OrderSpan};
 pub(super) use used::Used;
+
+/// `$2, $3, …`: so many parameters of a statement.
+fn parameters(first: usize, n_parameters: usize) -> String {
+    let all = (first..first + n_parameters).map(|number| format!("${number}"));
+    all.collect::<Vec<_>>().join(", ")
+}

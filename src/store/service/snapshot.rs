@@ -57,22 +57,30 @@ fn by_service(rows: Vec<Row>) -> Result<ServiceInstances> {
 /// Instances whose trees are looked for in one statement; SQLite takes 32766 parameters.
 const AT_ONCE: usize = 10_000;
 
-/// The trees of owners that some instances belong to: up from each to the one without an owner, and down to all that these own.
-/// A circle of owners has no such instance, and an owner that is missing is none: then the instances themselves are there, and
-/// the compile says what is wrong with them. `$ids` are written between the first two parts, and the environment is `$1`.
-const TREES: [&str; 2] = [
-    "WITH RECURSIVE up (id, owner_id) AS ( \
-     SELECT id, owner_id FROM service_instance WHERE environment_id = ",
-    " UNION SELECT above.id, above.owner_id FROM service_instance above JOIN up ON above.id = up.owner_id \
-     WHERE above.environment_id = ",
-];
-const BELOW: [&str; 3] = [
-    "), tree (id) AS ( SELECT id FROM up WHERE owner_id IS NULL \
-     UNION SELECT below.id FROM service_instance below JOIN tree ON below.owner_id = tree.id \
-     WHERE below.environment_id = ",
-    ") ",
-    " AND id IN (SELECT id FROM tree UNION SELECT id FROM up) ORDER BY entity, created_us, id",
-];
+/// The statement for the trees of owners that `n_ids` instances belong to: up from each to the one without an owner, and down
+/// to all that these own. A circle of owners has no such instance, and an owner that is missing is none: then the instances
+/// themselves are there, and the compile says what is wrong with them. `$1` is the environment, the ids follow.
+///
+/// SQLite keeps the order of what `CROSS JOIN` joins. Left to itself it looks, for each instance of a tree, at all instances
+/// that have an owner; and for an order of the rows, which they get elsewhere, at all that there are.
+fn trees_of(n_ids: usize) -> String {
+    let ids = super::parameters(2, n_ids);
+    let rows = select!(
+        from "member CROSS JOIN service_instance ",
+        "WHERE environment_id = $1 AND id = member"
+    );
+    format!(
+        "WITH RECURSIVE up (id, owner_id) AS ( \
+         SELECT id, owner_id FROM service_instance WHERE environment_id = $1 AND id IN ({ids}) \
+         UNION SELECT above.id, above.owner_id FROM up CROSS JOIN service_instance above \
+         WHERE above.environment_id = $1 AND above.id = up.owner_id), \
+         tree (id) AS ( SELECT id FROM up WHERE owner_id IS NULL \
+         UNION SELECT below.id FROM tree CROSS JOIN service_instance below \
+         WHERE below.environment_id = $1 AND below.owner_id = tree.id), \
+         member (member) AS (SELECT id FROM tree UNION SELECT id FROM up) \
+         {rows}"
+    )
+}
 
 impl Store {
     /// The services of an environment for one compile, as they are at one moment. `requested`: the instances that a partial
@@ -115,17 +123,13 @@ impl Store {
         let environment = environment.to_string();
         let mut found: BTreeMap<(String, i64, String), Row> = BTreeMap::new();
         for chunk in requested.chunks(AT_ONCE) {
+            let sql = trees_of(chunk.len());
             let rows: Vec<Row> = read!(self.db, pool => {
-                let mut query = sqlx::QueryBuilder::new(TREES[0]);
-                query.push_bind(&environment).push(" AND id IN (");
-                let mut list = query.separated(", ");
+                let mut query = sqlx::query_as(&sql).bind(&environment);
                 for id in chunk {
-                    list.push_bind(id);
+                    query = query.bind(id);
                 }
-                query.push(")").push(TREES[1]).push_bind(&environment);
-                query.push(BELOW[0]).push_bind(&environment).push(BELOW[1]);
-                query.push(select!("WHERE environment_id = ")).push_bind(&environment).push(BELOW[2]);
-                query.build_query_as().fetch_all(pool).await?
+                query.fetch_all(pool).await?
             });
             found.extend(rows.into_iter().map(|row| (row.order(), row)));
         }

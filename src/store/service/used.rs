@@ -217,15 +217,18 @@ row! {
     }
 }
 
-/// Selects what values are found in.
-macro_rules! select {
-    ($rest:literal) => {
-        concat!(
-            "SELECT id, candidate, active, rollback FROM service_instance \
-             WHERE is_deleted = FALSE AND environment_id = ",
-            $rest
-        )
-    };
+/// What values are found in: the instances of a service that have not ended. `$1` is the environment, `$2` the service.
+const ALL: &str = "SELECT id, candidate, active, rollback FROM service_instance \
+                   WHERE is_deleted = FALSE AND environment_id = $1 AND entity = $2";
+
+/// The same of `n_ids` instances, which are `$3` and so on. The service is compared in a way that no index has: SQLite would
+/// take the one of all instances of the service, and read all of them.
+pub(super) fn some_of(n_ids: usize) -> String {
+    let ids = super::parameters(3, n_ids);
+    format!(
+        "SELECT id, candidate, active, rollback FROM service_instance \
+         WHERE is_deleted = FALSE AND environment_id = $1 AND entity || '' = $2 AND id IN ({ids})"
+    )
 }
 
 impl Row {
@@ -329,23 +332,18 @@ impl Store {
         let known = known.filter(|known| !known.values.is_empty());
         if known.is_none() {
             rows = read!(self.db, pool => {
-                let mut query = sqlx::QueryBuilder::new(select!(""));
-                query.push_bind(&environment).push(" AND entity = ").push_bind(service.to_owned());
-                query.build_query_as().fetch_all(pool).await?
+                sqlx::query_as(ALL).bind(&environment).bind(service).fetch_all(pool).await?
             });
         } else {
             let ids: Vec<&String> = changed.iter().collect();
             for chunk in ids.chunks(AT_ONCE) {
+                let sql = some_of(chunk.len());
                 let some: Vec<Row> = read!(self.db, pool => {
-                    let mut query = sqlx::QueryBuilder::new(select!(""));
-                    query.push_bind(&environment).push(" AND entity = ").push_bind(service.to_owned());
-                    query.push(" AND id IN (");
-                    let mut list = query.separated(", ");
+                    let mut query = sqlx::query_as(&sql).bind(&environment).bind(service);
                     for id in chunk {
-                        list.push_bind((*id).clone());
+                        query = query.bind(*id);
                     }
-                    query.push(")");
-                    query.build_query_as().fetch_all(pool).await?
+                    query.fetch_all(pool).await?
                 });
                 rows.extend(some);
             }

@@ -62,7 +62,7 @@ on_both! {
             let version = match row {
                 Some(row) => row.into_version()?,
                 None => {
-                    return Err(Error::Refused(
+                    return Err(Error::Base(
                         "a partial export builds on the newest version, and there is none: export all first".to_owned(),
                     ));
                 }
@@ -247,7 +247,7 @@ fn header_of(partial: &PartialVersion, base: &Base, known: &BaseVersion) -> Resu
             let base = VersionCode::read(known.version.modules.clone());
             let may_change = partial.code == PartialCode::Replace;
             let code = VersionCode::read(sent.modules.clone()).over(base, may_change);
-            serde_json::json!(code.map_err(Error::Refused)?)
+            serde_json::json!(code.map_err(Error::Base)?)
         }
     };
     // A partial model knows of some agents; the others stay where they are.
@@ -287,7 +287,8 @@ impl Store {
     /// writes what it is about, whatever else the version has.
     ///
     /// # Errors
-    /// [`Error::Refused`] names the rule of docs/reference/deployment.md § 2.4 that it breaks.
+    /// [`Error::Refused`] names the rule of docs/reference/deployment.md § 2.4 that it breaks; [`Error::Base`]: the newest
+    /// version is no base for it, or there is none.
     pub async fn version_store_partial(
         &self,
         partial: &PartialVersion,

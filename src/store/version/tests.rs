@@ -389,7 +389,7 @@ async fn a_partial_version_builds_on_the_newest_one_that_is_still_there() {
     check(|store| async move {
         let id = environment(&store).await;
         let none = store.version_store_partial(&partial(id, vec![], &[])).await;
-        assert!(matches!(none, Err(Error::Refused(_))), "{none:?}");
+        assert!(matches!(none, Err(Error::Base(_))), "{none:?}");
         store_version(
             &store,
             id,

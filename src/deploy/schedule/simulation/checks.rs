@@ -177,6 +177,17 @@ impl Life {
             .collect();
         assert_eq!(running, wanted, "what is running");
         self.check_counts();
+        self.check_types();
+    }
+
+    /// The types of each agent are those of its resources.
+    fn check_types(&self) {
+        let known: Vec<_> = self.schedule.types().collect();
+        let wanted = self.schedule.entries.iter().flatten();
+        let wanted = wanted.map(|entry| (&entry.intent.agent, &*entry.intent.resource_type));
+        let distinct: BTreeSet<_> = wanted.collect();
+        assert_eq!(known.len(), distinct.len());
+        assert_eq!(known.into_iter().collect::<BTreeSet<_>>(), distinct);
     }
 
     /// What is counted along the way is what there is.

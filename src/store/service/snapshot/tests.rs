@@ -7,7 +7,7 @@ use steward_compiler::{ServiceAnswer, ServiceInstances, ServicePurpose, ServiceQ
 use crate::domain::EnvironmentId;
 use crate::store::macros::transaction;
 use crate::store::tests::{check, environment};
-use crate::store::{Result, Store};
+use crate::store::{Db, Result, Store};
 
 /// Writes rows of instances: service, number, number of the owner, whether it has ended.
 async fn write(
@@ -113,6 +113,40 @@ async fn a_compile_may_ask_for_an_instance_or_for_all_of_a_service() {
             };
             let expected: BTreeSet<String> = expected.into_iter().map(id).collect();
             assert_eq!(ids(&found), expected, "{question:?}");
+        }
+    })
+    .await;
+}
+
+/// How SQLite goes about a statement about instances: where it looks at them.
+async fn looks(store: &Store, sql: &str, n_parameters: usize) -> Vec<String> {
+    let Db::Sqlite { read, .. } = &store.db else {
+        return Vec::new();
+    };
+    let sql = format!("EXPLAIN QUERY PLAN {sql}");
+    let mut query = sqlx::query_as(&sql);
+    for number in 0..n_parameters {
+        query = query.bind(number.to_string());
+    }
+    let rows: Vec<(i64, i64, i64, String)> = query.fetch_all(read).await.unwrap();
+    let details = rows.into_iter().map(|row| row.3);
+    details
+        .filter(|detail| detail.contains("environment_id") || detail.contains("service_instance"))
+        .collect()
+}
+
+#[tokio::test]
+async fn what_is_read_for_some_instances_is_looked_for_by_their_ids_however_many_others_there_are()
+{
+    check(|store| async move {
+        let trees = looks(&store, &super::trees_of(2), 3).await;
+        let used = looks(&store, &crate::store::service::used::some_of(2), 4).await;
+        for look in trees.iter().chain(&used) {
+            let has_id = look.contains("AND id=?") || look.contains("AND owner_id=?");
+            assert!(has_id, "all instances are looked at: {look}");
+        }
+        if matches!(store.db, Db::Sqlite { .. }) {
+            assert!(trees.len() > 3 && !used.is_empty(), "{trees:?} {used:?}");
         }
     })
     .await;
