@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::macros::{read, row, transaction, write};
 use super::state::{ROWS, counted, push_ids, status_sql, upsert};
-use super::{Error, ResourceState, Result, Store, document, parsed, storable};
+use super::{Error, ResourceState, Result, Search, Span, Store, document, parsed, storable};
 use crate::domain::{
     ActionId, ActionKind, Change, EnvironmentId, ResourceId, ResourceStatus, Timestamp,
     VersionNumber,
@@ -61,9 +61,13 @@ pub struct ActionSearch {
 }
 
 impl ActionSearch {
+    fn is_any(&self) -> bool {
+        self.resource_type.is_none() && self.agent.is_none() && self.value.is_none()
+    }
+
     /// For `LIKE .. ESCAPE '!'`: finds all that is wanted, and what only looks alike.
     fn pattern(&self) -> String {
-        if self.resource_type.is_none() && self.agent.is_none() && self.value.is_none() {
+        if self.is_any() {
             return "%".to_owned();
         }
         let part = |part: &Option<String>| match part {
@@ -76,7 +80,31 @@ impl ActionSearch {
         let (resource_type, agent) = (part(&self.resource_type), part(&self.agent));
         format!("{resource_type}[{agent},%={}]", part(&self.value))
     }
+
+    /// The search of lists that finds all that is wanted, and more.
+    fn as_parts(&self) -> Search {
+        let part = |part: &Option<String>| part.iter().cloned().collect();
+        Search {
+            types: part(&self.resource_type),
+            agents: part(&self.agent),
+            values: part(&self.value),
+            statuses: None,
+        }
+    }
+
+    fn fits(&self, id: &ResourceId) -> bool {
+        let is = |wanted: &Option<String>, part: &str| {
+            wanted.as_ref().is_none_or(|wanted| wanted == part)
+        };
+        is(&self.resource_type, id.resource_type())
+            && is(&self.agent, id.agent())
+            && is(&self.value, id.value())
+    }
 }
+
+/// The history of so few resources is looked for resource by resource; that of more, run by run, newest first: it is soon
+/// full.
+const MAX_RESOURCES: usize = 2000;
 
 /// Runs that an answer about events holds: who has not succeeded for that long may as well reload.
 const MAX_EVENTS: i64 = 1000;
@@ -204,26 +232,7 @@ impl Store {
         let runs = Runs::of(starts, ends);
         transaction!(self.db, tx => {
             for chunk in runs.begun.chunks(ROWS) {
-                let mut insert = sqlx::QueryBuilder::new(
-                    "INSERT INTO resource_action (id, environment_id, action, version, resource_id, started_us, \
-                     finished_us, status, change, changes, messages) ",
-                );
-                insert.push_values(chunk, |mut row, (start, end)| {
-                    row.push_bind(start.id.to_string())
-                        .push_bind(&environment)
-                        .push_bind(start.action.as_str())
-                        .push_bind(start.version)
-                        .push_bind(&start.resource_id)
-                        .push_bind(start.started.0)
-                        .push_bind(end.map(|end| end.finished.0))
-                        .push_bind(end.map(|end| end.status.as_str()))
-                        .push_bind(end.map(|end| end.change.as_str()))
-                        .push_bind(end.map_or("{}", |end| end.changes.as_str()))
-                        .push_bind(end.map_or("[]", |end| end.messages.as_str()));
-                });
-                // It was written already if the connection broke before the database could say so.
-                insert.push(" ON CONFLICT (id) DO NOTHING");
-                insert.build().persistent(false).execute(&mut *tx).await?;
+                super::batch::Batches::insert_actions(&mut *tx, &environment, chunk).await?;
             }
             for chunk in runs.deploying.chunks(ROWS) {
                 counted!(tx, &environment, chunk, {
@@ -426,6 +435,11 @@ impl Store {
         let (moment, id) = before.map_or((i64::MAX, String::new()), |(moment, id)| {
             (moment.0, id.to_string())
         });
+        if let Some(ids) = self.action_resources(environment, search).await? {
+            return self
+                .action_search_of(environment, &ids, (moment, &id), limit)
+                .await;
+        }
         let rows: Vec<Row> = read!(self.db, pool => {
             sqlx::query_as(select!(
                 "WHERE environment_id = $1 AND resource_id LIKE $2 ESCAPE '!' \
@@ -441,5 +455,59 @@ impl Store {
             .await?
         });
         rows.into_iter().map(Row::into_action).collect()
+    }
+
+    /// The resources whose history is searched for, if they are few; `None`: they are many.
+    async fn action_resources(
+        &self,
+        environment: EnvironmentId,
+        search: &ActionSearch,
+    ) -> Result<Option<Vec<ResourceId>>> {
+        if search.is_any() {
+            return Ok(None);
+        }
+        let any = Span::first(0);
+        let found = self.found(environment, &search.as_parts(), &any).await;
+        let (mut found, mut ids) = (found?, Vec::new());
+        loop {
+            let some = found.take(ROWS);
+            if some.is_empty() {
+                return Ok(Some(ids));
+            }
+            ids.extend(some.into_iter().filter(|id| search.fits(id)));
+            if ids.len() > MAX_RESOURCES {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// As [`Store::action_search`], of these resources.
+    async fn action_search_of(
+        &self,
+        environment: EnvironmentId,
+        ids: &[ResourceId],
+        (moment, id): (i64, &str),
+        limit: i64,
+    ) -> Result<Vec<Action>> {
+        let mut actions = Vec::new();
+        for chunk in ids.chunks(ROWS) {
+            let rows: Vec<Row> = read!(self.db, pool => {
+                let mut query = sqlx::QueryBuilder::new(select!("WHERE environment_id = "));
+                query.push_bind(environment.to_string());
+                query.push(" AND started_us <= ").push_bind(moment);
+                query.push(" AND (started_us < ").push_bind(moment);
+                query.push(" OR id < ").push_bind(id).push(")");
+                push_ids!(query, chunk);
+                // The plus keeps databases from going through the whole history in its order.
+                query.push(" ORDER BY started_us + 0 DESC, id DESC LIMIT ").push_bind(limit);
+                query.build_query_as().fetch_all(pool).await?
+            });
+            for row in rows {
+                actions.push(row.into_action()?);
+            }
+        }
+        actions.sort_unstable_by(|a, b| (b.started, b.id).cmp(&(a.started, a.id)));
+        actions.truncate(usize::try_from(limit).unwrap_or_default());
+        Ok(actions)
     }
 }

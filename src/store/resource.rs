@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use futures_util::TryStreamExt;
 use sha2::{Digest, Sha256};
 
-use super::listing::{Search, Span, push_span, push_texts};
+use super::listing::{Search, Span, push_span};
 use super::macros::{read, row};
+use super::state::ROWS;
 use super::{Result, Store, document};
 use crate::domain::{AgentName, EnvironmentId, ResourceId, Timestamp, VersionNumber};
 
@@ -139,7 +140,7 @@ impl Store {
         environment: EnvironmentId,
     ) -> Result<Vec<(ResourceId, std::ops::Range<VersionNumber>)>> {
         const SQL: &str = "SELECT resource_id, from_version, to_version FROM desired_resource \
-                           WHERE environment_id = $1 AND is_undefined = TRUE ORDER BY resource_id";
+                           WHERE environment_id = $1 AND is_undefined ORDER BY resource_id";
         let rows: Vec<(ResourceId, VersionNumber, VersionNumber)> = read!(self.db, pool => {
             sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
         });
@@ -190,24 +191,58 @@ impl Store {
         search: &Search,
         span: &Span,
     ) -> Result<Vec<StoredResource>> {
-        let is_ascii_only = self.is_sqlite();
-        let rows: Vec<Row> = read!(self.db, pool => {
-            let mut query = sqlx::QueryBuilder::new(select!("WHERE environment_id = "));
-            query.push_bind(environment.to_string());
-            query.push(" AND + from_version <= ").push_bind(version);
-            query.push(" AND to_version > ").push_bind(version);
-            push_texts!(query, search, is_ascii_only);
-            push_span!(query, span);
-            query.build_query_as().fetch_all(pool).await?
-        });
-        let mut resources: Vec<StoredResource> = rows
-            .into_iter()
-            .map(Row::into_resource)
-            .collect::<Result<_>>()?;
+        let mut rows: Vec<Row> = Vec::new();
+        if search.is_narrow() {
+            let mut found = self.found(environment, search, span).await?;
+            let n_wanted = usize::try_from(span.limit).unwrap_or_default();
+            let mut n_next = n_wanted.min(ROWS);
+            while rows.len() < n_wanted {
+                let ids = found.take(n_next);
+                if ids.is_empty() {
+                    break;
+                }
+                let mut some = self.resource_rows_of(environment, version, &ids).await?;
+                some.sort_unstable_by(|a, b| a.resource_id.cmp(&b.resource_id));
+                if span.is_last {
+                    some.reverse();
+                }
+                rows.extend(some);
+                n_next = ROWS;
+            }
+            rows.truncate(n_wanted);
+        } else {
+            rows = read!(self.db, pool => {
+                let mut query = sqlx::QueryBuilder::new(select!("WHERE environment_id = "));
+                query.push_bind(environment.to_string());
+                query.push(" AND + from_version <= ").push_bind(version);
+                query.push(" AND to_version > ").push_bind(version);
+                push_span!(query, span);
+                query.build_query_as().fetch_all(pool).await?
+            });
+        }
+        let resources = rows.into_iter().map(Row::into_resource);
+        let mut resources: Vec<StoredResource> = resources.collect::<Result<_>>()?;
         if span.is_last {
             resources.reverse();
         }
         Ok(resources)
+    }
+
+    /// Those of these resources that a version has, in no order. No more than [`ROWS`] ids.
+    async fn resource_rows_of(
+        &self,
+        environment: EnvironmentId,
+        version: VersionNumber,
+        ids: &[ResourceId],
+    ) -> Result<Vec<Row>> {
+        Ok(read!(self.db, pool => {
+            let mut query = sqlx::QueryBuilder::new(select!("WHERE environment_id = "));
+            query.push_bind(environment.to_string());
+            query.push(" AND + from_version <= ").push_bind(version);
+            query.push(" AND to_version > ").push_bind(version);
+            super::state::push_ids!(query, ids);
+            query.build_query_as().fetch_all(pool).await?
+        }))
     }
 
     /// How many resources of a version are searched for within the span, up to its limit.
@@ -218,20 +253,39 @@ impl Store {
         search: &Search,
         span: &Span,
     ) -> Result<i64> {
-        let is_ascii_only = self.is_sqlite();
-        let (n_rows,): (i64,) = read!(self.db, pool => {
-            let mut query = sqlx::QueryBuilder::new(
-                "SELECT COUNT(*) FROM (SELECT 1 FROM desired_resource WHERE environment_id = ",
-            );
-            query.push_bind(environment.to_string());
-            query.push(" AND + from_version <= ").push_bind(version);
-            query.push(" AND to_version > ").push_bind(version);
-            push_texts!(query, search, is_ascii_only);
-            push_span!(query, span);
-            query.push(") counted");
-            query.build_query_as().fetch_one(pool).await?
-        });
-        Ok(n_rows)
+        const COUNT: &str =
+            "SELECT COUNT(*) FROM (SELECT 1 FROM desired_resource WHERE environment_id = ";
+        if !search.is_narrow() {
+            let (n_rows,): (i64,) = read!(self.db, pool => {
+                let mut query = sqlx::QueryBuilder::new(COUNT);
+                query.push_bind(environment.to_string());
+                query.push(" AND + from_version <= ").push_bind(version);
+                query.push(" AND to_version > ").push_bind(version);
+                push_span!(query, span);
+                query.push(") counted");
+                query.build_query_as().fetch_one(pool).await?
+            });
+            return Ok(n_rows);
+        }
+        let mut found = self.found(environment, search, span).await?;
+        let mut n_found = 0;
+        while n_found < span.limit {
+            let ids = found.take(ROWS);
+            if ids.is_empty() {
+                break;
+            }
+            let (n_rows,): (i64,) = read!(self.db, pool => {
+                let mut query = sqlx::QueryBuilder::new(COUNT);
+                query.push_bind(environment.to_string());
+                query.push(" AND + from_version <= ").push_bind(version);
+                query.push(" AND to_version > ").push_bind(version);
+                super::state::push_ids!(query, &ids);
+                query.push(") counted");
+                query.build_query_as().fetch_one(pool).await?
+            });
+            n_found += n_rows;
+        }
+        Ok(n_found.min(span.limit))
     }
 
     /// What resources of a version require, by id, without all else that they hold.
