@@ -271,6 +271,8 @@ pub(super) struct Names {
 pub(super) struct Wanted {
     /// Of each head; `None`: any.
     heads: Option<Vec<bool>>,
+    /// No head will do.
+    is_nothing: bool,
     /// Whether values are best looked at one by one, since few have a head that will do.
     is_few: bool,
     values: Vec<Word>,
@@ -315,6 +317,7 @@ impl Names {
         if search.types.is_empty() && search.agents.is_empty() {
             return Wanted {
                 heads: None,
+                is_nothing: false,
                 is_few: false,
                 values,
             };
@@ -332,6 +335,7 @@ impl Names {
         let heads = Some(heads.collect());
         Wanted {
             heads,
+            is_nothing: n_places == 0,
             // To look at one value costs what it takes to go through some of them.
             is_few: n_places * 8 < self.len(),
             values,
@@ -340,6 +344,9 @@ impl Names {
 
     /// The next place of the range that is wanted: the first one, or the last.
     fn next(&self, wanted: &mut Wanted, places: &Range<usize>, is_last: bool) -> Option<usize> {
+        if wanted.is_nothing {
+            return None;
+        }
         let by_value = !wanted.values.is_empty() && !wanted.is_few;
         let mut left = places.clone();
         while !left.is_empty() {
