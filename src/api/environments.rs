@@ -353,6 +353,15 @@ async fn agent_action(
 }
 
 async fn agents_action(action: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    if action.0 == "remove_all_agent_venvs" {
+        let id = scope(&app, &args).await?.id;
+        if !app.venvs_remove(id) {
+            return Err(ApiError::conflict(
+                "no scheduler runs for this environment, so its venvs cannot be removed now",
+            ));
+        }
+        return Ok(Answer::Empty);
+    }
     act_on_agents(&app, &args, &action, None).await?;
     Ok(Answer::Empty)
 }

@@ -395,7 +395,7 @@ async fn actions_of(app: App, args: Args) -> Result<Answer, ApiError> {
     };
     // A batch at a time: the history is long, and the search finds a little more than is wanted, but for a search for all.
     let is_any = resource_type.is_none() && agent.is_none() && value.is_none();
-    let n_rows = if is_any { limit } else { 1000 };
+    let n_rows = if is_any { limit } else { limit.max(100) };
     let (mut data, mut before) = (Vec::new(), None);
     loop {
         let batch = app

@@ -4,6 +4,7 @@ mod agents;
 pub(crate) mod fuzzing;
 mod hooks;
 mod refused;
+mod venvs;
 
 pub use agents::AgentAccesses;
 pub use hooks::Hooks;

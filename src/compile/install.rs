@@ -296,6 +296,11 @@ pub(super) fn policy(
     })
 }
 
+/// The folder of an environment's virtual environments.
+pub fn venvs(data: &DataDir, environment: EnvironmentId) -> PathBuf {
+    modules::Environments::directory(data, &owner(data, environment))
+}
+
 /// What the folder of an environment's virtual environments is called. Versions that an older server stored name
 /// interpreters below a folder that is called by the id.
 fn owner(data: &DataDir, environment: EnvironmentId) -> String {

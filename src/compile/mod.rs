@@ -27,7 +27,7 @@ mod validations;
 mod worker;
 
 pub use gc::{gc_checkouts, gc_environments, gc_python_runtimes};
-pub use install::restore_modules;
+pub use install::{restore_modules, venvs};
 pub use local::{LocalCompile, LocalResult};
 pub use network::{Access, Grant, Proxy};
 pub use packages::{Packages, outer_environment};

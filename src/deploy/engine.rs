@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use handle::Request;
@@ -63,7 +63,15 @@ async fn run_until_stopped(
 ) -> Result<(), store::Error> {
     let (messages, executor_messages) = mpsc::unbounded_channel();
     let mut engine = Reconciler::restore(options, messages).await?;
-    engine.run(requests, executor_messages, options.waits).await;
+    let mut run = std::pin::pin!(engine.run(requests, executor_messages, options.waits));
+    // The first search of a list shall not be the one that waits for what all searches go through.
+    tokio::select! {
+        () = &mut run => return Ok(()),
+        prepared = options.store.names_prepare(options.environment) => if let Err(error) = prepared {
+            tracing::warn!(environment.id = %options.environment, error = chain(&error), "cannot prepare searches");
+        },
+    }
+    run.await;
     Ok(())
 }
 
@@ -88,6 +96,8 @@ pub(super) struct Reconciler {
     pub(super) code: Code,
     /// The environment is halted: nothing is started.
     halted: bool,
+    /// What runs goes on to its end, and nothing is begun any more; told when that is so.
+    ending: Option<Vec<oneshot::Sender<()>>>,
     /// See [`Options::deploys`].
     deploys: bool,
     in_flight: HashMap<ActionId, InFlight>,
@@ -183,6 +193,7 @@ impl Reconciler {
             model_places,
             code,
             halted,
+            ending: None,
             deploys: options.deploys,
             in_flight: HashMap::new(),
             queued_tasks: HashMap::new(),
@@ -239,11 +250,12 @@ impl Reconciler {
                 next_refresh = Instant::now() + pause;
             }
             // Nothing is begun whose result could not be written. Without deploys there are tasks of dry runs only.
-            if !self.halted && self.may_begin() {
+            if !self.halted && self.ending.is_none() && self.may_begin() {
                 self.start_ready_runs().await;
             }
             self.begin_writing().await;
             self.settle();
+            self.say_what_ended();
             let wait = self
                 .wait()
                 .min(next_refresh.saturating_duration_since(Instant::now()));
@@ -309,6 +321,7 @@ impl Reconciler {
             Some(Request::Inspect { reply }) => {
                 let _ = reply.send(self.inspect().await);
             }
+            Some(Request::Finish { reply }) => self.ending.get_or_insert_default().push(reply),
             Some(Request::Facts { resource_id }) => self.ask_for_facts(&resource_id),
             Some(Request::Stop { reply }) => {
                 self.shut_down(messages).await;
@@ -570,6 +583,15 @@ impl Reconciler {
         self.begin_round();
         let (which, priority, reason) = what_is_asked(method);
         Ok(self.schedule.request_some(which, priority, reason, ids))
+    }
+
+    /// Tells those who wait for it that nothing runs any more.
+    fn say_what_ended(&mut self) {
+        if self.in_flight.is_empty() && self.is_all_written() {
+            for reply in self.ending.iter_mut().flat_map(std::mem::take) {
+                let _ = reply.send(());
+            }
+        }
     }
 
     /// The time until the next timer fires, at most a minute.

@@ -52,32 +52,6 @@ pub enum Reopened {
     IsMissing,
 }
 
-/// Parts of the resource ids of which the history is wanted; `None`: any.
-#[derive(Debug, Clone, Default)]
-pub struct ActionSearch {
-    pub resource_type: Option<String>,
-    pub agent: Option<String>,
-    pub value: Option<String>,
-}
-
-impl ActionSearch {
-    /// For `LIKE .. ESCAPE '!'`: finds all that is wanted, and what only looks alike.
-    fn pattern(&self) -> String {
-        if self.resource_type.is_none() && self.agent.is_none() && self.value.is_none() {
-            return "%".to_owned();
-        }
-        let part = |part: &Option<String>| match part {
-            None => "%".to_owned(),
-            Some(text) => text
-                .replace('!', "!!")
-                .replace('%', "!%")
-                .replace('_', "!_"),
-        };
-        let (resource_type, agent) = (part(&self.resource_type), part(&self.agent));
-        format!("{resource_type}[{agent},%={}]", part(&self.value))
-    }
-}
-
 /// Runs that an answer about events holds: who has not succeeded for that long may as well reload.
 const MAX_EVENTS: i64 = 1000;
 
@@ -120,6 +94,10 @@ macro_rules! select {
         )
     };
 }
+
+mod search;
+
+pub use search::ActionSearch;
 
 impl Row {
     fn into_action(self) -> Result<Action> {
@@ -204,26 +182,7 @@ impl Store {
         let runs = Runs::of(starts, ends);
         transaction!(self.db, tx => {
             for chunk in runs.begun.chunks(ROWS) {
-                let mut insert = sqlx::QueryBuilder::new(
-                    "INSERT INTO resource_action (id, environment_id, action, version, resource_id, started_us, \
-                     finished_us, status, change, changes, messages) ",
-                );
-                insert.push_values(chunk, |mut row, (start, end)| {
-                    row.push_bind(start.id.to_string())
-                        .push_bind(&environment)
-                        .push_bind(start.action.as_str())
-                        .push_bind(start.version)
-                        .push_bind(&start.resource_id)
-                        .push_bind(start.started.0)
-                        .push_bind(end.map(|end| end.finished.0))
-                        .push_bind(end.map(|end| end.status.as_str()))
-                        .push_bind(end.map(|end| end.change.as_str()))
-                        .push_bind(end.map_or("{}", |end| end.changes.as_str()))
-                        .push_bind(end.map_or("[]", |end| end.messages.as_str()));
-                });
-                // It was written already if the connection broke before the database could say so.
-                insert.push(" ON CONFLICT (id) DO NOTHING");
-                insert.build().persistent(false).execute(&mut *tx).await?;
+                super::batch::Batches::insert_actions(&mut *tx, &environment, chunk).await?;
             }
             for chunk in runs.deploying.chunks(ROWS) {
                 counted!(tx, &environment, chunk, {
@@ -412,34 +371,5 @@ impl Store {
             }
         }
         Ok(actions)
-    }
-
-    /// A part of the history, newest first, of what is older than `before`. It may hold a little more than was searched
-    /// for: databases compare letters in their own ways.
-    pub async fn action_search(
-        &self,
-        environment: EnvironmentId,
-        search: &ActionSearch,
-        before: Option<&(Timestamp, ActionId)>,
-        limit: i64,
-    ) -> Result<Vec<Action>> {
-        let (moment, id) = before.map_or((i64::MAX, String::new()), |(moment, id)| {
-            (moment.0, id.to_string())
-        });
-        let rows: Vec<Row> = read!(self.db, pool => {
-            sqlx::query_as(select!(
-                "WHERE environment_id = $1 AND resource_id LIKE $2 ESCAPE '!' \
-                 AND started_us <= $3 AND (started_us < $3 OR id < $4) \
-                 ORDER BY started_us DESC, id DESC LIMIT $5"
-            ))
-            .bind(environment.to_string())
-            .bind(search.pattern())
-            .bind(moment)
-            .bind(id)
-            .bind(limit)
-            .fetch_all(pool)
-            .await?
-        });
-        rows.into_iter().map(Row::into_action).collect()
     }
 }

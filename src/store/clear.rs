@@ -47,6 +47,7 @@ impl Store {
                              last_used_us) VALUES ($1, $2, $3, $4, $5, $6, $7)";
         const PROTECT: &str = "INSERT INTO protected_setting (environment_id, name, protected_by) VALUES ($1, $2, $3)";
         let text = id.to_string();
+        self.names.forget(id);
         transaction!(self.db, tx => {
             let kept: Option<Kept> = sqlx::query_as(READ).bind(&text).fetch_optional(&mut *tx).await?;
             let Some(kept) = kept else {

@@ -21,6 +21,8 @@ const USER_VERSION: std::ops::Range<usize> = 60..64;
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     file: Option<Opened>,
+    /// What this start of the server will be called, where its connections carry the name from the beginning.
+    pub(super) start: Option<String>,
     /// Names this start of the server, once it has the database for itself.
     pub(super) nonce: OnceLock<String>,
     /// What was found to be wrong with the database.
@@ -54,6 +56,14 @@ impl Gate {
             }),
             ..Self::default()
         })
+    }
+
+    /// The gate of a database whose sessions are named after this start of the server.
+    pub(super) fn of_sessions(start: String) -> Self {
+        Self {
+            start: Some(start),
+            ..Self::default()
+        }
     }
 
     /// An error says what to do; nothing may be written then.

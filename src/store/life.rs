@@ -12,7 +12,7 @@ use sqlx::{ConnectOptions, Connection, SqlitePool};
 use tokio_util::sync::CancellationToken;
 
 use super::gate::Gate;
-use super::{Db, Error, Result, Store};
+use super::{Db, Error, Result, Store, line};
 use crate::domain::{ActionId, Timestamp, chain};
 
 /// How often the database is looked at.
@@ -27,6 +27,9 @@ const LOCKED: Duration = Duration::from_secs(2);
 const OWN_WRITE: Duration = Duration::from_secs(60);
 /// Any number will do, as long as all servers use the same.
 const LOCK: &str = "SELECT pg_try_advisory_lock(5773651884212)";
+/// A session that is told to end has let go of its lock after some of these.
+const TRIES: u32 = 20;
+const BETWEEN_TRIES: Duration = Duration::from_millis(25);
 const BEAT: &str = "UPDATE server_start SET beat_us = $1 WHERE nonce = $2";
 const READ: &str = "SELECT beat_us FROM server_start WHERE nonce = $1";
 
@@ -64,20 +67,27 @@ impl Store {
             }
             *self.life.hold.lock().await = Some(connection);
         }
-        self.begin().await?;
+        let before = self.begin().await?;
+        if let Some(connection) = &mut *self.life.hold.lock().await {
+            for nonce in before {
+                line::end_sessions(connection, &nonce).await?;
+            }
+        }
         Ok(true)
     }
 
-    /// Writes the row of this start, and the number in the header of a file.
-    async fn begin(&self) -> Result<()> {
-        const FORGET: &str = "DELETE FROM server_start";
+    /// Writes the row of this start, and the number in the header of a file; gives the names of those before it.
+    async fn begin(&self) -> Result<Vec<String>> {
+        const FORGET: &str = "DELETE FROM server_start WHERE nonce <> $1 RETURNING nonce";
         const INSERT: &str =
             "INSERT INTO server_start (nonce, started_us, beat_us) VALUES ($1, $2, $2)";
-        let nonce = ActionId::generate().to_string();
+        let named = self.db.gate().start.clone();
+        let nonce = named.unwrap_or_else(|| ActionId::generate().to_string());
         let now = Timestamp::now().0;
-        super::macros::transaction!(self.db, tx => {
-            sqlx::query(FORGET).execute(&mut *tx).await?;
+        let before: Vec<(String,)> = super::macros::transaction!(self.db, tx => {
+            let before = sqlx::query_as(FORGET).bind(&nonce).fetch_all(&mut *tx).await?;
             sqlx::query(INSERT).bind(&nonce).bind(now).execute(&mut *tx).await?;
+            before
         });
         if let Db::Sqlite { write, gate, .. } = &self.db {
             // The end of the id is random. Positive, and never 0, which is what a file has that nobody stamped.
@@ -98,7 +108,7 @@ impl Store {
             }
         }
         let _ = self.db.gate().nonce.set(nonce);
-        Ok(())
+        Ok(before.into_iter().map(|(nonce,)| nonce).collect())
     }
 
     /// Whether what is written now counts; cheap. An error says what is to be done.
@@ -199,20 +209,31 @@ impl Store {
     async fn hold_again(&self, pool: &sqlx::PgPool) -> Result<()> {
         let mut hold = self.life.hold.lock().await;
         if let Some(connection) = &mut *hold {
-            if connection.ping().await.is_ok() {
+            if line::answers(connection).await {
                 return Ok(());
             }
             *hold = None;
         }
-        let mut connection = pool.acquire().await?.detach();
-        let (held,): (bool,) = sqlx::query_as(LOCK).fetch_one(&mut connection).await?;
+        // Not one of the pool, where others may be that do not answer.
+        let mut connection = pool.connect_options().connect().await?;
+        let (mut held,): (bool,) = sqlx::query_as(LOCK).fetch_one(&mut connection).await?;
+        if !held && let Some(nonce) = self.db.gate().nonce.get() {
+            // The server of the database may not have noticed yet that our old session is gone.
+            line::end_own_lock(&mut connection, nonce).await?;
+            for _ in 0..TRIES {
+                (held,) = sqlx::query_as(LOCK).fetch_one(&mut connection).await?;
+                if held {
+                    break;
+                }
+                tokio::time::sleep(BETWEEN_TRIES).await;
+            }
+        }
         if held {
             *hold = Some(connection);
             return Ok(());
         }
-        // The server of the database may not have noticed yet that our old session is gone.
         let why = "another session has the lock on the database, which was lost when the connection broke: another server \
-                   uses it, or the old connection is not given up yet; nothing is written until it is free";
+                   uses it; nothing is written until it is free";
         self.db.gate().set_lost(Some(why.to_owned()));
         self.db.gate().check()
     }

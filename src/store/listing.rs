@@ -3,9 +3,13 @@
 //! A page begins behind a key, not at a number of rows to skip, so the thousandth page costs what the first does. What is
 //! counted for a page is counted up to [`COUNTED`] rows.
 
+mod found;
+mod names;
 mod states;
 
-use crate::domain::ResourceStatus;
+pub(super) use found::NameLists;
+
+use crate::domain::{ResourceId, ResourceStatus};
 
 /// Which part of a list, in ascending order of its key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,14 +52,15 @@ impl Search {
         !(self.types.is_empty() && self.agents.is_empty() && self.values.is_empty())
     }
 
-    /// Columns with the words that one of must be in them.
-    pub(super) fn texts(&self) -> impl Iterator<Item = (&'static str, &[String])> {
-        let columns = [
-            ("resource_type", self.types.as_slice()),
-            ("agent", self.agents.as_slice()),
-            ("id_value", self.values.as_slice()),
-        ];
-        columns.into_iter().filter(|(_, words)| !words.is_empty())
+    /// Whether an id has what is searched for.
+    pub(super) fn fits(&self, id: &ResourceId) -> bool {
+        let has = |words: &[String], text: &str| {
+            let text = text.to_lowercase();
+            words.is_empty() || words.iter().any(|word| text.contains(&word.to_lowercase()))
+        };
+        has(&self.types, id.resource_type())
+            && has(&self.agents, id.agent())
+            && has(&self.values, id.value())
     }
 }
 
@@ -77,28 +82,6 @@ pub(super) fn pattern(word: &str, is_ascii_only: bool) -> String {
         .replace('_', "!_");
     format!("%{word}%")
 }
-
-/// Adds ` AND ..` for the texts of a search to the query `$query`.
-///
-/// What a word is looked for in is part of the id, too, and the id is in the index that the rows are found by. So it is asked
-/// first: rows that do not have the word anywhere in their id are not read at all.
-macro_rules! push_texts {
-    ($query:expr, $search:expr, $is_ascii_only:expr) => {
-        for (column, words) in $search.texts() {
-            for column in ["resource_id", column] {
-                let mut separator = " AND (LOWER(";
-                for word in words {
-                    $query.push(separator).push(column).push(") LIKE ");
-                    $query.push_bind($crate::store::listing::pattern(word, $is_ascii_only));
-                    $query.push(" ESCAPE '!'");
-                    separator = " OR LOWER(";
-                }
-                $query.push(")");
-            }
-        }
-    };
-}
-pub(super) use push_texts;
 
 /// Adds ` AND ..` for the bounds of a span, its order and its limit. The rows come in the order in which they are found.
 macro_rules! push_span {

@@ -61,13 +61,23 @@ const FILES: &[(&str, &str)] = &[
         "0013_agent_places_and_tokens",
         include_str!("../../migrations/0013_agent_places_and_tokens.sql"),
     ),
+    (
+        "0014_undefined_resources",
+        include_str!("../../migrations/0014_undefined_resources.sql"),
+    ),
 ];
 
 /// What PostgreSQL needs behind the file of that name, and SQLite does not: `0004_x.postgres.sql` for `0004_x`.
-const POSTGRES: &[(&str, &str)] = &[(
-    "0004_desired_state",
-    include_str!("../../migrations/0004_desired_state.postgres.sql"),
-)];
+const POSTGRES: &[(&str, &str)] = &[
+    (
+        "0004_desired_state",
+        include_str!("../../migrations/0004_desired_state.postgres.sql"),
+    ),
+    (
+        "0014_undefined_resources",
+        include_str!("../../migrations/0014_undefined_resources.postgres.sql"),
+    ),
+];
 
 /// Which texts are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

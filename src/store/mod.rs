@@ -6,6 +6,7 @@
 
 mod action;
 mod address;
+mod batch;
 mod clear;
 mod columns;
 mod compile;
@@ -15,6 +16,7 @@ mod environment;
 mod fact;
 mod gate;
 mod life;
+mod line;
 mod listing;
 mod macros;
 mod metric;
@@ -35,7 +37,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, PgPool, SqlitePool};
 
@@ -152,6 +154,8 @@ pub struct Store {
     catalogs: Arc<service::Catalogs>,
     /// What pools of services have given away.
     used: Arc<service::Used>,
+    /// The ids that searches for parts of texts go through.
+    names: Arc<listing::NameLists>,
 }
 
 /// Rows of SQLite that wait for whoever reads them.
@@ -197,6 +201,7 @@ impl Store {
             life: Arc::default(),
             catalogs: Arc::default(),
             used: Arc::default(),
+            names: Arc::default(),
         })
     }
 
@@ -207,25 +212,19 @@ impl Store {
             url: shown.clone(),
             source,
         };
-        let options = PgConnectOptions::from_str(url)
-            .map_err(fail)?
-            // A plan that was made for an empty table reads all of it, and would be kept while the table grows to a million
-            // rows. To plan each statement anew takes a tenth of a millisecond.
-            .options([("plan_cache_mode", "force_custom_plan")])
-            .disable_statement_logging();
-        let pool = PgPoolOptions::new()
-            .max_connections(8)
-            .acquire_timeout(Duration::from_secs(10));
-        let pool = pool.connect_with(options).await.map_err(fail)?;
+        let nonce = uuid::Uuid::now_v7().to_string();
+        let options = PgConnectOptions::from_str(url).map_err(fail)?;
+        let gate = Arc::new(Gate::of_sessions(nonce.clone()));
+        let pool = line::pool_options(&gate, options.get_port());
+        let pool = pool.connect_with(line::options(options, &nonce));
+        let pool = pool.await.map_err(fail)?;
         migrations::migrator(Dialect::Postgres).run(&pool).await?;
         Ok(Self {
-            db: Db::Postgres {
-                pool,
-                gate: Arc::default(),
-            },
+            db: Db::Postgres { pool, gate },
             life: Arc::default(),
             catalogs: Arc::default(),
             used: Arc::default(),
+            names: Arc::default(),
         })
     }
 

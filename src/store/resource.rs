@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use futures_util::TryStreamExt;
 use sha2::{Digest, Sha256};
 
-use super::listing::{Search, Span, push_span, push_texts};
 use super::macros::{read, row};
 use super::{Result, Store, document};
 use crate::domain::{AgentName, EnvironmentId, ResourceId, Timestamp, VersionNumber};
@@ -120,6 +119,8 @@ macro_rules! select {
 }
 pub(super) use select;
 
+mod page;
+
 impl Store {
     /// Shows the attributes of all stored resources of all environments, one after the other.
     pub async fn resource_attributes(&self, mut seen: impl FnMut(&str)) -> Result<()> {
@@ -139,7 +140,7 @@ impl Store {
         environment: EnvironmentId,
     ) -> Result<Vec<(ResourceId, std::ops::Range<VersionNumber>)>> {
         const SQL: &str = "SELECT resource_id, from_version, to_version FROM desired_resource \
-                           WHERE environment_id = $1 AND is_undefined = TRUE ORDER BY resource_id";
+                           WHERE environment_id = $1 AND is_undefined ORDER BY resource_id";
         let rows: Vec<(ResourceId, VersionNumber, VersionNumber)> = read!(self.db, pool => {
             sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
         });
@@ -180,58 +181,6 @@ impl Store {
             }
         });
         Ok(())
-    }
-
-    /// Those resources of a version that are searched for, by id, as far as the span goes.
-    pub async fn resource_page(
-        &self,
-        environment: EnvironmentId,
-        version: VersionNumber,
-        search: &Search,
-        span: &Span,
-    ) -> Result<Vec<StoredResource>> {
-        let is_ascii_only = self.is_sqlite();
-        let rows: Vec<Row> = read!(self.db, pool => {
-            let mut query = sqlx::QueryBuilder::new(select!("WHERE environment_id = "));
-            query.push_bind(environment.to_string());
-            query.push(" AND + from_version <= ").push_bind(version);
-            query.push(" AND to_version > ").push_bind(version);
-            push_texts!(query, search, is_ascii_only);
-            push_span!(query, span);
-            query.build_query_as().fetch_all(pool).await?
-        });
-        let mut resources: Vec<StoredResource> = rows
-            .into_iter()
-            .map(Row::into_resource)
-            .collect::<Result<_>>()?;
-        if span.is_last {
-            resources.reverse();
-        }
-        Ok(resources)
-    }
-
-    /// How many resources of a version are searched for within the span, up to its limit.
-    pub async fn resource_count(
-        &self,
-        environment: EnvironmentId,
-        version: VersionNumber,
-        search: &Search,
-        span: &Span,
-    ) -> Result<i64> {
-        let is_ascii_only = self.is_sqlite();
-        let (n_rows,): (i64,) = read!(self.db, pool => {
-            let mut query = sqlx::QueryBuilder::new(
-                "SELECT COUNT(*) FROM (SELECT 1 FROM desired_resource WHERE environment_id = ",
-            );
-            query.push_bind(environment.to_string());
-            query.push(" AND + from_version <= ").push_bind(version);
-            query.push(" AND to_version > ").push_bind(version);
-            push_texts!(query, search, is_ascii_only);
-            push_span!(query, span);
-            query.push(") counted");
-            query.build_query_as().fetch_one(pool).await?
-        });
-        Ok(n_rows)
     }
 
     /// What resources of a version require, by id, without all else that they hold.

@@ -297,30 +297,13 @@ macro_rules! add_agents {
 }
 pub(super) use add_agents;
 
-/// How many of these resources are of which status, on the transaction `$tx`.
-macro_rules! count {
-    ($tx:expr, $environment:expr, $ids:expr) => {{
-        // Joined with an empty text, so that the rows are looked for by id, and not in the index of statuses.
-        let mut query = sqlx::QueryBuilder::new(concat!(
-            "SELECT ",
-            $crate::store::state::status_sql!(),
-            " || '', COUNT(*) FROM resource_state WHERE environment_id = "
-        ));
-        query.push_bind($environment);
-        $crate::store::state::push_ids!(query, $ids);
-        query.push(" GROUP BY 1");
-        let rows: Vec<(String, i64)> = query.build_query_as().persistent(false).fetch_all(&mut *$tx).await?;
-        rows
-    }};
-}
-pub(super) use count;
-
 /// Does what changes the states of the resources `$ids`, on the transaction `$tx`, and keeps `resource_count` true.
 macro_rules! counted {
     ($tx:expr, $environment:expr, $ids:expr, $change:expr) => {{
-        let before = $crate::store::state::count!($tx, $environment, $ids);
+        let ids: Vec<&$crate::domain::ResourceId> = $ids.iter().map(std::borrow::Borrow::borrow).collect();
+        let before = $crate::store::batch::Batches::count_statuses(&mut *$tx, $environment, &ids).await?;
         $change
-        let after = $crate::store::state::count!($tx, $environment, $ids);
+        let after = $crate::store::batch::Batches::count_statuses(&mut *$tx, $environment, &ids).await?;
         $crate::store::state::add!($tx, $environment, before, after);
     }};
 }
@@ -369,50 +352,12 @@ macro_rules! upsert {
     ($tx:expr, $environment:expr, $states:expr) => {{
         let states: &[$crate::store::ResourceState] = $states;
         if !states.is_empty() {
-            let ids: Vec<&$crate::domain::ResourceId> = states.iter().map(|state| &state.resource_id).collect();
-            let before = $crate::store::state::count!($tx, $environment, &ids);
-            let mut insert = sqlx::QueryBuilder::new(
-                "INSERT INTO resource_state (environment_id, resource_id, resource_type, agent, id_value, created_us, \
-                 orphaned_after, is_undefined, is_deploying, blocked, intent_hash, deployed_hash, deployed_version, \
-                 last_run, last_run_compliant, last_run_us, last_success_us, last_events_us, last_change_us, \
-                 last_status, n_failures) ",
-            );
-            insert.push_values(states, |mut row, state| {
-                row.push_bind($environment)
-                    .push_bind(&state.resource_id)
-                    .push_bind(&*state.resource_type)
-                    .push_bind(&state.agent)
-                    .push_bind(&*state.id_value)
-                    .push_bind(state.created.0)
-                    .push_bind(state.orphaned_after)
-                    .push_bind(state.is_undefined)
-                    .push_bind(state.is_deploying)
-                    .push_bind(state.blocked.as_str())
-                    .push_bind(&*state.intent_hash)
-                    .push_bind(state.deployed_hash.as_deref())
-                    .push_bind(state.deployed_version)
-                    .push_bind(state.last_run.as_str())
-                    .push_bind(state.last_run_compliant)
-                    .push_bind(state.last_run_at.map(|at| at.0))
-                    .push_bind(state.last_success.map(|at| at.0))
-                    .push_bind(state.last_events.map(|at| at.0))
-                    .push_bind(state.last_change.map(|at| at.0))
-                    .push_bind(state.last_status.as_str())
-                    .push_bind(state.n_failures);
-            });
-            // Type, agent and value are parts of the id; they stay.
-            insert.push(
-                " ON CONFLICT (environment_id, resource_id) DO UPDATE SET created_us = excluded.created_us, \
-                 orphaned_after = excluded.orphaned_after, is_undefined = excluded.is_undefined, \
-                 is_deploying = excluded.is_deploying, blocked = excluded.blocked, \
-                 intent_hash = excluded.intent_hash, deployed_hash = excluded.deployed_hash, \
-                 deployed_version = excluded.deployed_version, last_run = excluded.last_run, \
-                 last_run_compliant = excluded.last_run_compliant, last_run_us = excluded.last_run_us, \
-                 last_success_us = excluded.last_success_us, last_events_us = excluded.last_events_us, \
-                 last_change_us = excluded.last_change_us, last_status = excluded.last_status, n_failures = excluded.n_failures",
-            );
-            // The text has a value for each row: it is worth no place among the prepared statements.
-            insert.build().persistent(false).execute(&mut *$tx).await?;
+            let ids: Vec<&$crate::domain::ResourceId> =
+                states.iter().map(|state| &state.resource_id).collect();
+            let before =
+                $crate::store::batch::Batches::count_statuses(&mut *$tx, $environment, &ids)
+                    .await?;
+            $crate::store::batch::Batches::upsert_states(&mut *$tx, $environment, states).await?;
             let after = $crate::store::state::statuses(states);
             $crate::store::state::add!($tx, $environment, before, after);
         }

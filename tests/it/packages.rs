@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use crate::harness::{Host, Repo, Running, events, finish, steward};
+use crate::harness::{Host, Repo, Running, events, finish, steward, wait_until};
 
 const WHEEL: &str = include_str!("../../fixtures/packages/wheel.py");
 
@@ -379,6 +379,50 @@ fn a_server_installs_what_a_commit_asks_for_once_and_again_after_a_crash() {
         event.to_string().contains("inmanta-module-greet==9"),
         "{event}"
     );
+    assert!(running.stop().success());
+}
+
+//: deploy 99
+#[test]
+fn all_environments_go_when_nothing_runs_any_more_and_the_one_in_force_is_made_again() {
+    let repo = self_contained("1.0");
+    repo.write(
+        "main.cf",
+        "import greet\nimport exec\nroot = std::get_env(\"ROOT\")\nhost = std::Host(name=\"localhost\", os=std::linux)\n\
+         exec::Run(host=host, command=\"/bin/sh -c 'echo run >> {{root}}/runs; sleep 2; echo done >> {{root}}/runs'\", \
+         send_event=false)\n",
+    );
+    repo.commit("something slow");
+    let host = Host::new();
+    let running = Running::start(host.up(repo.path()));
+    wait_until("it runs", || host.read("runs") == "run\n");
+    let [environment] = environments(&host).try_into().unwrap();
+    // What is in no environment that is made anew.
+    fs::write(environment.join("by_hand"), "x").unwrap();
+    let remove = "/api/v2/agents/remove_all_agent_venvs";
+    assert_eq!(running.call("POST", remove, None).0, 200);
+    // What runs goes on to its end, in its environment.
+    wait_until("it ends", || {
+        let is_there = environment.join("by_hand").is_file();
+        let is_done = host.read("runs") == "run\ndone\n";
+        assert!(is_there || is_done);
+        is_done
+    });
+    wait_until("a notification says so", || {
+        let told = running.get_ok("/api/v2/notification");
+        told["data"].as_array().unwrap().iter().any(|one| {
+            one["severity"] == "success" && one["title"].as_str().unwrap().contains("venv removal")
+        })
+    });
+    assert_eq!(environments(&host), std::slice::from_ref(&environment));
+    assert!(environment.join("pyvenv.cfg").is_file());
+    assert!(!environment.join("by_hand").exists());
+    // The run was not cut off: it is not repeated.
+    wait_until("all is deployed", || {
+        let body = running.get_ok("/api/v2/resource?deploy_summary=true");
+        body["metadata"]["deploy_summary"]["by_state"]["deployed"] == 1
+    });
+    assert_eq!(host.read("runs"), "run\ndone\n");
     assert!(running.stop().success());
 }
 

@@ -84,6 +84,10 @@ pub(super) enum Request {
         commands: mpsc::UnboundedSender<AgentCommand>,
         reply: oneshot::Sender<Result<Admission, String>>,
     },
+    /// Begin nothing more, and say when all that runs has ended.
+    Finish {
+        reply: oneshot::Sender<()>,
+    },
     Stop {
         reply: oneshot::Sender<()>,
     },
@@ -224,6 +228,15 @@ impl Engine {
             })
             .map_err(|_| RequestError::Gone)?;
         answer.await.map_err(|_| RequestError::Gone)?
+    }
+
+    /// Has it begin nothing more, until it is stopped and started again, and waits until what runs has ended.
+    pub async fn finish(&self) {
+        let (reply, answer) = oneshot::channel();
+        if self.inbox.send(Request::Finish { reply }).is_ok() {
+            // It may have ended in another way: then nothing runs either.
+            let _ = answer.await;
+        }
     }
 
     /// What it knows of each resource. What it had found out before is then in the store.

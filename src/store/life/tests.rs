@@ -150,3 +150,103 @@ async fn rows_that_are_not_ours_any_more_stop_all_writes() {
     })
     .await;
 }
+
+/// The session that has the lock on the database, and ends it if it is told to.
+async fn lock_of(url: &str, end: bool) -> i32 {
+    let admin = sqlx::PgPool::connect(url).await.unwrap();
+    let sql = format!(
+        "SELECT l.pid, CASE WHEN {end} THEN pg_terminate_backend(l.pid) ELSE FALSE END FROM pg_locks l \
+         WHERE l.locktype = 'advisory' AND l.granted AND l.objid = (5773651884212 & 4294967295)::oid \
+         AND l.database = (SELECT oid FROM pg_database WHERE datname = CURRENT_DATABASE())"
+    );
+    let (pid, _): (i32, bool) = sqlx::query_as(&sql).fetch_one(&admin).await.unwrap();
+    admin.close().await;
+    pid
+}
+
+/// Input: a server whose session with the lock on PostgreSQL has ended, and another one that takes the lock before the first notices (docs/reference/security.md § 4.9). Answer: nothing that the first one writes from then on is taken.
+#[tokio::test]
+async fn who_takes_the_database_over_ends_all_that_the_server_before_it_writes() {
+    crate::store::tests::check_on_postgres(async |url| {
+        let first = Store::open_postgres(&url).await.unwrap();
+        assert!(first.acquire_single_server_lock().await.unwrap());
+        let id = environment(&first).await;
+        let second = Store::open_postgres(&url).await.unwrap();
+        assert!(!second.acquire_single_server_lock().await.unwrap());
+        // A transaction of the first one is open meanwhile.
+        let Db::Postgres { pool, .. } = &first.db else {
+            unreachable!()
+        };
+        let mut open = pool.begin().await.unwrap();
+        const WRITE: &str = "UPDATE environment SET description = 'by the first one'";
+        sqlx::query(WRITE).execute(&mut *open).await.unwrap();
+        lock_of(&url, true).await;
+        while !second.acquire_single_server_lock().await.unwrap() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        open.commit().await.unwrap_err();
+        let value = serde_json::json!(false);
+        let refused = first.setting_set(id, "auto_deploy", &value).await;
+        assert!(refused.is_err());
+        assert!(first.setting_set(id, "auto_deploy", &value).await.is_err());
+        assert!(now(&first).await.is_err());
+        let found = second.environment_fetch(id).await.unwrap().unwrap();
+        assert_eq!(found.description, "");
+        second.setting_set(id, "auto_deploy", &value).await.unwrap();
+        now(&second).await.unwrap();
+    })
+    .await;
+}
+
+/// Stands before PostgreSQL. What is connected when it is frozen neither hears nor says anything any more, and neither end
+/// is told.
+async fn freezer(port: u16) -> (u16, tokio::sync::watch::Sender<u32>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let own = listener.local_addr().unwrap().port();
+    let (sender, receiver) = tokio::sync::watch::channel(0);
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let mut frozen = receiver.clone();
+            frozen.mark_unchanged();
+            tokio::spawn(async move {
+                let database = tokio::net::TcpStream::connect(("127.0.0.1", port));
+                let mut database = database.await.unwrap();
+                let both = tokio::io::copy_bidirectional(&mut client, &mut database);
+                tokio::select! {
+                    _ = both => {}
+                    _ = frozen.changed() => std::future::pending::<()>().await,
+                }
+            });
+        }
+    });
+    (own, sender)
+}
+
+/// Input: a connection to PostgreSQL that is cut without a word, whose session goes on at the other end and keeps the lock (docs/reference/security.md § 4.9). Answer: the server ends that session, and has the lock again.
+#[tokio::test]
+async fn a_lock_that_an_own_session_keeps_whose_line_is_dead_is_taken_again() {
+    crate::store::tests::check_on_postgres(async |url| {
+        let address = url.rsplit_once('@').unwrap().1;
+        let (place, name) = address.split_once('/').unwrap();
+        let port: u16 = place.rsplit_once(':').unwrap().1.parse().unwrap();
+        let (own, freeze) = freezer(port).await;
+        let through = format!("postgres://postgres@127.0.0.1:{own}/{name}");
+        let store = Store::open_postgres(&through).await.unwrap();
+        assert!(store.acquire_single_server_lock().await.unwrap());
+        let id = environment(&store).await;
+        now(&store).await.unwrap();
+        let before = lock_of(&url, false).await;
+        freeze.send(1).unwrap();
+        let began = Instant::now();
+        while now(&store).await.is_err() {
+            assert!(began.elapsed() < Duration::from_secs(40), "it stays lost");
+        }
+        assert_ne!(lock_of(&url, false).await, before);
+        let value = serde_json::json!(false);
+        store.setting_set(id, "auto_deploy", &value).await.unwrap();
+        // Somebody else's lock is left alone.
+        let other = Store::open_postgres(&url).await.unwrap();
+        assert!(!other.acquire_single_server_lock().await.unwrap());
+    })
+    .await;
+}

@@ -1,41 +1,12 @@
 //! Pages and counts of states. Source: docs/reference/rest.md § 1.6.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use super::{Search, Span, pattern, push_span, push_texts};
-use crate::domain::{AgentName, EnvironmentId, ResourceId, ResourceStatus};
+use super::{COUNTED, Search, Span, push_span};
+use crate::domain::{EnvironmentId, ResourceId, ResourceStatus};
 use crate::store::macros::read;
 use crate::store::state::{ROWS, Row, push_ids, select, status_sql};
 use crate::store::{ResourceState, Result, Store, parsed};
-
-/// Agents whose resources are looked for one agent after the other. Of more, all resources are looked at: a page is soon full.
-const MAX_AGENTS: i64 = 50;
-
-/// A part of a list that one index has in the order of the ids.
-#[derive(Debug, Clone, Copy)]
-enum Part<'a> {
-    All,
-    Status(ResourceStatus),
-    Agent(&'a AgentName),
-}
-
-/// The parts that a list is put together of: in one query they would be read one behind the other, all of them. `agents`,
-/// `statuses`: `None` is any. The agents of orphans may be no more, so all orphans are looked at.
-fn parts<'a>(
-    agents: Option<&'a [AgentName]>,
-    statuses: Option<&[ResourceStatus]>,
-) -> Vec<Part<'a>> {
-    let orphaned = ResourceStatus::Orphaned;
-    match (agents, statuses) {
-        (None, None) => vec![Part::All],
-        (None, Some(statuses)) => statuses.iter().copied().map(Part::Status).collect(),
-        (Some(agents), statuses) => {
-            let orphans = statuses.is_none_or(|statuses| statuses.contains(&orphaned));
-            let orphans = orphans.then_some(Part::Status(orphaned));
-            agents.iter().map(Part::Agent).chain(orphans).collect()
-        }
-    }
-}
 
 impl Store {
     /// How many resources there are of each status, orphans included. Statuses that none has may be missing.
@@ -54,79 +25,119 @@ impl Store {
         rows.into_iter().map(count).collect()
     }
 
-    /// Which resources are searched for, by id, as far as the span goes. `statuses`: those to look at; `None`: any.
+    /// Which resources are searched for, by id, as far as the span goes.
     async fn state_ids(
         &self,
         environment: EnvironmentId,
         search: &Search,
+        counts: &BTreeMap<ResourceStatus, i64>,
+        span: &Span,
+    ) -> Result<Vec<ResourceId>> {
+        let statuses = Self::to_look_at(search, counts);
+        let statuses = statuses.as_deref();
+        if !search.is_narrow() {
+            return self.state_ids_of(environment, statuses, span).await;
+        }
+        let n_there = statuses.map(|statuses| {
+            statuses
+                .iter()
+                .filter_map(|one| counts.get(one))
+                .sum::<i64>()
+        });
+        if n_there.is_none_or(|n_there| n_there > COUNTED) {
+            return self
+                .state_ids_found(environment, search, statuses, span)
+                .await;
+        }
+        // Those of such a status are few, whatever is searched for.
+        let whole = Span {
+            limit: COUNTED,
+            ..span.clone()
+        };
+        let mut ids = self.state_ids_of(environment, statuses, &whole).await?;
+        ids.retain(|id| search.fits(id));
+        cut(&mut ids, span);
+        Ok(ids)
+    }
+
+    /// All within the span that are of these statuses; `None`: of any. Each status is asked for alone, since one index has
+    /// those of one status in the order of their ids: in one query they would be read one behind the other, all of them.
+    async fn state_ids_of(
+        &self,
+        environment: EnvironmentId,
         statuses: Option<&[ResourceStatus]>,
         span: &Span,
     ) -> Result<Vec<ResourceId>> {
         let id = environment.to_string();
-        let is_ascii_only = self.is_sqlite();
-        let agents = self.agents_meant(environment, search).await?;
+        let parts: Vec<Option<ResourceStatus>> = match statuses {
+            None => vec![None],
+            Some(statuses) => statuses.iter().copied().map(Some).collect(),
+        };
         let mut ids: Vec<ResourceId> = Vec::new();
-        for part in parts(agents.as_deref(), statuses) {
+        for status in parts {
             let rows: Vec<(ResourceId,)> = read!(self.db, pool => {
                 let mut query = sqlx::QueryBuilder::new("SELECT resource_id FROM resource_state WHERE environment_id = ");
                 query.push_bind(&id);
-                match part {
-                    Part::All => {}
-                    Part::Status(status) => {
-                        query.push(concat!(" AND ", status_sql!(), " = ")).push_bind(status.as_str());
-                    }
-                    Part::Agent(agent) => {
-                        query.push(" AND agent = ").push_bind(agent.as_str());
-                        if let Some(statuses) = statuses {
-                            // Joined with an empty text, so that the rows are looked for by agent.
-                            query.push(concat!(" AND ", status_sql!(), " || '' IN (''"));
-                            for status in statuses {
-                                query.push(", ").push_bind(status.as_str());
-                            }
-                            query.push(")");
-                        }
-                    }
+                if let Some(status) = status {
+                    query.push(concat!(" AND ", status_sql!(), " = ")).push_bind(status.as_str());
                 }
-                push_texts!(query, search, is_ascii_only);
                 push_span!(query, span);
                 query.build_query_as().fetch_all(pool).await?
             });
             ids.extend(rows.into_iter().map(|(id,)| id));
         }
         ids.sort_unstable();
-        ids.dedup();
-        let n_wanted = usize::try_from(span.limit).unwrap_or_default();
-        if span.is_last {
-            ids.drain(..ids.len().saturating_sub(n_wanted));
-        } else {
-            ids.truncate(n_wanted);
-        }
+        cut(&mut ids, span);
         Ok(ids)
     }
 
-    /// The agents that a search for parts of their names means, if they are few; `None`: they are many, or any.
-    async fn agents_meant(
+    /// Those within the span that have what is searched for, and one of these statuses; `None`: any.
+    async fn state_ids_found(
         &self,
         environment: EnvironmentId,
         search: &Search,
-    ) -> Result<Option<Vec<AgentName>>> {
-        if search.agents.is_empty() {
-            return Ok(None);
-        }
-        let is_ascii_only = self.is_sqlite();
-        let rows: Vec<(AgentName,)> = read!(self.db, pool => {
-            let mut query = sqlx::QueryBuilder::new("SELECT name FROM agent WHERE environment_id = ");
-            query.push_bind(environment.to_string());
-            let mut separator = " AND (LOWER(name) LIKE ";
-            for word in &search.agents {
-                query.push(separator).push_bind(pattern(word, is_ascii_only)).push(" ESCAPE '!'");
-                separator = " OR LOWER(name) LIKE ";
+        statuses: Option<&[ResourceStatus]>,
+        span: &Span,
+    ) -> Result<Vec<ResourceId>> {
+        let mut found = self.found(environment, search, span).await?;
+        let n_wanted = usize::try_from(span.limit).unwrap_or_default();
+        let (mut ids, mut n_next) = (Vec::new(), n_wanted.min(ROWS));
+        while ids.len() < n_wanted {
+            let some = found.take(n_next);
+            if some.is_empty() {
+                break;
             }
-            query.push(") LIMIT ").push_bind(MAX_AGENTS + 1);
+            let there = self.state_there(environment, &some, statuses).await?;
+            ids.extend(some.into_iter().filter(|id| there.contains(id)));
+            n_next = ROWS;
+        }
+        ids.sort_unstable();
+        cut(&mut ids, span);
+        Ok(ids)
+    }
+
+    /// Which of these resources have a state, and one of these statuses. No more than [`ROWS`] ids.
+    async fn state_there(
+        &self,
+        environment: EnvironmentId,
+        ids: &[ResourceId],
+        statuses: Option<&[ResourceStatus]>,
+    ) -> Result<HashSet<ResourceId>> {
+        let rows: Vec<(ResourceId,)> = read!(self.db, pool => {
+            let mut query = sqlx::QueryBuilder::new("SELECT resource_id FROM resource_state WHERE environment_id = ");
+            query.push_bind(environment.to_string());
+            if let Some(statuses) = statuses {
+                // Joined with an empty text, so that the rows are looked for by id.
+                query.push(concat!(" AND ", status_sql!(), " || '' IN (''"));
+                for status in statuses {
+                    query.push(", ").push_bind(status.as_str());
+                }
+                query.push(")");
+            }
+            push_ids!(query, ids);
             query.build_query_as().fetch_all(pool).await?
         });
-        let is_few = rows.len() <= usize::try_from(MAX_AGENTS).unwrap_or_default();
-        Ok(is_few.then(|| rows.into_iter().map(|(name,)| name).collect()))
+        Ok(rows.into_iter().map(|(id,)| id).collect())
     }
 
     /// The statuses to look at: `None` if that is all there are.
@@ -150,10 +161,7 @@ impl Store {
         counts: &BTreeMap<ResourceStatus, i64>,
         span: &Span,
     ) -> Result<Vec<ResourceState>> {
-        let statuses = Self::to_look_at(search, counts);
-        let ids = self
-            .state_ids(environment, search, statuses.as_deref(), span)
-            .await?;
+        let ids = self.state_ids(environment, search, counts, span).await?;
         self.state_some(environment, &ids).await
     }
 
@@ -165,9 +173,9 @@ impl Store {
         counts: &BTreeMap<ResourceStatus, i64>,
         span: &Span,
     ) -> Result<i64> {
-        let statuses = Self::to_look_at(search, counts);
         let is_all = span.after.is_none() && span.before.is_none();
         if is_all && !search.is_narrow() {
+            let statuses = Self::to_look_at(search, counts);
             let wanted = |status| statuses.as_ref().is_none_or(|all| all.contains(status));
             return Ok(counts
                 .iter()
@@ -175,9 +183,7 @@ impl Store {
                 .map(|(_, n)| n)
                 .sum());
         }
-        let ids = self
-            .state_ids(environment, search, statuses.as_deref(), span)
-            .await?;
+        let ids = self.state_ids(environment, search, counts, span).await?;
         Ok(ids.len() as i64)
     }
 
@@ -201,5 +207,15 @@ impl Store {
         }
         states.sort_unstable_by(|a, b| a.resource_id.cmp(&b.resource_id));
         Ok(states)
+    }
+}
+
+/// What of ascending ids the span has room for.
+fn cut(ids: &mut Vec<ResourceId>, span: &Span) {
+    let n_wanted = usize::try_from(span.limit).unwrap_or_default();
+    if span.is_last {
+        ids.drain(..ids.len().saturating_sub(n_wanted));
+    } else {
+        ids.truncate(n_wanted);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::domain::{Blocked, EnvironmentId, LastRun, ResourceId, VersionNumber};
-use crate::store::tests::{check, environment, state};
+use crate::store::tests::{check, environment, resource, state, store_version};
 use crate::store::{ResourceState, Store};
 
 /// A state of every combination of what the status is derived from.
@@ -223,6 +223,96 @@ async fn pages_of_states_are_what_a_full_list_cut_by_hand_has() {
                 .unwrap();
             assert_eq!(n_found, n_all, "{search:?}");
         }
+    })
+    .await;
+}
+
+/// Which of these are searched for, and where; newest versions have what older ones have not.
+async fn check_found(
+    store: &Store,
+    id: EnvironmentId,
+    search: &Search,
+    there: &[&str],
+    in_version: &[(i64, &[&str])],
+) {
+    let counts = store.state_counts(id).await.unwrap();
+    for is_last in [false, true] {
+        let span = Span {
+            is_last,
+            ..Span::first(1000)
+        };
+        let page = store.state_page(id, search, &counts, &span).await.unwrap();
+        let found: Vec<&str> = page.iter().map(|one| &*one.id_value).collect();
+        assert_eq!(found, there, "{search:?}");
+        let n_found = store.state_count(id, search, &counts, &span).await.unwrap();
+        assert_eq!(n_found, there.len() as i64, "{search:?}");
+        for (version, expected) in in_version {
+            let number = VersionNumber::new(*version);
+            let page = store
+                .resource_page(id, number, search, &span)
+                .await
+                .unwrap();
+            let found: Vec<&str> = page.iter().map(|one| &*one.id_value).collect();
+            assert_eq!(found, *expected, "{search:?} {version}");
+            let n_found = store
+                .resource_count(id, number, search, &span)
+                .await
+                .unwrap();
+            assert_eq!(n_found, expected.len() as i64, "{search:?} {version}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_part_of_a_value_is_found_in_states_and_versions_also_when_it_came_after_a_search() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let search = Search {
+            values: vec!["B".to_owned(), "zz".to_owned()],
+            ..Search::default()
+        };
+        check_found(&store, id, &search, &[], &[(1, &[])]).await;
+        let resources = |names: &[&str]| -> Vec<_> {
+            names.iter().map(|name| resource(name, "1", "")).collect()
+        };
+        store_version(&store, id, resources(&["abc", "ac", "cBa"])).await;
+        check_found(&store, id, &search, &[], &[(1, &["abc", "cBa"])]).await;
+        let states = [state("abc"), state("ac"), state("cBa")];
+        let (one, two) = (VersionNumber::new(1), VersionNumber::new(2));
+        store
+            .version_activate(id, one, &states, &[], &[])
+            .await
+            .unwrap();
+        check_found(
+            &store,
+            id,
+            &search,
+            &["abc", "cBa"],
+            &[(1, &["abc", "cBa"])],
+        )
+        .await;
+        // Something new, and something that is no more.
+        store_version(&store, id, resources(&["ab\u{1f}c", "ac", "b"])).await;
+        let versions: [(i64, &[&str]); 2] = [(1, &["abc", "cBa"]), (2, &["ab\u{1f}c", "b"])];
+        check_found(&store, id, &search, &["abc", "cBa"], &versions).await;
+        let removed = [state("abc").resource_id, state("cBa").resource_id];
+        let states = [state("ab\u{1f}c"), state("b")];
+        store
+            .version_activate(id, two, &states, &removed, &[])
+            .await
+            .unwrap();
+        let all = ["ab\u{1f}c", "abc", "b", "cBa"];
+        check_found(&store, id, &search, &all, &versions).await;
+        let orphans = Search {
+            statuses: Some(vec![ResourceStatus::Orphaned]),
+            ..search.clone()
+        };
+        check_found(&store, id, &orphans, &["abc", "cBa"], &[]).await;
+        // A server that starts now reads all of them anew.
+        store.names.forget(id);
+        check_found(&store, id, &search, &all, &versions).await;
+        store.environment_clear(id).await.unwrap();
+        check_found(&store, id, &search, &[], &[(2, &[])]).await;
     })
     .await;
 }

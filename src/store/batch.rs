@@ -1,0 +1,244 @@
+//! Many rows with one statement: what the scheduler writes when resources run.
+//!
+//! The same rows in two ways. SQLite takes a list of values, whose every value is a parameter. PostgreSQL plans such a list of
+//! thousands of parameters anew each time, and takes columns instead, each of which is one array: the statement is the same
+//! however many rows there are, and is prepared once.
+
+use std::future::Future;
+
+use sqlx::{PgConnection, SqliteConnection};
+
+use super::ResourceState;
+use super::action::{ActionEnd, ActionStart};
+use super::state::{push_ids, status_sql};
+use crate::domain::ResourceId;
+
+type Counts = Vec<(String, i64)>;
+type Begun<'a> = [(&'a ActionStart, Option<&'a ActionEnd>)];
+
+/// Batches on a connection in a transaction: at most [`super::state::ROWS`] rows, each resource once.
+pub(super) trait Batches {
+    /// How many of these resources are of which status.
+    fn count_statuses(
+        &mut self,
+        environment: &str,
+        ids: &[&ResourceId],
+    ) -> impl Future<Output = sqlx::Result<Counts>> + Send;
+
+    /// Writes states, whether they are there or not.
+    fn upsert_states(
+        &mut self,
+        environment: &str,
+        states: &[ResourceState],
+    ) -> impl Future<Output = sqlx::Result<()>> + Send;
+
+    /// Writes runs that begin, some of them with their ends. What was written already, as when a connection broke before the
+    /// database could say so, stays as it is.
+    fn insert_actions(
+        &mut self,
+        environment: &str,
+        begun: &Begun<'_>,
+    ) -> impl Future<Output = sqlx::Result<()>> + Send;
+}
+
+macro_rules! insert_states {
+    () => {
+        "INSERT INTO resource_state (environment_id, resource_id, resource_type, agent, id_value, created_us, \
+         orphaned_after, is_undefined, is_deploying, blocked, intent_hash, deployed_hash, deployed_version, \
+         last_run, last_run_compliant, last_run_us, last_success_us, last_events_us, last_change_us, \
+         last_status, n_failures) "
+    };
+}
+
+/// Type, agent and value are parts of the id; they stay.
+macro_rules! update_states {
+    () => {
+        " ON CONFLICT (environment_id, resource_id) DO UPDATE SET created_us = excluded.created_us, \
+         orphaned_after = excluded.orphaned_after, is_undefined = excluded.is_undefined, \
+         is_deploying = excluded.is_deploying, blocked = excluded.blocked, \
+         intent_hash = excluded.intent_hash, deployed_hash = excluded.deployed_hash, \
+         deployed_version = excluded.deployed_version, last_run = excluded.last_run, \
+         last_run_compliant = excluded.last_run_compliant, last_run_us = excluded.last_run_us, \
+         last_success_us = excluded.last_success_us, last_events_us = excluded.last_events_us, \
+         last_change_us = excluded.last_change_us, last_status = excluded.last_status, n_failures = excluded.n_failures"
+    };
+}
+
+macro_rules! insert_actions {
+    () => {
+        "INSERT INTO resource_action (environment_id, id, action, version, resource_id, started_us, finished_us, status, \
+         change, changes, messages) "
+    };
+}
+
+/// Joined with an empty text, so that the rows are looked for by id, and not in the index of statuses.
+macro_rules! count_statuses {
+    () => {
+        concat!(
+            "SELECT ",
+            status_sql!(),
+            " || '', COUNT(*) FROM resource_state WHERE environment_id = "
+        )
+    };
+}
+
+impl Batches for SqliteConnection {
+    async fn count_statuses(
+        &mut self,
+        environment: &str,
+        ids: &[&ResourceId],
+    ) -> sqlx::Result<Counts> {
+        let mut query = sqlx::QueryBuilder::new(count_statuses!());
+        query.push_bind(environment);
+        push_ids!(query, ids.iter().copied());
+        query.push(" GROUP BY 1");
+        let query = query.build_query_as().persistent(false);
+        query.fetch_all(self).await
+    }
+
+    async fn upsert_states(
+        &mut self,
+        environment: &str,
+        states: &[ResourceState],
+    ) -> sqlx::Result<()> {
+        let mut insert = sqlx::QueryBuilder::new(insert_states!());
+        insert.push_values(states, |mut row, state| {
+            row.push_bind(environment)
+                .push_bind(&state.resource_id)
+                .push_bind(&*state.resource_type)
+                .push_bind(&state.agent)
+                .push_bind(&*state.id_value)
+                .push_bind(state.created.0)
+                .push_bind(state.orphaned_after)
+                .push_bind(state.is_undefined)
+                .push_bind(state.is_deploying)
+                .push_bind(state.blocked.as_str())
+                .push_bind(&*state.intent_hash)
+                .push_bind(state.deployed_hash.as_deref())
+                .push_bind(state.deployed_version)
+                .push_bind(state.last_run.as_str())
+                .push_bind(state.last_run_compliant)
+                .push_bind(state.last_run_at.map(|at| at.0))
+                .push_bind(state.last_success.map(|at| at.0))
+                .push_bind(state.last_events.map(|at| at.0))
+                .push_bind(state.last_change.map(|at| at.0))
+                .push_bind(state.last_status.as_str())
+                .push_bind(state.n_failures);
+        });
+        insert.push(update_states!());
+        // The text has a value for each row: it is worth no place among the prepared statements.
+        insert.build().persistent(false).execute(self).await?;
+        Ok(())
+    }
+
+    async fn insert_actions(&mut self, environment: &str, begun: &Begun<'_>) -> sqlx::Result<()> {
+        let mut insert = sqlx::QueryBuilder::new(insert_actions!());
+        insert.push_values(begun, |mut row, (start, end)| {
+            row.push_bind(environment)
+                .push_bind(start.id.to_string())
+                .push_bind(start.action.as_str())
+                .push_bind(start.version)
+                .push_bind(&start.resource_id)
+                .push_bind(start.started.0)
+                .push_bind(end.map(|end| end.finished.0))
+                .push_bind(end.map(|end| end.status.as_str()))
+                .push_bind(end.map(|end| end.change.as_str()))
+                .push_bind(end.map_or("{}", |end| end.changes.as_str()))
+                .push_bind(end.map_or("[]", |end| end.messages.as_str()));
+        });
+        insert.push(" ON CONFLICT (id) DO NOTHING");
+        insert.build().persistent(false).execute(self).await?;
+        Ok(())
+    }
+}
+
+/// A column of rows: what `of` says of each.
+fn column<'a, T, V>(rows: &'a [T], of: impl Fn(&'a T) -> V) -> Vec<V> {
+    rows.iter().map(of).collect()
+}
+
+impl Batches for PgConnection {
+    async fn count_statuses(
+        &mut self,
+        environment: &str,
+        ids: &[&ResourceId],
+    ) -> sqlx::Result<Counts> {
+        const SQL: &str = concat!(
+            count_statuses!(),
+            "$1 AND resource_id = ANY($2::TEXT[]) GROUP BY 1"
+        );
+        let ids = column(ids, |id| id.as_str());
+        let query = sqlx::query_as(SQL).bind(environment).bind(ids);
+        query.fetch_all(self).await
+    }
+
+    async fn upsert_states(
+        &mut self,
+        environment: &str,
+        states: &[ResourceState],
+    ) -> sqlx::Result<()> {
+        const SQL: &str = concat!(
+            insert_states!(),
+            "SELECT $1, * FROM UNNEST($2::TEXT[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::BIGINT[], $7::BIGINT[], \
+             $8::BOOLEAN[], $9::BOOLEAN[], $10::TEXT[], $11::TEXT[], $12::TEXT[], $13::BIGINT[], $14::TEXT[], \
+             $15::BOOLEAN[], $16::BIGINT[], $17::BIGINT[], $18::BIGINT[], $19::BIGINT[], $20::TEXT[], $21::BIGINT[])",
+            update_states!()
+        );
+        sqlx::query(SQL)
+            .bind(environment)
+            .bind(column(states, |one| one.resource_id.as_str()))
+            .bind(column(states, |one| &*one.resource_type))
+            .bind(column(states, |one| one.agent.as_str()))
+            .bind(column(states, |one| &*one.id_value))
+            .bind(column(states, |one| one.created.0))
+            .bind(column(states, |one| {
+                one.orphaned_after.map(|number| number.get())
+            }))
+            .bind(column(states, |one| one.is_undefined))
+            .bind(column(states, |one| one.is_deploying))
+            .bind(column(states, |one| one.blocked.as_str()))
+            .bind(column(states, |one| &*one.intent_hash))
+            .bind(column(states, |one| one.deployed_hash.as_deref()))
+            .bind(column(states, |one| {
+                one.deployed_version.map(|number| number.get())
+            }))
+            .bind(column(states, |one| one.last_run.as_str()))
+            .bind(column(states, |one| one.last_run_compliant))
+            .bind(column(states, |one| one.last_run_at.map(|at| at.0)))
+            .bind(column(states, |one| one.last_success.map(|at| at.0)))
+            .bind(column(states, |one| one.last_events.map(|at| at.0)))
+            .bind(column(states, |one| one.last_change.map(|at| at.0)))
+            .bind(column(states, |one| one.last_status.as_str()))
+            .bind(column(states, |one| one.n_failures))
+            .execute(self)
+            .await?;
+        Ok(())
+    }
+
+    async fn insert_actions(&mut self, environment: &str, begun: &Begun<'_>) -> sqlx::Result<()> {
+        const SQL: &str = concat!(
+            insert_actions!(),
+            "SELECT $1, * FROM UNNEST($2::TEXT[], $3::TEXT[], $4::BIGINT[], $5::TEXT[], $6::BIGINT[], $7::BIGINT[], \
+             $8::TEXT[], $9::TEXT[], $10::TEXT[], $11::TEXT[]) ON CONFLICT (id) DO NOTHING"
+        );
+        sqlx::query(SQL)
+            .bind(environment)
+            .bind(column(begun, |(start, _)| start.id.to_string()))
+            .bind(column(begun, |(start, _)| start.action.as_str()))
+            .bind(column(begun, |(start, _)| start.version.get()))
+            .bind(column(begun, |(start, _)| start.resource_id.as_str()))
+            .bind(column(begun, |(start, _)| start.started.0))
+            .bind(column(begun, |(_, end)| end.map(|end| end.finished.0)))
+            .bind(column(begun, |(_, end)| end.map(|end| end.status.as_str())))
+            .bind(column(begun, |(_, end)| end.map(|end| end.change.as_str())))
+            .bind(column(begun, |(_, end)| {
+                end.map_or("{}", |end| end.changes.as_str())
+            }))
+            .bind(column(begun, |(_, end)| {
+                end.map_or("[]", |end| end.messages.as_str())
+            }))
+            .execute(self)
+            .await?;
+        Ok(())
+    }
+}
