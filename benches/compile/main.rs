@@ -234,7 +234,12 @@ impl Bench {
         let project = self.dir.join(shape.name);
         shapes::project(shape, &project).expect("the project is written");
         let steward = best(15, &self.steward(&project));
-        print!("{:<12} {:>5} {:>8.1} ms", shape.name, shape.n, steward.cpu * 1e3);
+        print!(
+            "{:<12} {:>5} {:>8.1} ms",
+            shape.name,
+            shape.n,
+            steward.cpu * 1e3
+        );
         if let Some(reference) = self.reference(&project) {
             self.same_as_the_reference(&project);
             let ratio = reference.cpu / steward.cpu;
