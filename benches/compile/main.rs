@@ -8,11 +8,13 @@
 mod floor;
 mod generate;
 mod measure;
+mod shapes;
 
 use std::path::{Path, PathBuf};
 
 use generate::Kind;
 use measure::{Usage, best};
+use shapes::Shape;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -33,13 +35,24 @@ fn main() {
         dir: dir.path().to_owned(),
         oracle: std::env::var_os("STEWARD_ORACLE").map(PathBuf::from),
     };
-    bench.cold_start();
-    for kind in WITH_FLOOR {
-        bench.same_as_the_floor(kind);
+    let is_named = |wanted: &str| arguments.iter().any(|name| name == wanted);
+    let wanted = shapes::ALL
+        .into_iter()
+        .filter(|shape| is_named(shape.name) || is_named("shapes"));
+    let mut has_shapes = false;
+    for shape in wanted {
+        bench.shape(&shape);
+        has_shapes = true;
     }
     // Names of kinds; without any all of them.
-    let named = |kind: &Kind| arguments.iter().any(|name| name == kind.name());
-    let some = Kind::ALL.iter().any(named);
+    let named = |kind: &Kind| is_named(kind.name());
+    let some = Kind::ALL.iter().any(named) || has_shapes;
+    if !some {
+        bench.cold_start();
+        for kind in WITH_FLOOR {
+            bench.same_as_the_floor(kind);
+        }
+    }
     for kind in Kind::ALL.into_iter().filter(|kind| !some || named(kind)) {
         bench.beside_the_reference(kind);
         bench.growth(kind);
@@ -214,6 +227,25 @@ impl Bench {
             );
         }
         println!("\n");
+    }
+
+    /// A model of another shape, beside the reference.
+    fn shape(&self, shape: &Shape) {
+        let project = self.dir.join(shape.name);
+        shapes::project(shape, &project).expect("the project is written");
+        let steward = best(15, &self.steward(&project));
+        print!(
+            "{:<12} {:>5} {:>8.1} ms",
+            shape.name,
+            shape.n,
+            steward.cpu * 1e3
+        );
+        if let Some(reference) = self.reference(&project) {
+            self.same_as_the_reference(&project);
+            let ratio = reference.cpu / steward.cpu;
+            print!(" {:>9.1} ms {ratio:>6.1} times", reference.cpu * 1e3);
+        }
+        println!();
     }
 
     /// Law P3.

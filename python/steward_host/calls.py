@@ -63,11 +63,12 @@ def value(given: Any) -> Any:
                 return {key: value(item) for key, item in inner.items()}
             return [value(item) for item in inner]
         number = given[0]
+        if size == 2 and number in _instances:
+            # Most are known already, with all that is read of them.
+            return _instances[number]
         found = _instances.get(number)
         if found is None:
-            found = _instances[number] = Instance(number, given[1])
-            if size > 2:
-                found._values = given[2]
+            found = _instances[number] = Instance(number, given[1], given[2] if size > 2 else None)
         elif size > 2:
             # Variables are assigned once: what is known stays true.
             found._values.update(given[2])

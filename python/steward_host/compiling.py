@@ -75,6 +75,8 @@ class Compiling:
         self._declared = Declared(self._values)
         # The same: each call looks here.
         self._plugins = self._declared.plugins
+        # Those of them that were called and need nothing but their arguments; None: it needs more.
+        self._plain: dict[str, tuple[plugins.Plugin, list[Argument]] | None] = {}
         self._exporting = Exporting(pipe, self._values, self._declared, self._fail)
         self.served.update(self._exporting.served)
         runtime.world = World(pipe, None if self._project is None else self._project.project_path)
@@ -111,6 +113,7 @@ class Compiling:
         # What tests of modules inject is what a compile is given.
         plugins.Runtime.refs = {"facts": plugins.Runtime.inputs.get("facts") or {}}
         self._declared.plugins.clear()
+        self._plain.clear()
         plugins.Runtime.plugins = self._declared.plugins
         self._declared.warnings.clear()
         runtime.reset()
@@ -232,10 +235,48 @@ class Compiling:
         if type(requests[0][1]) is int:
             self._exporting.render_all(requests)
             return
+        self._values.constructs = True
+        plain, output, answer = self._plain, self._output, self._pipe.answer
+        last = requests[-1]
         for request in requests:
-            if not self.call(request, True):
-                return
+            number, name, args, kwargs = request[:4]
+            called = plain.get(name)
+            if called is None and name not in plain:
+                called = plain[name] = self._plain_of(name)
+            if called is None or kwargs or PluginMeta.has_other_ways or len(args) > len(called[1]):
+                if not self.call(request, True):
+                    return
+                continue
+            # As in `call` and `_call`, without what such a plugin has no use for.
+            try:
+                for index, given in enumerate(args):
+                    kind = type(given)
+                    if kind is tuple and len(given) > 1:
+                        args[index] = proxy.of_argument(calls.value(given), called[1][index].name)
+                    elif kind not in PLAIN:
+                        args[index] = self._values.argument(calls.value(given), called[1][index], name)
+                result = called[0].call(*args)
+                packed = calls.text_result(number, result) if type(result) is str else calls.result(number, result)
+                if packed is None:
+                    packed = self._values.packed(_RESULT, number, DynamicProxy._plain(result))
+                if output.has_text:
+                    output.before_answer()
+                answer(packed, request is last)
+            except Closed:
+                raise
+            except BaseException as error:
+                if not self._fail(number, error):
+                    return
         self._pipe.flush()
+
+    def _plain_of(self, name: str) -> tuple[plugins.Plugin, list[Argument]] | None:
+        """A plugin that takes its arguments as they are and needs nothing else, with its parameters; None for any other."""
+        plugin = self._plugins[name]
+        opts = plugin.opts
+        takes_dataclasses = name in self._values.dataclasses
+        if opts.get("bin") or opts["emits_statements"] or plugin._context >= 0 or takes_dataclasses:
+            return None
+        return plugin, plugin.args
 
     def hold(self, _: None) -> None:
         """Steward reads answers that are held. No answer."""

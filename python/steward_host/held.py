@@ -8,6 +8,8 @@ one; it begins anew with each frame of calls.
 
 from __future__ import annotations
 
+from struct import Struct
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import mmap
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 BYTES = 64 << 10
 # Where the length of the next frame will be.
 _END = bytes(4)
+_MOST = BYTES - len(_END)
+_LENGTH = Struct(">I").pack
 
 
 class Held:
@@ -25,6 +29,8 @@ class Held:
         self.descriptor = descriptor
         self._memory = memory
         self._at = 0
+        # What lies before this was sent.
+        self._sent = 0
 
     @classmethod
     def made(cls) -> Held | None:
@@ -42,17 +48,24 @@ class Held:
     def begin(self) -> None:
         """Forgets all: they were sent."""
         self._memory[:4] = _END
-        self._at = 0
+        self._at = self._sent = 0
 
-    def put(self, frame: bytes) -> bool:
+    def put(self, body: bytes) -> bool:
         """Adds an answer; False if there is no room for it."""
         at = self._at
-        end = at + len(frame)
-        if end > BYTES - 4:
+        start = at + 4
+        size = len(body)
+        end = start + size
+        if end > _MOST:
             return False
         memory = self._memory
         # Its length comes last: before that, there is no frame.
-        memory[at + 4 : end + 4] = frame[4:] + _END
-        memory[at : at + 4] = frame[:4]
+        memory[start : end + 4] = body + _END
+        memory[at:start] = _LENGTH(size)
         self._at = end
         return True
+
+    def unsent(self) -> bytes:
+        """The frames that were added since this was asked before; they stay where they are."""
+        sent, self._sent = self._sent, self._at
+        return self._memory[sent : self._at]

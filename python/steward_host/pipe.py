@@ -47,8 +47,8 @@ class Pipe:
         self._processors: set[int] | None = None
         # Whether this process may write: not a child that module code has forked.
         self._is_ours = True
-        # Answers that are held, and where they lie meanwhile; None: each is sent at once.
-        self._unsent: list[bytes] = []
+        # Whether answers are held, and where they lie meanwhile; None: each is sent at once.
+        self._has_unsent = False
         self._held: Held | None = None
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
@@ -143,30 +143,32 @@ class Pipe:
         if self._held is not None:
             self._held.begin()
 
-    def answer(self, body: bytes) -> None:
-        """As `send_packed`, of an answer that Steward has to be woken for only when it is waited for: see `held`."""
+    def answer(self, body: bytes, is_last: bool = False) -> None:
+        """As `send_packed`, of an answer that Steward has to be woken for only when it is waited for: see `held`.
+
+        `is_last`: it is the one to the last call of a frame, so that those before it go with it.
+        """
         size = len(body)
-        if self._held is None or size > self.most or not self._is_ours:
+        if is_last or self._held is None or size > self.most or not self._is_ours:
             self.send_packed(body)
             return
-        frame = _LENGTH(size) + body
         with self.lock:
-            if self._held.put(frame):
-                self._unsent.append(frame)
+            if self._held.put(body):
+                self._has_unsent = True
             else:
-                self._write(frame)
+                self._write(_LENGTH(size) + body)
 
     def flush(self) -> None:
         """Sends the answers that were held."""
-        if self._unsent and self._is_ours:
+        if self._has_unsent and self._is_ours:
             with self.lock:
                 self._write(b"")
 
     def _write(self, data: bytes) -> None:
         """Writes answers that were held, and what comes behind them. The caller has the lock."""
-        if self._unsent:
-            data = b"".join((*self._unsent, data))
-            self._unsent.clear()
+        if self._has_unsent and self._held is not None:
+            data = self._held.unsent() + data
+            self._has_unsent = False
         try:
             sent = os.write(self._write_fd, data)
             while sent < len(data):

@@ -230,11 +230,11 @@ class Instance:
 
     __slots__ = ("id", "entity_name", "_values", "dataclass_self")
 
-    def __init__(self, instance_id: int, entity_name: str) -> None:
+    def __init__(self, instance_id: int, entity_name: str, known: dict[str, object] | None = None) -> None:
         self.id = instance_id
         self.entity_name = entity_name
         # A variable of the model is assigned once, so what was read stays true.
-        self._values: dict[str, object] = {}
+        self._values: dict[str, object] = {} if known is None else known
         # The Python object that it was made from, or that a plugin got for it.
         self.dataclass_self: object = None
 

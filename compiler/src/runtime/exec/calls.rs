@@ -108,7 +108,7 @@ impl Machine<'_> {
             return Ok(true);
         };
         let call = &program.calls[id.index()];
-        let mut sent = self.python.went_ahead(result);
+        let mut sent = self.take_ahead(result);
         let again = task.is_some() && self.exec.call_args.contains_key(&task);
         if !again && sent.is_none() {
             self.state.read_all(ready)?;

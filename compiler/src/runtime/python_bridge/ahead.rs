@@ -25,7 +25,8 @@
 //!   ahead, nor does any behind it.
 //! - *What a plugin reads.* Its host callbacks are answered when its step is due, in the state of
 //!   the model that it would have found; until then Python waits. Values that travel along had
-//!   their values before (see `known_values`).
+//!   their values before (see `known_values`), or are those that a step in front of the call is
+//!   going to store (see `coming_values`), which is looked at when the call is due.
 //! - *Answers, output, log lines.* They come through one pipe, in order, and are read call by call,
 //!   when a step is due. Answers are sent together, but each can be seen as soon as it is there
 //!   (`python_host/held_answers.rs`): of a host that dies or is stopped at its limit, all answers up
@@ -55,7 +56,7 @@ use crate::protocol::calls::Marshal;
 use crate::runtime::exec::calls::{Arguments, Site, Way};
 use crate::runtime::exec::eval::Ready;
 use crate::runtime::{Action, Machine, PythonBridge, Step, VarId};
-use crate::types::Type;
+use crate::types::{Type, Value};
 
 /// Calls of one frame at most. More save nothing, and would keep answers waiting in the pipe.
 const MOST_CALLS: usize = 64;
@@ -63,6 +64,8 @@ const MOST_CALLS: usize = 64;
 const MOST_BYTES: usize = 32 << 10;
 /// Steps that are looked at for one frame.
 const MOST_STEPS: usize = 1024;
+/// Steps that are taken from the queue at a time for that: a frame is full after some hundred.
+const STEPS_AT_ONCE: usize = 128;
 
 /// Native plugins that compute and do nothing else: calls may go past them. Sorted.
 const COMPUTING: &[&str] = &[
@@ -122,6 +125,8 @@ pub(in crate::runtime) struct Sent {
     result: VarId,
     /// If something made us take it before its turn.
     answer: Option<Result<FromHost, PluginError>>,
+    /// What Python was told of slots that had no value when the call went.
+    pub told: Vec<(VarId, Value)>,
 }
 
 /// What a step in the queue means for the calls behind it.
@@ -136,7 +141,7 @@ enum Look {
 
 impl PythonBridge {
     /// The call that sets a variable, if it went ahead.
-    pub(in crate::runtime) fn went_ahead(&mut self, result: VarId) -> Option<Sent> {
+    pub(super) fn went_ahead(&mut self, result: VarId) -> Option<Sent> {
         match self.ahead.sent.front() {
             Some(front) if front.result == result => self.ahead.sent.pop_front(),
             _ => None,
@@ -158,32 +163,52 @@ impl Machine<'_> {
             || self.observes_types()
             || self.python.has_objects
             || self.gives_objects(first)
+            || !self.python.ahead.sent.is_empty()
         {
             return 0;
         }
+        let n_calls = self.gather_upcoming(out);
+        self.python.coming_values.forget();
+        n_calls
+    }
+
+    fn gather_upcoming(&mut self, out: &mut Marshal) -> usize {
         let mut n_calls = 0;
-        for step in self.scheduler.ready.upcoming(MOST_STEPS) {
-            match self.look(&step) {
-                Look::Pass => {}
-                Look::Stop => break,
-                Look::Call(site, arguments, result) => {
-                    let id = self.write_call(site, &arguments.bound, out);
-                    self.python.ahead.sent.push_back(Sent {
-                        id,
-                        site,
-                        arguments,
-                        result,
-                        answer: None,
-                    });
-                    n_calls += 1;
-                    let is_full = n_calls == MOST_CALLS || out.len() > MOST_BYTES;
-                    if is_full || self.gives_objects(site.plugin) {
-                        break;
+        for from in (0..MOST_STEPS).step_by(STEPS_AT_ONCE) {
+            let steps = self.scheduler.ready.upcoming(from, STEPS_AT_ONCE);
+            for step in &steps {
+                match self.look(step) {
+                    Look::Pass => self.pass(step),
+                    Look::Stop => return n_calls,
+                    Look::Call(site, arguments, result) => {
+                        self.write_ahead(site, arguments, result, out);
+                        n_calls += 1;
+                        let is_full = n_calls == MOST_CALLS || out.len() > MOST_BYTES;
+                        if is_full || self.gives_objects(site.plugin) {
+                            return n_calls;
+                        }
                     }
                 }
             }
+            if steps.len() < STEPS_AT_ONCE {
+                break;
+            }
         }
         n_calls
+    }
+
+    /// Writes a call that goes ahead.
+    fn write_ahead(&mut self, site: Site, arguments: Arguments, result: VarId, out: &mut Marshal) {
+        let id = self.write_call(site, &arguments.bound, out);
+        let told = self.python.coming_values.take_told();
+        self.python.ahead.sent.push_back(Sent {
+            id,
+            site,
+            arguments,
+            result,
+            answer: None,
+            told,
+        });
     }
 
     /// Whether a plugin may return objects that only Python knows. Steps that make texts of those ask Python for them.
@@ -286,7 +311,7 @@ impl Machine<'_> {
     }
 
     /// Whether computing it changes nothing.
-    fn only_computes(&self, expr: ExprId) -> bool {
+    pub(super) fn only_computes(&self, expr: ExprId) -> bool {
         match &self.program.expr(expr).kind {
             ExprKind::Construct(_) => false,
             ExprKind::Binary(_, left, right) | ExprKind::Lookup(left, right) => {
@@ -318,6 +343,24 @@ impl Machine<'_> {
             | ExprKind::Query(_)
             | ExprKind::Comprehension(_) => true,
         }
+    }
+
+    /// The call that sets a variable, if it went ahead. If Python was told something else than
+    /// what has come meanwhile, its answer counts no more, and it has to be made again.
+    pub(in crate::runtime) fn take_ahead(&mut self, result: VarId) -> Option<Sent> {
+        let sent = self.python.went_ahead(result)?;
+        let mut told = sent.told.iter();
+        if told.all(|(slot, value)| self.has_come(*slot, *value)) {
+            return Some(sent);
+        }
+        for (slot, _) in &sent.told {
+            self.forget_known(*slot);
+        }
+        // Answers come in order: this one is taken, and those behind it wait for their turn.
+        self.python.ahead.sent.push_front(sent);
+        self.settle_ahead();
+        self.python.ahead.sent.pop_front();
+        None
     }
 
     /// Before anything else is asked: the calls that went ahead have their answers.

@@ -10,8 +10,9 @@
 //! asked for next in the same way.
 //!
 //! Nobody can tell the difference. Variables are assigned once, so a value that is there when the
-//! call goes is the one that an answer would give; an attribute without a value does not travel, so
-//! it is asked for, and the answer is that of the moment of the callback. An attribute travels
+//! call goes is the one that an answer would give; an attribute without a value does not travel,
+//! unless it is known which one it will have (`coming_values`), so it is asked for, and the answer
+//! is that of the moment of the callback. An attribute travels
 //! once, since Python keeps it.
 //!
 //! With the getters of a resource class it is the same, resource by resource.
@@ -22,7 +23,7 @@ use crate::hash::Map;
 use crate::hir::PluginId;
 use crate::protocol::calls::Marshal;
 use crate::runtime::python_bridge::PythonBridge;
-use crate::runtime::{InstId, Machine, VarId};
+use crate::runtime::{InstId, Machine, ReadError, VarId};
 use crate::types::{EntityId, Value};
 
 /// Instances that one call takes along with attributes; the others go as plain handles. A plugin that goes through much
@@ -47,6 +48,13 @@ pub(in crate::runtime) struct KnownValues {
     reads: Map<(PluginId, EntityId), Vec<u32>>,
     /// By instance: the slots whose values Python has, as bits.
     known: Map<InstId, u64>,
+}
+
+impl KnownValues {
+    /// Whether any plugin has read anything.
+    pub fn has_reads(&self) -> bool {
+        !self.reads.is_empty()
+    }
 }
 
 /// One call that is written.
@@ -268,12 +276,27 @@ impl Machine<'_> {
             .get(&id)
             .copied()
             .unwrap_or_default();
+        let mut missing: smallvec::SmallVec<[u32; 8]> = smallvec::SmallVec::new();
         for at in reads {
-            if known & (1 << at) == 0
-                && let Ok(value) = self.state.read_slot(VarId(slots.0 + at))
+            if known & (1 << at) != 0 {
+                continue;
+            }
+            match self.state.read_slot(VarId(slots.0 + at)) {
+                Ok(value) if self.may_travel(value) => {
+                    going.push((*at, value));
+                    known |= 1 << at;
+                }
+                Err(ReadError::NotReady(_)) => missing.push(*at),
+                _ => {}
+            }
+        }
+        for at in missing {
+            let slot = VarId(slots.0 + at);
+            if let Some(value) = self.coming_value(slot)
                 && self.may_travel(value)
             {
-                going.push((*at, value));
+                self.python.coming_values.tell(slot, value);
+                going.push((at, value));
                 known |= 1 << at;
             }
         }
@@ -282,6 +305,15 @@ impl Machine<'_> {
             self.python.known_values.known.insert(id, known);
         }
         going
+    }
+
+    /// Python was told a wrong value of a slot: it is told again.
+    pub(super) fn forget_known(&mut self, slot: VarId) {
+        let owner = self.state.owner(slot);
+        let at = slot.0 - self.state.instance(owner).slots.0;
+        if let Some(known) = self.python.known_values.known.get_mut(&owner) {
+            *known &= !(1 << at);
+        }
     }
 
     /// Whether Python makes of it what it would make of an answer, and without effort if it is not read.

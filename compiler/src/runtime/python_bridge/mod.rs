@@ -11,6 +11,7 @@
 //! - `call`: writes the frame of a call.
 //! - `ahead`: calls behind it in the queue that go in the same frame.
 //! - `known_values`: attributes that travel with instances, so that they need not be asked for.
+//! - `coming_values`: the same of attributes that a step in the queue is going to store.
 //! - `host_callbacks`: answers to what a running plugin asks.
 //! - `conditions`: those of typedefs that say something outside of the model.
 //! - `dataclasses`, `references`: values that have a form of their own on the wire.
@@ -20,6 +21,7 @@
 pub(in crate::runtime) mod ahead;
 pub(in crate::runtime) mod call;
 pub(in crate::runtime) mod calls;
+pub(in crate::runtime) mod coming_values;
 pub(in crate::runtime) mod conditions;
 pub(in crate::runtime) mod dataclasses;
 pub(in crate::runtime) mod export;
@@ -35,6 +37,7 @@ use crate::resources::ReferenceModels;
 use crate::runtime::Machine;
 use crate::runtime::exec::calls::Site;
 use crate::runtime::python_bridge::ahead::Ahead;
+use crate::runtime::python_bridge::coming_values::ComingValues;
 use crate::runtime::python_bridge::known_values::KnownValues;
 use crate::runtime::python_bridge::rendering::RenderedAhead;
 use crate::span::Loc;
@@ -51,6 +54,7 @@ pub struct PythonBridge {
     /// The resource class whose getters run now.
     rendering: Option<u32>,
     known_values: KnownValues,
+    coming_values: ComingValues,
     /// Calls that went ahead of their turn.
     pub(in crate::runtime) ahead: Ahead,
     /// Resources whose getters were asked for ahead of their turn.
@@ -78,6 +82,7 @@ impl Default for PythonBridge {
             site: None,
             rendering: None,
             known_values: KnownValues::default(),
+            coming_values: ComingValues::default(),
             ahead: Ahead::default(),
             rendered_ahead: RenderedAhead::default(),
             has_objects: false,

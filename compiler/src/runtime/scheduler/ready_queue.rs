@@ -83,12 +83,12 @@ impl ReadyQueue {
         self.last.last_mut()
     }
 
-    /// Copies of the next steps, in order.
-    pub fn upcoming(&self, most: usize) -> Vec<Step> {
+    /// Copies of the next steps behind the first `from`, in order.
+    pub fn upcoming(&self, from: usize, most: usize) -> Vec<Step> {
         let first = self.first[self.taken..].iter();
         let between = self.between.iter().flatten();
         let all = first.chain(between).chain(&self.last);
-        all.take(most).copied().collect()
+        all.skip(from).take(most).copied().collect()
     }
 
     /// The next steps as far as they lie in the first block: for prefetching, where none at the
@@ -103,6 +103,25 @@ impl ReadyQueue {
 mod tests {
     use crate::runtime::TaskId;
     use crate::runtime::scheduler::ready_queue::*;
+
+    #[test]
+    fn the_next_steps_are_seen_in_parts() {
+        let mut queue = ReadyQueue::default();
+        for task in 0..2000 {
+            queue.push(Step::Task(TaskId(task)));
+        }
+        for _ in 0..300 {
+            queue.pop();
+        }
+        for from in [0, 1, 211, 212, 467, 468, 1600, 1690, 1700, 1800] {
+            let seen = queue.upcoming(from, 128);
+            let last = (300 + from + 128).min(2000);
+            assert_eq!(seen.len(), last.saturating_sub(300 + from));
+            for (at, step) in seen.iter().enumerate() {
+                assert!(matches!(step, Step::Task(task) if task.index() == 300 + from + at));
+            }
+        }
+    }
 
     #[test]
     fn what_goes_in_comes_out_in_order() {

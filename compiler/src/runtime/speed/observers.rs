@@ -122,10 +122,13 @@ impl<'s, 'a> Search<'s, 'a> {
         search
     }
 
-    /// Looks at all that can run until a call of an observer is found.
+    /// Looks at all that can run until a call of an observer is found. Blocks come first: calls stand in implementations, and
+    /// what is constructed stands in a file with ten thousands of lines that are all alike.
     fn finds(&mut self) -> bool {
         loop {
-            if let Some(expr) = self.exprs.pop() {
+            if let Some(block) = self.blocks.pop() {
+                self.block(block);
+            } else if let Some(expr) = self.exprs.pop() {
                 if let ExprKind::Call(call) = self.machine.program.expr(expr).kind
                     && self
                         .machine
@@ -134,8 +137,6 @@ impl<'s, 'a> Search<'s, 'a> {
                     return true;
                 }
                 self.expr(expr);
-            } else if let Some(block) = self.blocks.pop() {
-                self.block(block);
             } else {
                 return false;
             }

@@ -35,7 +35,7 @@ pub(in crate::runtime) struct Relation {
     /// The least number of elements.
     pub low: u32,
     /// The largest number of elements; `None`: there is none.
-    high: Option<u32>,
+    pub high: Option<u32>,
     /// The other side of the relation, if it has one.
     inverse: Option<AttrId>,
 }

@@ -1,0 +1,81 @@
+//! Models of other shapes, which nothing was made for: each has a module of its own and so many lines that use it. They are
+//! measured when they are named (`cargo bench --bench compile -- getters lists`), or all with `shapes`.
+
+use std::fmt::Write;
+use std::path::Path;
+
+/// One of them.
+pub struct Shape {
+    pub name: &'static str,
+    /// How many things of it are measured.
+    pub n: usize,
+    model: &'static str,
+    python: &'static str,
+    line: fn(usize) -> String,
+}
+
+macro_rules! shape {
+    ($name:literal, $n:literal, $line:expr) => {
+        Shape {
+            name: $name,
+            n: $n,
+            model: include_str!(concat!("shapes/", $name, ".cf")),
+            python: include_str!(concat!("shapes/", $name, ".py")),
+            line: $line,
+        }
+    };
+}
+
+pub const ALL: [Shape; 5] = [
+    shape!("getters", 3000, |at| {
+        let site = match at % 50 {
+            0 => format!("shape::Site(name=\"s{0}\", region=\"r{0}\")\n", at / 50),
+            _ => String::new(),
+        };
+        format!(
+            "{site}shape::Port(name=\"p{at}\", device=\"d{}\", number={at}, tags=[\"t{}\", \"all\"], site=shape::Site[name=\"s{}\"])",
+            at % 40,
+            at % 7,
+            at / 50
+        )
+    }),
+    shape!("lists", 1000, |at| format!(
+        "shape::Link(name=\"link{at}\", number={at})"
+    )),
+    shape!("conditions", 1500, |at| format!(
+        "shape::Check(host=\"h{at}.example.org\", port={})",
+        at + 1
+    )),
+    shape!("dataclasses", 1500, |at| format!(
+        "shape::Pool(name=\"pool{at}\", number={at})"
+    )),
+    shape!("templates", 1500, |at| format!(
+        "r{at} = shape::Router(name=\"r{at}\", number={at}, servers=[\"10.0.0.1\", \"10.0.0.{}\"])\n\
+         r{at}.ports = [shape::Port(name=\"a\", vlan={}), shape::Port(name=\"b\", vlan=7)]",
+        at % 250,
+        at % 4000
+    )),
+];
+
+/// Writes the project of a shape.
+pub fn project(shape: &Shape, directory: &Path) -> std::io::Result<()> {
+    let module = directory.join("libs/shape");
+    for part in ["model", "plugins", "templates"] {
+        std::fs::create_dir_all(module.join(part))?;
+    }
+    let about = "name: shape\nversion: 1.0.0\nlicense: Apache-2.0\n";
+    std::fs::write(module.join("module.yml"), about)?;
+    std::fs::write(module.join("model/_init.cf"), shape.model)?;
+    std::fs::write(module.join("plugins/__init__.py"), shape.python)?;
+    let template = include_str!("shapes/router.tmpl");
+    std::fs::write(module.join("templates/router.tmpl"), template)?;
+    std::fs::write(
+        directory.join("project.yml"),
+        "name: bench\nmodulepath: libs\n",
+    )?;
+    let mut text = "import shape\n\n".to_owned();
+    for at in 0..shape.n {
+        let _ = writeln!(text, "{}", (shape.line)(at));
+    }
+    std::fs::write(directory.join("main.cf"), text)
+}
