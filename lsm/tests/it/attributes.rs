@@ -1,7 +1,5 @@
 //! What clients and compiles may write: every offending field in one answer, by path.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 use steward_lsm::lifecycle::{Change, Edit, EditOperation};
 use steward_lsm::{Attributes, Problems, attributes};
@@ -497,8 +495,14 @@ fn references_to_other_instances_are_named_with_their_places() {
     );
 }
 
+/// The processor time of this thread so far, in nanoseconds: other tests run beside this one.
+fn spent() -> u64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    stat.split(' ').next().unwrap().parse().unwrap()
+}
+
 /// How long an update of one element takes where a list has so many, at least.
-fn update_of_one_of(n_elements: usize) -> Duration {
+fn update_of_one_of(n_elements: usize) -> u64 {
     let entity = vpn(true);
     let peers = (0..n_elements).map(|at| {
         let address = format!("10.{}.{}.{}", at / 65_536, at / 256 % 256, at % 256);
@@ -509,10 +513,10 @@ fn update_of_one_of(n_elements: usize) -> Duration {
     let change = json!({"peers": [{"address": "10.0.0.7", "remote_as": 2}]});
     let merged = edits(vec![edit(EditOperation::Merge, "sites[name=ams]", change)]);
     let runs = (0..3).map(|_| {
-        let began = Instant::now();
+        let before = spent();
         let after = attributes::update(&entity, &set, &merged).unwrap();
         assert_eq!(after["sites"][0]["peers"][7]["remote_as"], 2);
-        began.elapsed()
+        spent() - before
     });
     runs.min().unwrap_or_default()
 }
@@ -521,5 +525,5 @@ fn update_of_one_of(n_elements: usize) -> Duration {
 fn an_update_of_one_of_ten_thousand_elements_does_not_look_at_all_of_them_for_each() {
     let (some, many) = (update_of_one_of(500), update_of_one_of(10_000));
     // Twenty times as many: it would be four hundred times as long.
-    assert!(many < 100 * some, "{some:?} {many:?}");
+    assert!(many < 100 * some, "{some} {many}");
 }
