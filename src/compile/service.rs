@@ -204,7 +204,7 @@ const MAX_BATCH_PAUSE: Duration = Duration::from_secs(2);
 const BATCH_LOOK: Duration = Duration::from_millis(20);
 
 /// A compile that was begun this often without an end is given up, if it is also old.
-const MAX_ATTEMPTS: i64 = 10;
+pub(super) const MAX_ATTEMPTS: i64 = 10;
 /// A compile that was asked for so long ago, and was begun that often. A server that dies all the time, and not by this compile,
 /// is well again by then; before, an order that was taken would end as one whose model is wrong.
 const MAX_ATTEMPTS_AGE: Duration = Duration::from_secs(600);

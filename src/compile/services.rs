@@ -4,14 +4,26 @@
 //! inventory. When it has ended, the lifecycle manager goes on with the instances that waited for it. Source: docs/reference/lsm.md § 3.7, § 3.8, § 4.6.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use steward_compiler::{Export, ServicesInput};
 
+use crate::compile::service::MAX_ATTEMPTS;
 use crate::domain::{CompileState, EnvironmentId};
 use crate::lsm::Services;
 use crate::store::{self, Lane, ServiceRequest, Store};
 
-/// Has the lifecycle manager take note of all compiles of a lane that have ended; the number of those.
+/// The longest pause before a compile is tried again. The others of its lane wait, too: what hinders it will hinder them.
+const MAX_PAUSE: Duration = Duration::from_secs(2);
+
+/// How long to wait before a compile is tried again that was begun so often.
+fn pause_after(attempts: i64) -> Duration {
+    let doubled = 1 << attempts.clamp(0, 10);
+    (Duration::from_millis(100) * doubled).min(MAX_PAUSE)
+}
+
+/// Has the lifecycle manager take note of all compiles of a lane that have ended; the number of those. One that this server
+/// could not do says nothing about its instance, and nobody else would ask for it: it is queued again, some times.
 pub(super) async fn report_ends(
     store: &Store,
     services: &Services,
@@ -23,6 +35,20 @@ pub(super) async fn report_ends(
         if !lane.has(&compile) {
             continue;
         }
+        n_ends += 1;
+        if compile.state == CompileState::Aborted
+            && compile.attempts <= MAX_ATTEMPTS
+            && store.compile_try_again(compile.id).await?
+        {
+            tracing::warn!(
+                environment.id = %environment,
+                compile.id = %compile.id,
+                reason = compile.reason.as_deref(),
+                "the compile for the service instance could not be done; it is tried again"
+            );
+            tokio::time::sleep(pause_after(compile.attempts)).await;
+            continue;
+        }
         let has_succeeded = matches!(
             compile.state,
             CompileState::Exported | CompileState::Compiled
@@ -31,7 +57,6 @@ pub(super) async fn report_ends(
             .compile_finished(environment, &compile, has_succeeded)
             .await?;
         store.compile_handled(compile.id).await?;
-        n_ends += 1;
     }
     Ok(n_ends)
 }

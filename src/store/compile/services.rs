@@ -179,6 +179,16 @@ impl Store {
         rows.into_iter().map(Row::into_compile).collect()
     }
 
+    /// Queues a compile again that this server could not do, in its old place; `false`: it did not end so.
+    pub async fn compile_try_again(&self, id: CompileId) -> Result<bool> {
+        const SQL: &str = "UPDATE compile SET state = 'queued', started_us = NULL, completed_us = NULL, reason = NULL, \
+                           substitute_compile_id = NULL WHERE id = $1 AND state = 'aborted'";
+        let n_rows = transaction!(self.db, repeatable true, tx => {
+            sqlx::query(SQL).bind(id.to_string()).execute(&mut *tx).await?.rows_affected()
+        });
+        Ok(n_rows > 0)
+    }
+
     /// The end of a compile has been taken note of: it is not reported again.
     pub async fn compile_handled(&self, id: CompileId) -> Result<()> {
         const SQL: &str = "UPDATE compile SET is_handled = TRUE WHERE id = $1";

@@ -152,6 +152,32 @@ fn end_of(id: CompileId, outcome: Outcome) -> CompileEnd {
 }
 
 #[tokio::test]
+async fn a_compile_that_the_server_could_not_do_is_queued_again_and_one_that_was_refused_is_not() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let compile = request(&store, id, &validation("a", 3, 1)).await;
+        store
+            .compile_claim(id, Lane::Validations, false)
+            .await
+            .unwrap();
+        let aborted = end_of(compile, Outcome::Aborted("no memory".to_owned()));
+        store.compile_finish(&aborted).await.unwrap();
+        assert!(store.compile_try_again(compile).await.unwrap());
+        assert!(store.compile_unhandled(id).await.unwrap().is_empty());
+        let again = store
+            .compile_claim(id, Lane::Validations, false)
+            .await
+            .unwrap();
+        assert_eq!((again[0].id, again[0].attempts), (compile, 2));
+        assert_eq!(again[0].reason, None);
+        let refused = end_of(compile, Outcome::Rejected("no".to_owned()));
+        store.compile_finish(&refused).await.unwrap();
+        assert!(!store.compile_try_again(compile).await.unwrap());
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn the_end_of_a_compile_of_services_is_reported_until_somebody_has_taken_note_of_it() {
     check(|store| async move {
         let id = environment(&store).await;
