@@ -74,7 +74,7 @@ fn reports(world: &World) -> Value {
 
 /// The newest report that is of this kind, with its details.
 fn newest_report(world: &World, is_wanted: impl Fn(&Value) -> bool) -> Value {
-    let reports = reports(&world);
+    let reports = reports(world);
     let mut reports = reports.as_array().unwrap().iter();
     let found = reports.find(|report| is_wanted(report));
     let id = found.expect("there is one")["id"]
@@ -295,7 +295,7 @@ fn refusal(world: &World, path: &str) -> String {
     world.reaches(path, "creating");
     let mut found = String::new();
     wait_until("its export is refused", || {
-        let reports = reports(&world);
+        let reports = reports(world);
         let reports = reports.as_array().unwrap().iter();
         let mut failed = reports.filter(|one| is_export(one) && one["success"] == false);
         let of_it = failed.find(|one| {

@@ -22,12 +22,12 @@ pub(in crate::template) struct View {
 #[derive(Debug)]
 enum Printed {
     /// That of a dict of Python: by its name, and its items.
-    OfDict(&'static str),
+    Dict(&'static str),
     /// That of a dict of the model, which comes through a view of ours. With the items of Python's own dict, where they are not
     /// those that it gives.
-    OfPlain(&'static str, Option<Vec<Jinja>>),
+    PlainDict(&'static str, Option<Vec<Jinja>>),
     /// That of a dict that was passed as an argument: by its name, and the dict.
-    OfArgument(&'static str, Jinja),
+    Argument(&'static str, Jinja),
 }
 
 impl View {
@@ -41,17 +41,17 @@ impl View {
         };
         let (entries, mut printed) = match model_entries(dict) {
             Some(of_model) if of_model.are_plain => {
-                (of_model.entries, Printed::OfPlain(name, None))
+                (of_model.entries, Printed::PlainDict(name, None))
             }
             Some(of_model) => {
-                let printed = Printed::OfArgument(abstract_name, dict.clone());
+                let printed = Printed::Argument(abstract_name, dict.clone());
                 (of_model.entries, printed)
             }
             None => {
                 let keys = dict.try_iter()?;
                 let entry = |key: Jinja| Ok((key.clone(), dict.get_item(&key)?));
                 let entries = keys.map(entry).collect::<Result<_, Error>>()?;
-                (entries, Printed::OfDict(name))
+                (entries, Printed::Dict(name))
             }
         };
         let item = |(key, value): (Jinja, Jinja)| match method {
@@ -60,7 +60,7 @@ impl View {
             _ => Sequence::tuple(vec![key, value]),
         };
         let mut items: Vec<Jinja> = entries.into_iter().map(item).collect();
-        if let (Printed::OfPlain(_, plain), "values") = (&mut printed, method) {
+        if let (Printed::PlainDict(_, plain), "values") = (&mut printed, method) {
             // One by one they come through views, but all of them are printed as Python's own dict has them.
             let values = dict.try_iter()?.map(|key| dict.get_item(&key));
             let values = values.collect::<Result<_, Error>>()?;
@@ -85,12 +85,12 @@ impl Object for View {
             items.join(", ")
         };
         match &self.printed {
-            Printed::OfDict(name) => write!(f, "{name}([{}])", listed(&self.items)),
-            Printed::OfPlain(name, plain) => {
+            Printed::Dict(name) => write!(f, "{name}([{}])", listed(&self.items)),
+            Printed::PlainDict(name, plain) => {
                 let items = plain.as_ref().unwrap_or(&self.items);
                 write!(f, "@{name}([{}])", listed(items))
             }
-            Printed::OfArgument(name, dict) => write!(f, "{name}({})", repr(dict)),
+            Printed::Argument(name, dict) => write!(f, "{name}({})", repr(dict)),
         }
     }
 }
