@@ -157,7 +157,7 @@ fn logs(running: &Running, name: &str) -> String {
 #[test]
 fn a_resource_is_available_then_deploying_then_what_its_handler_says() {
     let (repo, host) = (repo("a agent 1"), Host::new());
-    let mut running = start(&repo, &host, &["auto_deploy=false"]);
+    let running = start(&repo, &host, &["auto_deploy=false"]);
     wait_until("the version is stored", || {
         running.get_ok("/api/v2/desiredstate")["data"][0]["version"] == 1
     });
@@ -184,8 +184,7 @@ fn a_resource_is_available_then_deploying_then_what_its_handler_says() {
         "{actions}"
     );
     say(&host, "a", "raise");
-    running.settled(1);
-    assert_eq!(status(&running, "a"), "failed");
+    wait_until("it has failed", || status(&running, "a") == "failed");
     assert_eq!(resource(&running, "a")["compliance"], "non_compliant");
     let said = logs(&running, "a");
     assert!(
