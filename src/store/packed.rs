@@ -175,11 +175,11 @@ impl Store {
             environment: environment.to_string(),
             version,
         };
-        let mut next = Some(self.page_after(&query, String::new()));
+        let mut next = Some(self.page_after(&query, String::new()).await);
         while let Some(reading) = next.take() {
             let page = joined(reading).await?;
             if page.n_rows == ROWS {
-                next = Some(self.page_after(&query, page.last_id.clone()));
+                next = Some(self.page_after(&query, page.last_id.clone()).await);
             }
             let page = self.readable(&query, page, RESOURCE_FIELDS).await?;
             let fields = page.fields(RESOURCE_FIELDS).unwrap_or_default();
@@ -211,11 +211,11 @@ impl Store {
             environment: environment.to_string(),
             version: VersionNumber::NONE,
         };
-        let mut next = Some(self.page_after(&query, String::new()));
+        let mut next = Some(self.page_after(&query, String::new()).await);
         while let Some(reading) = next.take() {
             let page = joined(reading).await?;
             if page.n_rows == ROWS {
-                next = Some(self.page_after(&query, page.last_id.clone()));
+                next = Some(self.page_after(&query, page.last_id.clone()).await);
             }
             let page = self.readable(&query, page, STATE_FIELDS).await?;
             let fields = page.fields(STATE_FIELDS).unwrap_or_default();
@@ -227,9 +227,18 @@ impl Store {
     }
 
     /// Begins to read a page, so that the database works while the page before it is taken apart.
-    fn page_after(&self, query: &Query, after: String) -> tokio::task::JoinHandle<Result<Page>> {
+    async fn page_after(
+        &self,
+        query: &Query,
+        after: String,
+    ) -> tokio::task::JoinHandle<Result<Page>> {
         let (store, query) = (self.clone(), query.clone());
-        tokio::spawn(async move { store.page(&query, after, SEPARATOR.to_owned()).await })
+        let reading =
+            tokio::spawn(async move { store.page(&query, after, SEPARATOR.to_owned()).await });
+        // What a task spawns is the next that its thread runs, and no other thread takes it. Who goes on with a page that is
+        // there would keep that thread, and the database would wait.
+        tokio::task::yield_now().await;
+        reading
     }
 
     async fn page(&self, query: &Query, after: String, separator: String) -> Result<Page> {
