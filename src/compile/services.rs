@@ -30,7 +30,7 @@ pub(super) async fn report_ends(
     environment: EnvironmentId,
     lane: Lane,
 ) -> store::Result<usize> {
-    let mut n_ends = 0;
+    let (mut n_ends, mut pause) = (0, Duration::ZERO);
     for compile in store.compile_unhandled(environment).await? {
         if !lane.has(&compile) {
             continue;
@@ -46,7 +46,7 @@ pub(super) async fn report_ends(
                 reason = compile.reason.as_deref(),
                 "the compile for the service instance could not be done; it is tried again"
             );
-            tokio::time::sleep(pause_after(compile.attempts)).await;
+            pause = pause.max(pause_after(compile.attempts));
             continue;
         }
         let has_succeeded = matches!(
@@ -57,6 +57,10 @@ pub(super) async fn report_ends(
             .compile_finished(environment, &compile, has_succeeded)
             .await?;
         store.compile_handled(compile.id).await?;
+    }
+    // Once for all of them: a hundred that one run served have ended together.
+    if !pause.is_zero() {
+        tokio::time::sleep(pause).await;
     }
     Ok(n_ends)
 }

@@ -7,6 +7,15 @@ use crate::store::macros::read;
 use crate::store::state::{ROWS, push_ids};
 use crate::store::{Result, Search, Span, Store, StoredResource};
 
+/// Adds the environment behind `environment_id = `, and ` AND ..` for the rows that a version has.
+macro_rules! push_version {
+    ($query:expr, $environment:expr, $version:expr) => {
+        $query.push_bind($environment.to_string());
+        $query.push(" AND + from_version <= ").push_bind($version);
+        $query.push(" AND to_version > ").push_bind($version);
+    };
+}
+
 impl Store {
     /// Those resources of a version that are searched for, by id, as far as the span goes.
     pub async fn resource_page(
@@ -38,9 +47,7 @@ impl Store {
         } else {
             rows = read!(self.db, pool => {
                 let mut query = sqlx::QueryBuilder::new(select!("WHERE environment_id = "));
-                query.push_bind(environment.to_string());
-                query.push(" AND + from_version <= ").push_bind(version);
-                query.push(" AND to_version > ").push_bind(version);
+                push_version!(query, environment, version);
                 push_span!(query, span);
                 query.build_query_as().fetch_all(pool).await?
             });
@@ -62,9 +69,7 @@ impl Store {
     ) -> Result<Vec<Row>> {
         Ok(read!(self.db, pool => {
             let mut query = sqlx::QueryBuilder::new(select!("WHERE environment_id = "));
-            query.push_bind(environment.to_string());
-            query.push(" AND + from_version <= ").push_bind(version);
-            query.push(" AND to_version > ").push_bind(version);
+            push_version!(query, environment, version);
             push_ids!(query, ids);
             query.build_query_as().fetch_all(pool).await?
         }))
@@ -83,9 +88,7 @@ impl Store {
         if !search.is_narrow() {
             let (n_rows,): (i64,) = read!(self.db, pool => {
                 let mut query = sqlx::QueryBuilder::new(COUNT);
-                query.push_bind(environment.to_string());
-                query.push(" AND + from_version <= ").push_bind(version);
-                query.push(" AND to_version > ").push_bind(version);
+                push_version!(query, environment, version);
                 push_span!(query, span);
                 query.push(") counted");
                 query.build_query_as().fetch_one(pool).await?
@@ -101,9 +104,7 @@ impl Store {
             }
             let (n_rows,): (i64,) = read!(self.db, pool => {
                 let mut query = sqlx::QueryBuilder::new(COUNT);
-                query.push_bind(environment.to_string());
-                query.push(" AND + from_version <= ").push_bind(version);
-                query.push(" AND to_version > ").push_bind(version);
+                push_version!(query, environment, version);
                 push_ids!(query, &ids);
                 query.push(") counted");
                 query.build_query_as().fetch_one(pool).await?
