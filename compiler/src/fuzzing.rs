@@ -55,7 +55,7 @@ pub fn yaml(bytes: &[u8]) {
         assert!(tight.is_err(), "the tighter limits let through: {text:?}");
         return;
     }
-    let real = yaml::unbounded(&text);
+    let real = yaml::unbounded(yaml::without_byte_order_mark(&text));
     match (&loose, &real) {
         // Two errors may differ in the order in which they are found.
         (Err(_), Err(_)) => {}

@@ -16,6 +16,8 @@ fn of_library(text: &str) -> (usize, usize, usize) {
         let mut parser = MaybeUninit::<yaml_parser_t>::uninit();
         let parser = parser.as_mut_ptr();
         assert!(yaml_parser_initialize(parser).ok);
+        // As the library does: a byte order mark is then a character of the text.
+        yaml_parser_set_encoding(parser, YAML_UTF8_ENCODING);
         yaml_parser_set_input_string(parser, text.as_ptr(), text.len() as u64);
         loop {
             let mut token = MaybeUninit::<yaml_token_t>::uninit();

@@ -36,7 +36,7 @@ pub(super) fn project(text: &str) -> Result<Project, Fail> {
         let message = format!("Invalid yaml syntax in {FILE}:\n{error}");
         fail("InvalidMetadata", Loc::NONE, message)
     };
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = yaml::without_byte_order_mark(text);
     let mut value: Value = yaml::from_str(text, &LIMITS).map_err(syntax)?;
     value.apply_merge().map_err(|error| syntax(error.into()))?;
     let Some(map) = value.as_mapping() else {

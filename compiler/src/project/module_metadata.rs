@@ -29,7 +29,7 @@ pub(super) enum Wrong {
 
 /// Reads the text of a `module.yml`; `Err`: what is wrong with it.
 pub(super) fn v1(file: &str, text: &str) -> Result<ModuleMetadata, Wrong> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = yaml::without_byte_order_mark(text);
     let wrong = |reason: String| {
         Wrong::Metadata(format!(
             "Metadata defined in {file} is invalid:\n  {reason}"

@@ -125,6 +125,7 @@ fn shortened(message: &str) -> String {
 /// # Errors
 /// The limit that the text exceeds, with the line where; or what is wrong with it.
 pub fn from_str<T: DeserializeOwned>(text: &str, limits: &Limits) -> Result<T, Error> {
+    let text = without_byte_order_mark(text);
     check(text, limits)?;
     #[expect(
         clippy::disallowed_methods,
@@ -132,6 +133,12 @@ pub fn from_str<T: DeserializeOwned>(text: &str, limits: &Limits) -> Result<T, E
     )]
     let value = serde_yaml::from_str(text)?;
     Ok(value)
+}
+
+/// A text without the byte order mark that some editors write in front of it. The library would count the mark as a column
+/// of the first line, which would then be indented further than the others.
+pub(crate) fn without_byte_order_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 /// Whether a text is within the limits.

@@ -153,3 +153,25 @@ fn every_hostile_text_is_answered_in_linear_time() {
         }
     }
 }
+
+/// Input: YAML behind a byte order mark, as editors on Windows write it. Answer: what it says without the mark; marks
+/// anywhere else are read as the library reads them.
+#[test]
+fn a_byte_order_mark_in_front_is_no_part_of_the_text() {
+    let without = [
+        "name: a\nmodulepath: libs\n",
+        "--- [[1]]\n",
+        "- a\n- b\n",
+        "%YAML 1.1\n---\na: b\n",
+        "",
+    ];
+    for text in without {
+        let expected = unbounded(text).unwrap();
+        let read: Value = from_str(&format!("\u{feff}{text}"), &LIMITS).unwrap();
+        assert_eq!(read, expected, "{text:?}");
+    }
+    for text in ["\u{feff}--- [[1]]b 1\n", "a: b\n\u{feff}c: d\n"] {
+        let read = from_str::<Value>(&format!("\u{feff}{text}"), &LIMITS).ok();
+        assert_eq!(read, unbounded(text).ok(), "{text:?}");
+    }
+}

@@ -18,9 +18,8 @@ pub struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     pub fn new(text: &'a str) -> Self {
-        // The library takes a NUL for the end, or refuses it. A mark of byte order is no character of it.
+        // The library takes a NUL for the end, or refuses it.
         let text = text.split('\0').next().unwrap_or_default();
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         Self {
             bytes: text.as_bytes(),
             at: 0,
