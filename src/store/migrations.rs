@@ -65,6 +65,10 @@ const FILES: &[(&str, &str)] = &[
         "0014_undefined_resources",
         include_str!("../../migrations/0014_undefined_resources.sql"),
     ),
+    (
+        "0015_instance_lists",
+        include_str!("../../migrations/0015_instance_lists.sql"),
+    ),
 ];
 
 /// What PostgreSQL needs behind the file of that name, and SQLite does not: `0004_x.postgres.sql` for `0004_x`.

@@ -30,7 +30,7 @@ fn every_file_of_the_folder_is_a_migration_in_the_order_of_the_names() {
     assert_eq!(names, embedded);
     for dialect in [Dialect::Sqlite, Dialect::Postgres] {
         let numbers: Vec<i64> = migrator(dialect).iter().map(|step| step.version).collect();
-        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
     }
 }
 
@@ -53,6 +53,7 @@ fn the_text_of_a_migration_that_servers_have_run_never_changes() {
             "39d9665ff26d6e39999b4ff0c194c7016a9c52bcfde2d4c2a429bb635ea052e33abe55bbf49909a0e122a65c132f550c",
             "66a320bb6ef832327809e2c2363bea7deebff84db70f8edcc3ce553121660ddb26051546d4a3785815a05d9cdd211718",
             undefined_resources,
+            "55497fdac59bc82794e5cb873d1d60635d0caf7c8b4b4806f733048b4a3a79dcbea00573659ae0e79571af2f75cdaacd",
         ]
     };
     let sqlite = digests(

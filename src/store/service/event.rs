@@ -6,6 +6,7 @@ use steward_lsm::{Instance, Moment};
 use uuid::Uuid;
 
 use super::instance::{counted, counter};
+use super::push_beyond;
 use crate::domain::EnvironmentId;
 use crate::store::macros::{read, row};
 use crate::store::version::on_both;
@@ -204,16 +205,13 @@ macro_rules! push_places {
     ($query:expr, $span:expr) => {
         for (comparison, place) in [(" > ", &$span.after), (" < ", &$span.before)] {
             if let Some((time, id)) = place {
-                $query
-                    .push(" AND (timestamp_us")
-                    .push(comparison)
-                    .push_bind(*time);
-                $query
-                    .push(" OR (timestamp_us = ")
-                    .push_bind(*time)
-                    .push(" AND id")
-                    .push(comparison);
-                $query.push_bind(id.clone()).push("))");
+                push_beyond!(
+                    $query,
+                    "timestamp_us",
+                    comparison,
+                    $query.push_bind(*time),
+                    id
+                );
             }
         }
     };

@@ -5,6 +5,7 @@
 use steward_lsm::Instance;
 
 use super::instance::{Row, counted, select};
+use super::push_beyond;
 use crate::domain::EnvironmentId;
 use crate::store::listing::pattern;
 use crate::store::macros::read;
@@ -163,22 +164,58 @@ macro_rules! push_span {
     ($query:expr, $span:expr) => {
         let column = $span.column.sql();
         for (comparison, bound) in [(" > ", &$span.greater), (" < ", &$span.smaller)] {
-            if let Some((place, id)) = bound {
-                $query.push(" AND (").push(column).push(comparison);
-                push_place!($query, place);
-                if let Some(id) = id {
-                    $query.push(" OR (").push(column).push(" = ");
-                    push_place!($query, place);
-                    $query
-                        .push(" AND id")
-                        .push(comparison)
-                        .push_bind(storable(id).into_owned())
-                        .push(")");
+            match bound {
+                Some((place, Some(id))) => {
+                    push_beyond!($query, column, comparison, push_place!($query, place), id);
+                    if $span.column == Column::Identity {
+                        // SQLite begins at a pair of columns only, and this one is an expression.
+                        $query
+                            .push(" AND ")
+                            .push(column)
+                            .push(comparison.trim_end())
+                            .push("= ");
+                        push_place!($query, place);
+                    }
                 }
-                $query.push(")");
+                Some((place, None)) => {
+                    $query.push(" AND ").push(column).push(comparison);
+                    push_place!($query, place);
+                }
+                None => {}
             }
         }
     };
+}
+
+/// The statement for a page.
+macro_rules! page_query {
+    ($environment:expr, $search:expr, $span:expr, $is_ascii_only:expr) => {{
+        let mut query = sqlx::QueryBuilder::new(select!("WHERE environment_id = "));
+        query.push_bind($environment.to_string());
+        push_search!(query, $search, $is_ascii_only);
+        push_span!(query, $span);
+        let direction = if $span.is_descending { " DESC" } else { "" };
+        query
+            .push(" ORDER BY ")
+            .push($span.column.sql())
+            .push(direction);
+        query.push(", id").push(direction);
+        query.push(" LIMIT ").push_bind($span.limit);
+        query
+    }};
+}
+
+/// The statement for the number of rows within a span.
+macro_rules! count_query {
+    ($environment:expr, $search:expr, $span:expr, $is_ascii_only:expr) => {{
+        let mut query = sqlx::QueryBuilder::new(
+            "SELECT COUNT(*) FROM service_instance WHERE environment_id = ",
+        );
+        query.push_bind($environment.to_string());
+        push_search!(query, $search, $is_ascii_only);
+        push_span!(query, $span);
+        query
+    }};
 }
 
 impl Store {
@@ -209,14 +246,8 @@ impl Store {
         span: &InstanceSpan,
     ) -> Result<Vec<Instance>> {
         let is_ascii_only = self.is_sqlite();
-        let direction = if span.is_descending { " DESC" } else { "" };
         let rows: Vec<Row> = read!(self.db, pool => {
-            let mut query = sqlx::QueryBuilder::new(select!("WHERE environment_id = "));
-            query.push_bind(environment.to_string());
-            push_search!(query, search, is_ascii_only);
-            push_span!(query, span);
-            query.push(" ORDER BY ").push(span.column.sql()).push(direction).push(", id").push(direction);
-            query.push(" LIMIT ").push_bind(span.limit);
+            let mut query = page_query!(environment, search, span, is_ascii_only);
             query.build_query_as().fetch_all(pool).await?
         });
         rows.into_iter().map(Row::into_instance).collect()
@@ -231,10 +262,7 @@ impl Store {
     ) -> Result<i64> {
         let is_ascii_only = self.is_sqlite();
         let (count,): (i64,) = read!(self.db, pool => {
-            let mut query = sqlx::QueryBuilder::new("SELECT COUNT(*) FROM service_instance WHERE environment_id = ");
-            query.push_bind(environment.to_string());
-            push_search!(query, search, is_ascii_only);
-            push_span!(query, span);
+            let mut query = count_query!(environment, search, span, is_ascii_only);
             query.build_query_as().fetch_one(pool).await?
         });
         Ok(count)
@@ -285,3 +313,6 @@ impl Store {
         Ok(rows.into_iter().map(|(id,)| id).collect())
     }
 }
+
+#[cfg(test)]
+mod tests;

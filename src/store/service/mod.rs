@@ -25,6 +25,21 @@ pub use list::{Column, InstanceSearch, InstanceSpan, Place};
 pub use order::{ItemOutcome, Order, OrderItem, OrderSpan};
 pub(super) use used::Used;
 
+/// Adds ` AND ..` for the rows that are beyond a row in a list sorted by `column`, and by `id` where that is equal. The two are
+/// compared as a pair: there a database begins to read, whereas with an `OR` it reads all rows from the beginning of the list.
+macro_rules! push_beyond {
+    ($query:expr, $column:expr, $comparison:expr, $bind_value:expr, $id:expr) => {
+        $query.push(" AND (").push($column).push(", id)");
+        $query.push($comparison).push("(");
+        $bind_value;
+        $query
+            .push(", ")
+            .push_bind(crate::store::storable($id).into_owned())
+            .push(")");
+    };
+}
+use push_beyond;
+
 /// `$2, $3, …`: so many parameters of a statement.
 fn parameters(first: usize, n_parameters: usize) -> String {
     let all = (first..first + n_parameters).map(|number| format!("${number}"));

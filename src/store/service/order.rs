@@ -5,6 +5,7 @@ use steward_lsm::order::{Action, Failure, ItemState};
 use uuid::Uuid;
 
 use super::instance::{counted, counter};
+use super::push_beyond;
 use crate::domain::{EnvironmentId, Timestamp};
 use crate::store::macros::{read, row, transaction, write};
 use crate::store::{Error, Result, Store, document, is_duplicate, parsed, storable};
@@ -145,16 +146,13 @@ macro_rules! push_span {
     ($query:expr, $span:expr) => {
         for (comparison, place) in [(" > ", &$span.after), (" < ", &$span.before)] {
             if let Some((time, id)) = place {
-                $query
-                    .push(" AND (created_us")
-                    .push(comparison)
-                    .push_bind(*time);
-                $query
-                    .push(" OR (created_us = ")
-                    .push_bind(*time)
-                    .push(" AND id")
-                    .push(comparison);
-                $query.push_bind(id.clone()).push("))");
+                push_beyond!(
+                    $query,
+                    "created_us",
+                    comparison,
+                    $query.push_bind(*time),
+                    id
+                );
             }
         }
     };
