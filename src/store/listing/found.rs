@@ -61,12 +61,12 @@ struct Part {
 }
 
 /// The ids that a search finds, in ascending order, or in descending order if the last ones are asked for.
-pub(in crate::store) struct Found {
+pub(in crate::store) struct MatchingIds {
     parts: Vec<Part>,
     is_last: bool,
 }
 
-impl Found {
+impl MatchingIds {
     fn of(lists: [Arc<Names>; 2], search: &Search, span: &Span) -> Self {
         let part = |names: Arc<Names>| {
             let behind = |id: &String| {
@@ -214,9 +214,9 @@ impl Store {
         environment: EnvironmentId,
         search: &Search,
         span: &Span,
-    ) -> Result<Found> {
+    ) -> Result<MatchingIds> {
         let lists = self.names_of(environment).await?;
-        Ok(Found::of(lists, search, span))
+        Ok(MatchingIds::of(lists, search, span))
     }
 
     async fn names_of(&self, environment: EnvironmentId) -> Result<[Arc<Names>; 2]> {

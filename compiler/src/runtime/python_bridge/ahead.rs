@@ -126,7 +126,7 @@ pub(in crate::runtime) struct Sent {
     /// If something made us take it before its turn.
     answer: Option<Result<FromHost, PluginError>>,
     /// What Python was told of slots that had no value when the call went.
-    pub told: Vec<(VarId, Value)>,
+    pub assumed: Vec<(VarId, Value)>,
 }
 
 /// What a step in the queue means for the calls behind it.
@@ -200,14 +200,14 @@ impl Machine<'_> {
     /// Writes a call that goes ahead.
     fn write_ahead(&mut self, site: Site, arguments: Arguments, result: VarId, out: &mut Marshal) {
         let id = self.write_call(site, &arguments.bound, out);
-        let told = self.python.coming_values.take_told();
+        let assumed = self.python.coming_values.take_assumed();
         self.python.ahead.sent.push_back(Sent {
             id,
             site,
             arguments,
             result,
             answer: None,
-            told,
+            assumed,
         });
     }
 
@@ -349,11 +349,11 @@ impl Machine<'_> {
     /// what has come meanwhile, its answer counts no more, and it has to be made again.
     pub(in crate::runtime) fn take_ahead(&mut self, result: VarId) -> Option<Sent> {
         let sent = self.python.went_ahead(result)?;
-        let mut told = sent.told.iter();
-        if told.all(|(slot, value)| self.has_come(*slot, *value)) {
+        let mut assumed = sent.assumed.iter();
+        if assumed.all(|(slot, value)| self.has_come(*slot, *value)) {
             return Some(sent);
         }
-        for (slot, _) in &sent.told {
+        for (slot, _) in &sent.assumed {
             self.forget_known(*slot);
         }
         // Answers come in order: this one is taken, and those behind it wait for their turn.

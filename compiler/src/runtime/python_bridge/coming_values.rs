@@ -40,7 +40,7 @@ pub(super) struct ComingValues {
     /// By slot: the steps that store into it, in the order of the queue.
     steps: Map<VarId, SmallVec<[Step; 2]>>,
     /// What the call that is written takes along of it.
-    told: Vec<(VarId, Value)>,
+    assumed: Vec<(VarId, Value)>,
 }
 
 impl ComingValues {
@@ -50,13 +50,13 @@ impl ComingValues {
     }
 
     /// A call takes a value along that has not come.
-    pub fn tell(&mut self, slot: VarId, value: Value) {
-        self.told.push((slot, value));
+    pub fn assume(&mut self, slot: VarId, value: Value) {
+        self.assumed.push((slot, value));
     }
 
     /// What the call that was written takes along of values that have not come.
-    pub fn take_told(&mut self) -> Vec<(VarId, Value)> {
-        std::mem::take(&mut self.told)
+    pub fn take_assumed(&mut self) -> Vec<(VarId, Value)> {
+        std::mem::take(&mut self.assumed)
     }
 }
 
@@ -172,10 +172,10 @@ impl Machine<'_> {
     }
 
     /// Whether a slot has the value that Python was told of it before.
-    pub(super) fn has_come(&self, slot: VarId, told: Value) -> bool {
+    pub(super) fn has_come(&self, slot: VarId, assumed: Value) -> bool {
         self.state.read_slot(slot).is_ok_and(|value| {
-            let is_same_kind = std::mem::discriminant(&value) == std::mem::discriminant(&told);
-            is_same_kind && self.state.heap.equal(value, told)
+            let is_same_kind = std::mem::discriminant(&value) == std::mem::discriminant(&assumed);
+            is_same_kind && self.state.heap.equal(value, assumed)
         })
     }
 }

@@ -295,7 +295,7 @@ impl Machine<'_> {
             if let Some(value) = self.coming_value(slot)
                 && self.may_travel(value)
             {
-                self.python.coming_values.tell(slot, value);
+                self.python.coming_values.assume(slot, value);
                 going.push((at, value));
                 known |= 1 << at;
             }
