@@ -24,6 +24,7 @@ use crate::executor::limits::Limits;
 use crate::executor::protocol::{ExecutorCommand, ExecutorReply, Hello, Task, TaskDone};
 use crate::executor::remote::{AgentCommand, AgentHello, AgentReply, Carried, VERSION};
 use crate::executor::transport::{Commands, Connection, Pipe, RemoteProcess, Transport};
+use crate::executor::variables;
 use crate::process;
 
 /// An executor says every 5 s that it runs; one that is silent for longer is stuck.
@@ -245,12 +246,15 @@ impl Relay {
         }
         self.generation += 1;
         self.codes.on_new_executor();
-        let limits = self.limits;
+        let transport = Pipe {
+            limits: self.limits,
+            variables: variables::of_process(),
+        };
         let Connection {
             mut commands,
             mut replies,
             process,
-        } = Pipe { limits }.connect()?;
+        } = transport.connect()?;
         process::write_frame(&mut commands, &ExecutorCommand::Hello(Hello::ours())).await?;
         let (heard, generation) = (self.heard.clone(), self.generation);
         // It ends with the executor, or with the relay.

@@ -24,6 +24,7 @@ use crate::deploy::{self, Engine};
 use crate::domain::chain;
 use crate::domain::{DataDir, EnvironmentId, FactTimes, Timestamp, WakeHandle};
 use crate::executor::limits::Limits;
+use crate::executor::variables;
 use crate::files::Files;
 use crate::forge::Forge;
 use crate::git::{Credentials, Reach, RepositoryRules};
@@ -223,6 +224,7 @@ impl App {
             shutdown: stop.clone(),
             facts: self.facts,
             executor: self.executor,
+            variables: variables::of_server(access.secrets.with(&environment.variables)),
             ssh_config: self.agents.of(id).ssh_config,
             services: self.services.clone(),
             deploys: true,

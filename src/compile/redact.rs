@@ -64,7 +64,7 @@ impl SecretVariables {
     }
 
     /// All variables that a compile gets: `plain` ones and these, which win.
-    pub(super) fn with(&self, plain: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    pub fn with(&self, plain: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let mut all = plain.clone();
         all.extend((*self.values).clone());
         all

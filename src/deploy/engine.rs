@@ -172,6 +172,7 @@ impl Reconciler {
             environment,
             options.python.clone(),
             options.executor,
+            options.variables.clone(),
             options.ssh_config.clone(),
             messages,
         );

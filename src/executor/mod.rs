@@ -28,3 +28,4 @@ mod python;
 pub mod remote;
 pub(crate) mod replies;
 pub(crate) mod transport;
+pub mod variables;

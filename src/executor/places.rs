@@ -17,6 +17,7 @@ use crate::executor::limits::Limits;
 use crate::executor::link::{Executor, Message, TaskResult, executor_of};
 use crate::executor::protocol::{Task, TaskDone};
 use crate::executor::transport::{Pipe, Ssh};
+use crate::executor::variables::Variables;
 
 /// Sends each run to the executor of its agent, and knows whose answer it is.
 #[derive(Debug)]
@@ -40,10 +41,11 @@ impl Executors {
         environment: EnvironmentId,
         python: Option<PythonRuntime>,
         limits: Limits,
+        variables: Variables,
         ssh_config: Option<PathBuf>,
         messages: mpsc::UnboundedSender<Message>,
     ) -> Self {
-        let transport = Box::new(Pipe { limits });
+        let transport = Box::new(Pipe { limits, variables });
         let here = Executor::new(environment, python.clone(), transport, messages.clone(), 0);
         Self {
             environment,

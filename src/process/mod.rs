@@ -87,8 +87,16 @@ pub fn own_program() -> io::Result<PathBuf> {
 }
 
 /// Starts this program with `arguments`, piped on stdin and stdout; its stderr is ours.
-pub fn spawn_own<S: AsRef<OsStr>>(arguments: &[S]) -> io::Result<Child> {
-    own_command(arguments)?.kill_on_drop(true).spawn()
+pub fn spawn_own<'v, S: AsRef<OsStr>>(
+    arguments: &[S],
+    variables: impl Iterator<Item = (&'v OsString, &'v OsString)>,
+) -> io::Result<Child> {
+    let mut command = own_command(arguments)?;
+    // What tells it whose child it is stays ours.
+    command
+        .envs(variables)
+        .env(PARENT, std::process::id().to_string());
+    command.kill_on_drop(true).spawn()
 }
 
 /// As [`spawn_own`], below a supervisor (`process::supervisor`), and not killed when its handle is dropped: to end it is for

@@ -18,6 +18,7 @@ use crate::config::Database;
 use crate::deploy::{self, Engine};
 use crate::domain::{DataDir, EnvironmentId, FactTimes, ProjectId};
 use crate::executor::limits::Limits;
+use crate::executor::variables;
 use crate::files::Files;
 use crate::gc::{self, Garbage};
 use crate::lsm::Services;
@@ -106,6 +107,7 @@ impl Embedded {
             shutdown: self.stop.clone(),
             facts: self.facts,
             executor: Limits::default(),
+            variables: variables::of_process(),
             // A machine that the model names is reached as whoever runs the command reaches it.
             ssh_config: None,
             // Nothing is ordered here; a model with services has its instances from a file.

@@ -289,3 +289,65 @@ t::Thing(path="{{root}}/python")
         assert!(is_bytecode || is_link || !is_open, "{}", path.display());
     }
 }
+
+const TELLING_HANDLER: &str = r#"
+import json, os, subprocess
+from inmanta.agent.handler import CRUDHandler, ResourcePurged, provider
+from inmanta.resources import PurgeableResource, resource
+
+@resource("t::Thing", agent="agent", id_attribute="path")
+class Thing(PurgeableResource):
+    fields = ("path",)
+
+@provider("t::Thing")
+class ThingHandler(CRUDHandler[Thing]):
+    def read_resource(self, ctx, resource):
+        if not os.path.exists(resource.path):
+            raise ResourcePurged()
+    def create_resource(self, ctx, resource):
+        inherited = subprocess.run(["sh", "-c", "echo $KEY"], capture_output=True, text=True).stdout.strip()
+        with open(resource.path, "w") as file:
+            json.dump({**os.environ, "inherited": inherited}, file)
+        ctx.set_created()
+    def update_resource(self, ctx, changes, resource): ...
+    def delete_resource(self, ctx, resource): ...
+"#;
+
+/// Input: variables and secrets in `env:` of the configuration, others in the environment of the server, and a handler that
+/// writes what it finds in its own. Answer: those of the configuration, `HOME`, and nothing else of the server's.
+#[test]
+fn handlers_find_what_the_configuration_gives_them_and_nothing_else_of_the_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let (key, found) = (dir.path().join("key"), dir.path().join("found.json"));
+    fs::write(&key, "canary-env-secret").unwrap();
+    let repo = Repo::new(&format!(
+        "import t\nt::Thing(path=\"{}\")\n",
+        found.display()
+    ));
+    repo.write_module("t", THING, TELLING_HANDLER);
+    repo.commit("a handler");
+    let environment = format!(
+        "environments:\n- {{project: p, name: e, repository: {}, env: {{REGION: eu, KEY: {{file: {}}}}}}}\n",
+        repo.path().display(),
+        key.display()
+    );
+    let config = configure(dir.path(), &environment);
+    let served = Logged::start(&config);
+    let written = || serde_json::from_slice::<Value>(&fs::read(&found).unwrap_or_default()).ok();
+    wait_until("the handler ran", || written().is_some());
+    let written = written().unwrap();
+    assert_eq!(
+        (&written["REGION"], &written["KEY"]),
+        (&json!("eu"), &json!("canary-env-secret"))
+    );
+    assert_eq!(written["inherited"], "canary-env-secret");
+    assert_eq!(written["HOME"], json!(std::env::var("HOME").unwrap()));
+    assert!(
+        !written
+            .to_string()
+            .contains("canary-variable-of-the-server"),
+        "{written:#}"
+    );
+    let said = served.said();
+    assert!(!said.contains("canary-env-secret"), "{said}");
+}

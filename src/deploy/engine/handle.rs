@@ -16,6 +16,7 @@ use crate::domain::{
 };
 use crate::executor::limits::Limits;
 use crate::executor::remote::{AgentCommand, AgentHello};
+use crate::executor::variables::Variables;
 use crate::lsm::Services;
 use crate::observe::Bus;
 use crate::store::{self, ResourceState, Store};
@@ -136,6 +137,8 @@ pub struct Options {
     pub facts: FactTimes,
     /// Of the executor's Python hosts.
     pub executor: Limits,
+    /// What handlers on this machine find in their environment.
+    pub variables: Variables,
     /// A configuration file of OpenSSH's client, for agents on machines that it reaches.
     pub ssh_config: Option<PathBuf>,
     /// Told when the resources of service instances are deployed, or failed.

@@ -15,6 +15,7 @@ use super::watchdog::{Verdict, Watchdog};
 use super::zygote::Zygote;
 use crate::executor::bounds::MAX_REPLY_BYTES;
 use crate::executor::protocol::Python;
+use crate::executor::variables;
 use crate::process;
 
 /// A process that was ended has this long to be gone before its status is asked for.
@@ -52,6 +53,8 @@ impl Peer {
         let child = python
             .runtime()
             .command("executor")
+            // Those that the executor was given: `executor::variables`.
+            .envs(variables::of_process())
             .stdin(Stdio::from(OwnedFd::from(theirs.try_clone()?)))
             .stdout(Stdio::from(OwnedFd::from(theirs)))
             .stderr(Stdio::from(errors))

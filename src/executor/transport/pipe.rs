@@ -6,11 +6,14 @@ use tokio::process::Child;
 
 use super::{Connection, RemoteProcess, Transport};
 use crate::executor::limits::Limits;
+use crate::executor::variables::Variables;
 use crate::process;
 
 #[derive(Debug)]
 pub(crate) struct Pipe {
     pub(crate) limits: Limits,
+    /// Of the environment of the executor's process, which its Python hosts inherit.
+    pub(crate) variables: Variables,
 }
 
 impl Transport for Pipe {
@@ -28,7 +31,8 @@ impl Transport for Pipe {
         arguments.extend(["--hosts".to_owned(), hosts.to_string()]);
         arguments.extend(["--keep".to_owned(), keep.as_secs().to_string()]);
         arguments.extend(["--import-timeout".to_owned(), import.as_secs().to_string()]);
-        let mut child = process::spawn_own(&arguments)?;
+        let variables = self.variables.iter().map(|(name, value)| (name, value));
+        let mut child = process::spawn_own(&arguments, variables)?;
         let missing = |which: &str| io::Error::other(format!("no pipe {which} the executor"));
         let stdin = child.stdin.take().ok_or_else(|| missing("to"))?;
         let stdout = child.stdout.take().ok_or_else(|| missing("from"))?;
