@@ -18,6 +18,7 @@ mod waiting;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -40,10 +41,13 @@ pub struct Services {
     orders: orders::Queue,
     /// The compile loops of the environments that run.
     wakes: Arc<Mutex<HashMap<EnvironmentId, WakeHandle>>>,
+    shutdown: CancellationToken,
 }
 
 /// Automatic transfers that may follow one event. A lifecycle whose automatic transfers lead in a circle would go on for ever.
 const MAX_AUTO: usize = 100;
+/// How long a store that does not answer is left in peace.
+const STORE_PAUSE: Duration = Duration::from_secs(2);
 /// Instances that are looked up at once at the start.
 const AT_ONCE: i64 = 1000;
 
@@ -55,6 +59,7 @@ impl Services {
             orders: orders::Queue::default(),
             store,
             wakes: Arc::default(),
+            shutdown: shutdown.clone(),
         };
         orders::start(services.clone(), shutdown);
         services
@@ -150,6 +155,20 @@ impl Services {
         self.callbacks.send(environment, entity, &changed.events);
     }
 
+    /// Looks for automatic transfers of an instance in a while, since the store did not answer: nothing else may ever happen to
+    /// it. A server that stops finds it at its next start.
+    fn auto_later(&self, environment: EnvironmentId, instance: Uuid, known_result: bool) {
+        let services = self.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = tokio::time::sleep(STORE_PAUSE) => {
+                    Box::pin(services.auto(environment, instance, known_result)).await;
+                }
+                () = services.shutdown.cancelled() => {}
+            }
+        });
+    }
+
     /// Looks for automatic transfers of an instance until there is none.
     async fn auto(&self, environment: EnvironmentId, instance: Uuid, known_result: bool) {
         let mut next = Some(known_result);
@@ -160,12 +179,14 @@ impl Services {
                     self.after(environment, &changed);
                     next = changed.fire_auto;
                 }
-                // It is looked for again at the next start.
                 Err(error) => {
                     tracing::error!(
                         environment.id = %environment, instance.id = %instance, error = chain(&error),
                         "cannot look for automatic transfers of the instance {instance}"
                     );
+                    if matches!(error, store::Error::Query(_) | store::Error::Lost(_)) {
+                        self.auto_later(environment, instance, known_result);
+                    }
                     return;
                 }
             }

@@ -171,9 +171,10 @@ fn steps(served: &Served, environment: &str) -> BTreeSet<(String, String)> {
     steps
 }
 
-/// Kills something again and again while clients work; in the end each instance is where the calls that were acknowledged have
-/// brought it, on a way that its lifecycle has.
-fn killed_at_any_moment(config: &str) {
+/// Kills something again and again while clients work, or, with `cut`, breaks the connections to the database and leaves the
+/// server running; in the end each instance is where the calls that were acknowledged have brought it, on a way that its
+/// lifecycle has.
+fn troubled_at_any_moment(config: &str, cut: Option<&dyn Fn()>) {
     let n_kills = std::env::var("STEWARD_KILLS").ok();
     let n_kills: usize = n_kills.map_or(10, |text| text.parse().unwrap());
     let dir = tempfile::tempdir().unwrap();
@@ -203,6 +204,10 @@ fn killed_at_any_moment(config: &str) {
     let mut n_killed = [0; 3];
     for _ in 0..n_kills {
         std::thread::sleep(Duration::from_millis(random.random_range(0..1200)));
+        if let Some(cut) = cut {
+            cut();
+            continue;
+        }
         // Of those below the server any: one that compiles or deploys, or the Python code of either.
         let roles = ["compile-worker", "executor"];
         let victim = random.random_range(0..4);
@@ -285,23 +290,46 @@ fn ends_well(client: &Client, own: &Own, host: &Host, steps: &BTreeSet<(String, 
 //: lsm 37
 #[test]
 fn a_server_that_is_killed_brings_every_instance_to_where_it_shall_be() {
-    killed_at_any_moment("");
+    troubled_at_any_moment("", None);
 }
 
-#[tokio::test]
-async fn a_server_on_postgresql_that_is_killed_brings_every_instance_to_where_it_shall_be() {
+/// Runs the trouble on a database of its own of a PostgreSQL server; `cuts`: what breaks are the connections to it.
+async fn on_postgresql(name: &str, cuts: bool) {
     let Ok(url) = std::env::var("STEWARD_TEST_POSTGRES") else {
         skip("STEWARD_TEST_POSTGRES names no PostgreSQL server");
         return;
     };
-    let name = format!("steward_it_services_{}", std::process::id());
+    let name = format!("steward_it_{name}_{}", std::process::id());
     let admin = sqlx::PgPool::connect(&url).await.unwrap();
     let create = format!("CREATE DATABASE {name}");
     sqlx::query(&create).execute(&admin).await.unwrap();
     let base = url.rsplit_once('/').unwrap().0.to_owned();
     let config = format!("database: {base}/{name}\n");
-    let outcome = tokio::task::spawn_blocking(move || killed_at_any_moment(&config)).await;
+    let (cutter, runtime) = (admin.clone(), tokio::runtime::Handle::current());
+    let of_it =
+        format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'");
+    let outcome = tokio::task::spawn_blocking(move || {
+        let cut = || {
+            let cut = sqlx::query(&of_it).execute(&cutter);
+            runtime.block_on(cut).unwrap();
+        };
+        troubled_at_any_moment(&config, cuts.then_some(&cut as &dyn Fn()));
+    });
+    let outcome = outcome.await;
     let drop = format!("DROP DATABASE {name} WITH (FORCE)");
     sqlx::query(&drop).execute(&admin).await.unwrap();
     outcome.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_on_postgresql_that_is_killed_brings_every_instance_to_where_it_shall_be() {
+    on_postgresql("services", false).await;
+}
+
+/// Input: connections to PostgreSQL that break again and again, as when it fails over. Answer: the server goes on by itself, and
+/// no instance stays in a state that an automatic transfer leads out of.
+#[tokio::test]
+async fn a_server_whose_connections_to_postgresql_break_brings_every_instance_to_where_it_shall_be()
+{
+    on_postgresql("cuts", true).await;
 }
