@@ -16,6 +16,7 @@ use tokio::sync::RwLockReadGuard;
 
 use super::install::{install, policy};
 use super::network::Proxy;
+use super::notify::notify_catalog;
 use super::repository::Reader;
 use super::run::{Context, Extent, Failure, Stages, begin};
 use super::source::Head;
@@ -83,8 +84,10 @@ pub(super) async fn execute(
         venv: ready.venv,
         _link: link,
     };
+    // What was said of the catalog in this compile.
+    let mut warned = Vec::new();
     if request.is_none() && !context.is_accepted(head) {
-        define(context, compile, head, &prepared, stages).await?;
+        define(context, compile, head, &prepared, (stages, &mut warned)).await?;
     }
     let purpose = request.map_or(ServicePurpose::Production, |request| {
         request.purpose.clone()
@@ -110,7 +113,7 @@ pub(super) async fn execute(
             }
             *now += 1;
         }
-        apply(context, compile, &done).await?;
+        apply(context, compile, &done, (stages, &mut warned)).await?;
         return Ok(Executed {
             done,
             services: given,
@@ -125,7 +128,7 @@ async fn define(
     compile: &Compile,
     head: &Head,
     prepared: &Prepared<'_>,
-    stages: &mut Stages<'_>,
+    (stages, warned): (&mut Stages<'_>, &mut Vec<String>),
 ) -> Result<(), Failure> {
     let has_instances = context.store.services_any(context.environment).await;
     if !has_instances.map_err(|error| Failure::Aborted(chain(&error)))? {
@@ -136,7 +139,7 @@ async fn define(
     if done.has_errors() {
         return Err(Failure::Model(Box::new(done)));
     }
-    apply(context, compile, &done).await?;
+    apply(context, compile, &done, (stages, warned)).await?;
     // From now on the instances are as this commit defines them, whatever comes of the rest of the compile.
     context.accepted.send_replace(Some(head.clone()));
     Ok(())
@@ -155,8 +158,14 @@ async fn services(
 }
 
 /// Hands over what a compile leaves for services. Attributes also of one that failed: what an allocator has taken from
-/// elsewhere stays with the instance that it was taken for. Source: docs/reference/lsm.md § 2.10, checklist 76.
-async fn apply(context: &Context<'_>, compile: &Compile, done: &JobDone) -> Result<(), Failure> {
+/// elsewhere stays with the instance that it was taken for. Source: docs/reference/lsm.md § 2.10, checklist 76. What people
+/// should know of the catalog then is a stage of the compile, a notification and a line of the log, unless it was said before.
+async fn apply(
+    context: &Context<'_>,
+    compile: &Compile,
+    done: &JobDone,
+    (stages, warned): (&mut Stages<'_>, &mut Vec<String>),
+) -> Result<(), Failure> {
     let output = &done.services;
     if output.definitions.is_none() && output.writes.is_empty() {
         return Ok(());
@@ -165,15 +174,30 @@ async fn apply(context: &Context<'_>, compile: &Compile, done: &JobDone) -> Resu
         definitions: output.definitions.clone().filter(|_| !done.has_errors()),
         writes: output.writes.clone(),
     };
+    let began = begin();
     let applied = context
         .services
         .apply_output(context.environment, compile.id.uuid(), &output);
-    applied.await.map_err(|error| match error {
+    let mut warnings = applied.await.map_err(|error| match error {
         store::Error::Refused(message) | store::Error::Conflict(message) => {
             Failure::Rejected(message)
         }
         error => Failure::Aborted(chain(&error)),
-    })
+    })?;
+    warnings.retain(|warning| !warned.contains(warning));
+    if warnings.is_empty() {
+        return Ok(());
+    }
+    warned.extend_from_slice(&warnings);
+    for warning in &warnings {
+        tracing::warn!(environment.id = %context.environment, compile.id = %compile.id, "{warning}");
+    }
+    let text = warnings.join("\n");
+    let noted = notify_catalog(context.store, compile, &text).await;
+    noted.map_err(|error| Failure::Aborted(chain(&error)))?;
+    let (name, nothing) = ("Updating the service catalog", String::new());
+    stages.write_as(name, "", began, nothing, text, false).await;
+    Ok(())
 }
 
 /// Lays out the files of a commit, and installs the packages that they ask for.

@@ -44,6 +44,26 @@ pub(super) async fn notify_failed(
     Ok(())
 }
 
+/// Writes a notification of what became of services whose definitions a push has changed.
+pub(super) async fn notify_catalog(
+    store: &Store,
+    compile: &Compile,
+    text: &str,
+) -> store::Result<()> {
+    let title = "The push changes services with instances";
+    if is_notified(store, compile, title, text).await? {
+        return Ok(());
+    }
+    let notification = Notification {
+        uri: Some(format!("/api/v2/compilereport/{}", compile.id)),
+        compile_id: Some(compile.id),
+        ..Notification::new(Severity::Warning, title, text)
+    };
+    store
+        .notification_create(compile.environment_id, &notification)
+        .await
+}
+
 /// Whether the newest notification says the same, and nobody has cleared it.
 async fn is_notified(
     store: &Store,

@@ -6,6 +6,7 @@ use serde_json::Value;
 use steward_compiler::ServiceDefinitions;
 use steward_lsm::definition::SetName;
 use steward_lsm::{Attributes, Instance, Problems, ServiceEntity};
+use uuid::Uuid;
 
 use super::Services;
 use crate::domain::{EnvironmentId, Timestamp};
@@ -93,7 +94,8 @@ fn plan_service(
 
 impl Services {
     /// Brings definitions into the catalog, with all that follows for instances. Services that are not named stay as they are.
-    /// `may_rewrite`: instances may be rewritten where a definition has other attributes than before.
+    /// `may_rewrite`: instances may be rewritten where a definition has other attributes than before. Gives what people should
+    /// know of that: whose values were removed.
     ///
     /// # Errors
     /// A definition is not good, or does not fit the instances that there are; which and why.
@@ -102,7 +104,7 @@ impl Services {
         environment: EnvironmentId,
         definitions: &[ServiceDefinitions],
         may_rewrite: bool,
-    ) -> store::Result<()> {
+    ) -> store::Result<Vec<String>> {
         let plan = |catalog: &Catalog| {
             let mut change = CatalogChange::default();
             for service in definitions {
@@ -110,14 +112,41 @@ impl Services {
             }
             Ok(change)
         };
-        let changed = self.catalog_change(environment, plan, may_rewrite).await?;
+        let (changed, removed) = self.catalog_change(environment, plan, may_rewrite).await?;
         for definition in &changed.put {
             let entity = &definition.entity;
             tracing::info!(
                 environment.id = %environment, "version {} of the service {} is in the catalog", entity.version, entity.name
             );
         }
-        Ok(())
+        Ok(removed.warnings())
+    }
+
+    /// The services of the catalog that are not among these definitions, the model's, and have instances: nothing deploys those
+    /// any more, and nothing removes what they have deployed.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn undefined_services(
+        &self,
+        environment: EnvironmentId,
+        definitions: &[ServiceDefinitions],
+    ) -> store::Result<Vec<String>> {
+        let catalog = self.store.service_catalog(environment).await?;
+        let is_defined = |name: &str| definitions.iter().any(|service| service.name == name);
+        let mut warnings = Vec::new();
+        for (name, _) in catalog.services().filter(|(name, _)| !is_defined(name)) {
+            let counts = self.store.service_state_counts(environment, name).await?;
+            let n_instances: i64 = counts.iter().map(|(.., n)| n).sum();
+            if n_instances > 0 {
+                warnings.push(format!(
+                    "the service {name} is in the catalog with {n_instances} instance{}, and not in the model any more: nothing \
+                     deploys them. Put its binding back, or delete them while it is there",
+                    plural(n_instances)
+                ));
+            }
+        }
+        Ok(warnings)
     }
 
     /// Removes a service, or one version of it, that has no instances any more but for those that have ended.
@@ -205,18 +234,56 @@ impl Services {
         environment: EnvironmentId,
         plan: impl Fn(&Catalog) -> store::Result<CatalogChange>,
         may_rewrite: bool,
-    ) -> store::Result<CatalogChange> {
+    ) -> store::Result<(CatalogChange, Removed)> {
+        let mut removed = Removed::default();
         let rewrite = |old: &Definition, new: &Definition, instance: &Instance| {
             let rewritten = steward_lsm::change::plan(&old.entity, &new.entity)?.apply(instance)?;
             match rewritten {
                 Some(after) if !may_rewrite => Err(strictly(instance, &after)),
-                rewritten => Ok(rewritten),
+                Some(after) => {
+                    removed.note(&new.entity.name, instance, &after);
+                    Ok(Some(after))
+                }
+                None => Ok(None),
             }
         };
-        self.store
-            .service_catalog_change(environment, Timestamp::now(), plan, rewrite)
-            .await
+        let store = &self.store;
+        let change = store.service_catalog_change(environment, Timestamp::now(), plan, rewrite);
+        Ok((change.await?, removed))
     }
+}
+
+/// Attributes that a changed definition has no more, and the instances that had values of them.
+#[derive(Debug, Default)]
+struct Removed(BTreeMap<(String, String), BTreeSet<Uuid>>);
+
+impl Removed {
+    fn note(&mut self, service: &str, before: &Instance, after: &Instance) {
+        // What has ended is of no use to anybody; its log has it.
+        if before.deleted {
+            return;
+        }
+        for attribute in steward_lsm::change::removed(before, after) {
+            let key = (service.to_owned(), attribute);
+            self.0.entry(key).or_default().insert(before.id);
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let all = self.0.iter().map(|((service, attribute), instances)| {
+            let n_instances = instances.len();
+            format!(
+                "the service {service} has no attribute {attribute} any more: its values in {n_instances} instance{} are removed. \
+                 The log of each instance still has them",
+                plural(n_instances as i64)
+            )
+        });
+        all.collect()
+    }
+}
+
+fn plural(n: i64) -> &'static str {
+    if n == 1 { "" } else { "s" }
 }
 
 /// What of an instance a strict export would have to rewrite, which it does not: every attribute, by its path.

@@ -49,7 +49,8 @@ impl Services {
     }
 
     /// Takes what a compile leaves: first what it allocated, since that is allocated whether or not the model was good, then
-    /// its definitions.
+    /// its definitions. Gives what people should know of the latter: values that were removed, services that the model has no
+    /// more.
     ///
     /// # Errors
     /// [`store::Error::Refused`] and [`store::Error::Conflict`]: the compile has failed for this reason.
@@ -58,7 +59,7 @@ impl Services {
         environment: EnvironmentId,
         compile: Uuid,
         output: &ServicesOutput,
-    ) -> store::Result<()> {
+    ) -> store::Result<Vec<String>> {
         for write in &output.writes {
             match write {
                 ServiceWrite::Attributes {
@@ -97,10 +98,14 @@ impl Services {
                 }
             }
         }
-        match &output.definitions {
-            Some(definitions) => self.definitions_apply(environment, definitions, true).await,
-            None => Ok(()),
-        }
+        let Some(definitions) = &output.definitions else {
+            return Ok(Vec::new());
+        };
+        let mut warnings = self
+            .definitions_apply(environment, definitions, true)
+            .await?;
+        warnings.extend(self.undefined_services(environment, definitions).await?);
+        Ok(warnings)
     }
 
     /// Sets a parameter with values that user interfaces suggest.

@@ -49,6 +49,54 @@ fn a_push_that_does_not_fit_the_instances_fails_and_names_them() {
 }
 
 //: lsm 1
+/// Input: pushes that rename an attribute of a service with an instance, and that have the service no more. Answer: the report,
+/// a notification and the log say whose values were removed, and which instances nothing deploys any more.
+#[test]
+fn a_push_says_which_values_and_services_it_takes_away() {
+    let world = World::new();
+    let path = world.create("a", 1);
+    world.reaches(&path, "up");
+    let stage = |world: &World| {
+        let report = world.running.get_ok("/api/v2/compilereport?limit=1");
+        let id = report["data"][0]["id"].as_str().unwrap().to_owned();
+        let report = world.running.get_ok(&format!("/api/v2/compilereport/{id}"));
+        let stages = report["data"]["reports"].as_array().unwrap().clone();
+        let mut about = stages
+            .into_iter()
+            .filter(|stage| stage["name"] == "Updating the service catalog");
+        let text = about
+            .next()
+            .map(|stage| stage["errstream"].as_str().unwrap().to_owned());
+        assert_eq!(about.next(), None, "it is said once");
+        text
+    };
+    assert_eq!(stage(&world), None);
+    let renamed = LINKS
+        .replace("mbps", "speed")
+        .replace("speed = 100", "speed = 10");
+    world.repo.write("main.cf", &renamed);
+    world.repo.commit("links have a speed");
+    wait_until("it is said what is lost", || stage(&world).is_some());
+    let lost = stage(&world).unwrap();
+    assert!(
+        lost.contains("the service link has no attribute mbps any more: its values in 1 instance"),
+        "{lost}"
+    );
+    let (_, after) = world.get(&path);
+    assert_eq!(after["data"]["active_attributes"]["speed"], 10);
+    let notification = world.running.get_ok("/api/v2/notification?limit=1")["data"][0].clone();
+    assert_eq!(
+        (&notification["severity"], &notification["message"]),
+        (&json!("warning"), &json!(lost))
+    );
+    world.repo.write("main.cf", "import lsm\n");
+    world.repo.commit("no links");
+    let gone = "the service link is in the catalog with 1 instance, and not in the model";
+    wait_until("it is said what is gone", || {
+        stage(&world).is_some_and(|text| text.contains(gone))
+    });
+}
+
 #[test]
 fn the_catalog_has_records_schemas_and_versions() {
     let world = World::new();

@@ -97,6 +97,12 @@ fn what_is_put_off_reports_nothing_a_failure_counts_more_and_all_that_is_deploye
         progress["deployment_progress"],
         json!({"total": 1, "failed": 0, "deployed": 0, "waiting": 1})
     );
+    let waiting = world.running.get_ok(&format!("{gated}/diagnose"))["data"]["waiting"].clone();
+    let chain = waiting["chain"].as_array().unwrap();
+    let root = chain.last().unwrap()["resource_id"].as_str().unwrap();
+    assert!(chain.len() > 1 && !root.starts_with("lsm::"), "{waiting:#}");
+    let ended = world.running.get_ok(&format!("{both}/diagnose"))["data"]["waiting"].clone();
+    assert_eq!(ended, Value::Null, "it has failed, and waits for nothing");
     // What stands in the way goes away.
     std::fs::create_dir(world.host.file("gate")).unwrap();
     std::fs::create_dir(world.host.file("none")).unwrap();

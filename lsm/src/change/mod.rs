@@ -5,8 +5,12 @@
 
 mod rewrite;
 
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
 use crate::definition::ServiceEntity;
-use crate::{Instance, Problems, attributes};
+use crate::{Attributes, Instance, Problems, attributes};
 
 /// What follows from a changed definition.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,6 +102,52 @@ impl Plan {
         let identity = base.and_then(|base| attributes::identity(&self.new, base));
         after.service_identity_attribute_value = identity;
         problems.or((after != *instance).then_some(after))
+    }
+}
+
+/// The attributes whose values an instance had, and has no more: `mgmt`, and of embedded entities `ports.speed`.
+#[must_use]
+pub fn removed(before: &Instance, after: &Instance) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for name in crate::definition::SetName::ALL {
+        if let (Some(old), Some(new)) = (before.set(name), after.set(name)) {
+            removed_of_object(old, new, "", &mut found);
+        }
+    }
+    found
+}
+
+fn removed_of_object(
+    old: &Attributes,
+    new: &Attributes,
+    place: &str,
+    found: &mut BTreeSet<String>,
+) {
+    for (name, value) in old {
+        let path = if place.is_empty() {
+            name.clone()
+        } else {
+            format!("{place}.{name}")
+        };
+        match new.get(name) {
+            Some(kept) => removed_of(value, kept, &path, found),
+            None if value.is_null() => {}
+            None => {
+                found.insert(path);
+            }
+        }
+    }
+}
+
+/// Embedded entities keep their order when an instance is rewritten.
+fn removed_of(old: &Value, new: &Value, place: &str, found: &mut BTreeSet<String>) {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => removed_of_object(old, new, place, found),
+        (Value::Array(old), Value::Array(new)) => {
+            let items = old.iter().zip(new);
+            items.for_each(|(old, new)| removed_of(old, new, place, found));
+        }
+        _ => {}
     }
 }
 

@@ -9,10 +9,13 @@ use super::find;
 use crate::api::environments::scope;
 use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
+use crate::api::http::principal::EnvironmentAccess;
 use crate::api::routes::routes;
 use crate::api::{Answer, wire};
 use crate::app::App;
-use crate::domain::{CompileId, CompileState, EnvironmentId, ResourceId, VersionNumber};
+use crate::domain::{
+    CompileId, CompileState, EnvironmentId, ResourceId, ResourceStatus, VersionNumber,
+};
 use crate::lsm::transfer_id;
 use crate::store::{Compile, StoredEvent};
 
@@ -163,8 +166,31 @@ async fn failures_of(
     Ok((!failures.is_empty()).then_some(found))
 }
 
+/// Why the deployment of an instance has not ended: the explanation of the resource that reports its end, from there to the
+/// root. Null: it has ended, well or badly, or the instance deploys nothing.
+async fn waiting_for(
+    app: &App,
+    environment: &EnvironmentAccess,
+    transfer: &ResourceId,
+) -> Result<Value, ApiError> {
+    let state = app.store.state_fetch(environment.id, transfer).await?;
+    let has_ended = [
+        ResourceStatus::Deployed,
+        ResourceStatus::Failed,
+        ResourceStatus::Orphaned,
+    ];
+    match state {
+        Some(state) if !has_ended.contains(&state.status()) => {
+            let why = crate::deploy::explain(&app.store, environment, transfer).await?;
+            Ok(why.unwrap_or_default())
+        }
+        _ => Ok(Value::Null),
+    }
+}
+
 async fn diagnose(entity: Segment, id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
-    let environment = scope(&app, &args).await?.id;
+    let access = scope(&app, &args).await?;
+    let environment = access.id;
     let instance = find(&app, environment, &entity.0, &id).await?;
     let version = args.parsed::<u64>("version")?.unwrap_or(instance.version);
     if version == 0 || version > instance.version {
@@ -206,7 +232,11 @@ async fn diagnose(entity: Segment, id: Segment, app: App, args: Args) -> Result<
     for resource in &resources {
         failures.extend(failures_of(&app, environment, resource, &versions).await?);
     }
+    let waiting = match version == instance.version && !instance.deleted {
+        true => waiting_for(&app, &access, &transfer).await?,
+        false => Value::Null,
+    };
     Ok(Answer::Data(
-        json!({"rejections": rejections, "exports": exports, "failures": failures}),
+        json!({"rejections": rejections, "exports": exports, "failures": failures, "waiting": waiting}),
     ))
 }

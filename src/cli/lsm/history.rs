@@ -53,10 +53,17 @@ fn explained(service: &Value, instance: &Value, found: &Value, paint: Paint) -> 
             text.push_str(&format!("  {}  {message}\n", time(&failure["time"])));
         }
     }
+    let chain = found["waiting"]["chain"].as_array();
+    for link in chain.into_iter().flatten().skip(1) {
+        let (id, why) = (shown(&link["resource_id"]), shown(&link["text"]));
+        let word = paint.paint("waits for", Style::Yellow);
+        text.push_str(&format!("{word} {id}\n  {why}\n"));
+    }
     let is_empty = |name: &str| found[name].as_array().is_none_or(Vec::is_empty);
-    if ["rejections", "exports", "failures"]
-        .into_iter()
-        .all(is_empty)
+    if chain.is_none()
+        && ["rejections", "exports", "failures"]
+            .into_iter()
+            .all(is_empty)
     {
         text.push_str("Nothing was rejected and nothing failed on the way here; `--lookbehind N` looks further back.\n");
     }
