@@ -128,6 +128,7 @@ class AttributeInfo(TypedDict):
     has_default: bool
     default: Any
     annotations: list[Any]
+    given: bool
 
 
 class ConditionInfo(TypedDict):

@@ -27,6 +27,8 @@ pub struct AttributeInfo {
     pub default: rmpv::Value,
     /// What stands in the place of `--` where this end of a relation is written first, as far as it is evaluated.
     pub annotations: Vec<rmpv::Value>,
+    /// Whether a constructor of the entity names it. Where none does, no instance was given it, and nobody need ask.
+    pub given: bool,
 }
 
 /// The condition of a typedef, if it has one of the forms that are known outside of models, too. The value is `self` there.

@@ -228,13 +228,15 @@ class ResultVariable:
 class Instance:
     """An instance of the model. `id` is the compiler's number of it."""
 
-    __slots__ = ("id", "entity_name", "_values", "dataclass_self")
+    __slots__ = ("id", "entity_name", "_values", "_absent", "dataclass_self")
 
     def __init__(self, instance_id: int, entity_name: str, known: dict[str, object] | None = None) -> None:
         self.id = instance_id
         self.entity_name = entity_name
         # A variable of the model is assigned once, so what was read stays true.
         self._values: dict[str, object] = {} if known is None else known
+        # So does that an optional one has no value: name and message.
+        self._absent: dict[str, str] | None = None
         # The Python object that it was made from, or that a plugin got for it.
         self.dataclass_self: object = None
 
@@ -244,6 +246,8 @@ class Instance:
             return values[name]
         if name == "self":
             return self
+        if self._absent is not None and name in self._absent:
+            raise OptionalValueException(self, name, self._absent[name])
         kind, value = world.get(self.id, name)
         if kind == "value":
             values[name] = value
@@ -251,6 +255,9 @@ class Instance:
         if kind == "unset":
             raise UnsetException(f"attribute `{name}` of {self} has no value yet", ResultVariable(self, name))
         if kind == "optional_unset":
+            if self._absent is None:
+                self._absent = {}
+            self._absent[name] = value
             raise OptionalValueException(self, name, value)
         raise AttributeNotFound(name, value)
 

@@ -145,10 +145,15 @@ impl HostCallbacks for MachineCallbacks<'_, '_> {
         let entity = program.entity(id);
         let ancestors = entity.ancestors.iter();
         let indexes = entity.indexes.iter();
+        let constructs = program.constructs.iter();
+        let own = constructs.filter(|construct| construct.entity == id);
+        let named: Vec<Symbol> = own
+            .flat_map(|construct| construct.explicit.iter().copied())
+            .collect();
         ToHost::EntityInfo {
             name: name.to_owned(),
             attributes: (0..entity.slots.len())
-                .map(|slot| self.attribute(entity, slot))
+                .map(|slot| self.attribute(entity, slot, &named))
                 .collect(),
             parents: ancestors
                 .map(|id| program.entity_name(*id).to_owned())
@@ -345,7 +350,7 @@ impl MachineCallbacks<'_, '_> {
     }
 
     /// The attribute in a slot of an entity.
-    fn attribute(&self, entity: &Entity, slot: usize) -> AttributeInfo {
+    fn attribute(&self, entity: &Entity, slot: usize, named: &[Symbol]) -> AttributeInfo {
         let program = self.machine.program;
         let id = entity.slots[slot];
         let attribute = program.attribute(id);
@@ -360,6 +365,7 @@ impl MachineCallbacks<'_, '_> {
         let annotations = annotations.map(|(_, value)| self.machine.to_wire(*value));
         let (has_default, default) = (default.is_some(), default.unwrap_or(Wire::Nil));
         let name = program.text(attribute.name).to_owned();
+        let given = named.contains(&attribute.name);
         match attribute.kind {
             AttributeKind::Plain(ty) => {
                 let kind = &program.types[ty.index()];
@@ -375,6 +381,7 @@ impl MachineCallbacks<'_, '_> {
                     has_default,
                     default,
                     annotations: Vec::new(),
+                    given,
                 }
             }
             AttributeKind::Relation {
@@ -394,6 +401,7 @@ impl MachineCallbacks<'_, '_> {
                 has_default,
                 default,
                 annotations: annotations.collect(),
+                given,
             },
         }
     }

@@ -508,6 +508,14 @@ fn identities_and_owners_are_checked() {
         refusal.contains("only one of `owner` and `relation_to_owner`"),
         "{refusal}"
     );
+    let other = "entity Other extends lsm::ServiceEntity:\nend\nimplement Other using parents\n\
+                 others = lsm::ServiceEntityBindingV2(service_entity=\"__config__::Other\", service_entity_name=\"other\",\
+                 lifecycle=lsm::fsm::simple)";
+    let refusal = thing(other, "string name", ("V2", ", owner=others")).refusal(&json!({}));
+    assert!(
+        refusal.contains("only one of `owner` and `relation_to_owner`"),
+        "{refusal}"
+    );
 }
 
 #[test]

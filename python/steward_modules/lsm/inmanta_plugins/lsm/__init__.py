@@ -135,7 +135,10 @@ def purge_of_part(part: ServiceBase, parent: ServiceBase) -> bool:
 
 def _given_purge(service: Any) -> bool | None:
     """What the constructor says, which may have to be waited for."""
-    is_given = "purge_resources" in runtime.world.given(service._get_instance().id)
+    instance = service._get_instance()
+    if not _definitions.is_ever_given(instance.entity_name, "purge_resources"):
+        return None
+    is_given = "purge_resources" in runtime.world.given(instance.id)
     return bool(service.purge_resources) if is_given else None
 
 
@@ -149,8 +152,8 @@ def is_exported(service: ServiceEntity) -> bool:
 
 
 @plugin
-def facts_of_export(service: ServiceEntity) -> Mapping[str, object]:
-    """What the export of an instance says of it."""
+def facts_of_export(service: ServiceEntity) -> dict[str, str | int]:
+    """What the export of an instance says of it. Its type has no `object`, so calls for many instances travel together."""
     record, definition = _selection.record_of(service)
     return {
         "service_entity": record["service_entity"],

@@ -87,6 +87,15 @@ def kept_info(name: str) -> Info:
     return found
 
 
+def is_ever_given(entity: str, attribute: str) -> bool:
+    """Whether any constructor of an entity names an attribute."""
+    values, key = kept.values(), ("given", entity, attribute)
+    if key not in values:
+        values[key] = any(one["given"] for one in kept_info(entity)["attributes"] if one["name"] == attribute)
+    found: bool = values[key]
+    return found
+
+
 def exposed(definition: Any, attributes: Record) -> Record:
     """The attributes that the entity has, with those that may be null and are missing."""
     names, nullable = _exposed_names(definition.service_entity)
@@ -352,6 +361,8 @@ class Definition:
     def _check_owner(self, record: Record) -> None:
         name = record["relation_to_owner"]
         if name is None:
+            if _model.optional(self.binding, "owner") is not None:
+                raise _model.half_an_owner(self.binding)
             return
         found = next((one for one in record["inter_service_relations"] if one["name"] == name), None)
         if found is None or found["upper_limit"] != 1 or found["entity_type"] != record["owner"]:

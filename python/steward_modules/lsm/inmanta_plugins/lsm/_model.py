@@ -144,10 +144,16 @@ def owner_of(binding: Any) -> tuple[str, str] | None:
 
 def _owner_of(binding: Any) -> tuple[str, str] | None:
     relation = binding.relation_to_owner
-    owner = optional(binding, "owner")
-    if (relation is None) != (owner is None):
-        raise LsmError(f"the binding of {binding.service_entity} has only one of `owner` and `relation_to_owner`")
+    # Whether there is an owner, without one, is known late in a compile. So that is looked at for definitions only.
+    owner = None if relation is None else optional(binding, "owner")
+    if relation is not None and owner is None:
+        raise half_an_owner(binding)
     return None if owner is None else (service_name(owner), relation)
+
+
+def half_an_owner(binding: Any) -> LsmError:
+    """The error of a binding that has one of `owner` and `relation_to_owner`."""
+    return LsmError(f"the binding of {binding.service_entity} has only one of `owner` and `relation_to_owner`")
 
 
 def states(definition: Any) -> dict[str, Record]:
