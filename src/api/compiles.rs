@@ -95,22 +95,18 @@ async fn list_reports(app: App, args: Args) -> Result<Answer, ApiError> {
     args.only_filters(&["success", "started", "completed", "requested"])?;
     // Of the whole history only the keys: the rest for what is shown.
     let mut keys = app.store.compile_keys(environment.id).await?;
-    let is = |wanted: &[String], actual: bool| {
-        wanted
-            .iter()
-            .all(|wanted| wanted.eq_ignore_ascii_case("true") == actual)
-    };
+    let is = |wanted: Option<bool>, actual: bool| wanted.is_none_or(|wanted| wanted == actual);
     let (success, started, completed) = (
-        args.filter("success")?,
-        args.filter("started")?,
-        args.filter("completed")?,
+        args.filter_flag("success")?,
+        args.filter_flag("started")?,
+        args.filter_flag("completed")?,
     );
     let sort = Sort::of(&args, &["requested"], Sort::descending("requested"))?;
     let requested = Ranges::of_moments(&args, "requested")?;
     keys.retain(|key| {
-        is(&success, key.is_success)
-            && is(&started, key.is_started)
-            && is(&completed, key.is_completed)
+        is(success, key.is_success)
+            && is(started, key.is_started)
+            && is(completed, key.is_completed)
             && requested.hold(key.requested.0)
     });
     let paged = page::page(

@@ -115,13 +115,16 @@ async fn get(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     }))
 }
 
-/// The stored form of a repository and branch that a client names. Local paths and private hosts are for the server's own
+/// The stored form of a repository and branch that a client names; both empty: none. The reference's command line sends its
+/// default branch, and an empty address, where a person named neither: that names nothing. Local paths and private hosts are for the server's own
 /// configuration, unless that allows them: over the API they would reach whatever the server can.
 fn repository(args: &Args, rules: &RepositoryRules) -> Result<Option<(String, String)>, ApiError> {
     let (url, branch) = (args.text("repository")?, args.text("branch")?);
     match (url, branch) {
         (None, None) => Ok(None),
-        (Some(url), Some(branch)) if url.is_empty() && branch.is_empty() => Ok(Some((url, branch))),
+        (Some(url), Some(branch)) if url.is_empty() => {
+            Ok(branch.is_empty().then_some((url, branch)))
+        }
         (Some(url), Some(branch)) => {
             // As the store writes folders of this machine; read as an address, it would be that of an ssh host.
             if url.trim().to_ascii_lowercase().starts_with("folder:") {
@@ -298,7 +301,8 @@ async fn agents_list(app: App, args: Args) -> Result<Answer, ApiError> {
     let mut agents = app.store.agent_list(environment.id).await?;
     let columns = ["name", "process_name", "status"];
     let sort = Sort::of(&args, &columns, Sort::ascending("name"))?;
-    let (names, statuses) = (args.filter("name")?, args.filter("status")?);
+    let names = args.filter("name")?;
+    let statuses = args.filter_of("status", &["up", "down", "paused"])?;
     let processes = args.filter("process_name")?;
     agents.retain(|agent| {
         // No agent has a process that clients could know.

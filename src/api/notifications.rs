@@ -12,7 +12,7 @@ use crate::api::http::page;
 use crate::api::routes::routes;
 use crate::api::versions::contains;
 use crate::app::App;
-use crate::domain::EnvironmentId;
+use crate::domain::{EnvironmentId, Severity};
 use crate::store::Notification;
 
 routes! {
@@ -41,18 +41,14 @@ async fn list(app: App, args: Args) -> Result<Answer, ApiError> {
     args.only_filters(&["title", "message", "read", "cleared", "severity"])?;
     let sort = Sort::of(&args, &["created"], Sort::descending("created"))?;
     let (titles, messages) = (args.filter("title")?, args.filter("message")?);
-    let severities = args.filter("severity")?;
-    let flag = |name: &str| -> Result<Option<bool>, ApiError> {
-        let name = format!("filter.{name}");
-        let is_given = args.value(&name).is_some();
-        is_given.then(|| args.flag(&name, false)).transpose()
-    };
-    let (read, cleared) = (flag("read")?, flag("cleared")?);
+    let severities = args.filter_of("severity", &Severity::words())?;
+    let (read, cleared) = (args.filter_flag("read")?, args.filter_flag("cleared")?);
     let mut notifications = app.store.notification_list(environment).await?;
     notifications.retain(|one| {
         contains(&titles, &one.title)
             && contains(&messages, &one.message)
-            && contains(&severities, one.severity.as_str())
+            && (severities.is_empty()
+                || severities.iter().any(|word| word == one.severity.as_str()))
             && read.is_none_or(|wanted| wanted == one.is_read)
             && cleared.is_none_or(|wanted| wanted == one.is_cleared)
     });

@@ -16,7 +16,7 @@ use crate::api::versions::{BY_ID, MAX_SORTED, contains, refuse_many, search};
 use crate::api::{Answer, wire};
 use crate::app::App;
 use crate::domain::{
-    ActionId, Change, LogLevel, ResourceId, ResourceStatus, SUMMARY_STATES, Timestamp,
+    ActionId, ActionKind, Change, LogLevel, ResourceId, ResourceStatus, SUMMARY_STATES, Timestamp,
     VersionNumber,
 };
 use crate::store::{Action, ActionSearch, COUNTED, ResourceState, Search, Span};
@@ -35,7 +35,7 @@ async fn list_resources(app: App, args: Args) -> Result<Answer, ApiError> {
     args.only_filters(&["resource_type", "agent", "resource_id_value", "status"])?;
     let counts = app.store.state_counts(environment.id).await?;
     let search = Search {
-        statuses: statuses_of(&args.filter("status")?),
+        statuses: statuses_of(&args)?,
         ..search(&args)?
     };
     let columns = [BY_ID, "agent", "resource_id_value", "status"];
@@ -140,9 +140,20 @@ async fn by_id(
 }
 
 /// Included words are alternatives, `!word` excludes; `None`: any status.
-fn statuses_of(filters: &[String]) -> Option<Vec<ResourceStatus>> {
+/// Statuses that clients know and that no resource has here.
+const OTHER_STATUSES: [&str; 2] = ["cancelled", "processing_events"];
+
+fn statuses_of(args: &Args) -> Result<Option<Vec<ResourceStatus>>, ApiError> {
+    let words = [&ResourceStatus::words()[..], &OTHER_STATUSES].concat();
+    let excluded: Vec<String> = words.iter().map(|word| format!("!{word}")).collect();
+    let all: Vec<&str> = words
+        .iter()
+        .copied()
+        .chain(excluded.iter().map(String::as_str))
+        .collect();
+    let filters = args.filter_of("status", &all)?;
     if filters.is_empty() {
-        return None;
+        return Ok(None);
     }
     let is_included = |word: &str| {
         let mut included = filters.iter().filter(|filter| !filter.starts_with('!'));
@@ -152,7 +163,7 @@ fn statuses_of(filters: &[String]) -> Option<Vec<ResourceStatus>> {
     };
     let words = ResourceStatus::words().into_iter();
     let statuses = words.filter(|word| is_included(word));
-    Some(statuses.filter_map(ResourceStatus::parse).collect())
+    Ok(Some(statuses.filter_map(ResourceStatus::parse).collect()))
 }
 
 fn summary(counts: &BTreeMap<ResourceStatus, i64>) -> Value {
@@ -260,6 +271,9 @@ async fn history_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiErro
     )
 }
 
+/// Actions that clients know and that are not in a history here.
+const OTHER_ACTIONS: [&str; 3] = ["push", "pull", "other"];
+
 async fn logs_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     args.only_filters(&["minimal_log_level", "timestamp", "message", "action"])?;
@@ -267,7 +281,7 @@ async fn logs_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
     let moments = Ranges::of_moments(&args, "timestamp")?;
     let minimal = args.filter("minimal_log_level")?;
     let minimal = minimal.first().map(|name| {
-        LogLevel::parse(name).ok_or_else(|| {
+        LogLevel::parse(&name.to_uppercase()).ok_or_else(|| {
             let mut levels = LogLevel::words();
             levels.reverse();
             ApiError::bad_request(format!("`{name}` is no log level; there are {levels:?}"))
@@ -276,7 +290,8 @@ async fn logs_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
     let minimal = minimal.transpose()?.unwrap_or(LogLevel::Trace);
     // The most serious is the least; what is no level is the least serious.
     let level_of = |line: &Value| LogLevel::parse(line["level"].as_str().unwrap_or_default());
-    let (texts, kinds) = (args.filter("message")?, args.filter("action")?);
+    let known = [&ActionKind::words()[..], &OTHER_ACTIONS].concat();
+    let (texts, kinds) = (args.filter("message")?, args.filter_of("action", &known)?);
     let actions = app
         .store
         .action_list(environment.id, Some(&id.resource_id()), 10_000)
@@ -312,6 +327,17 @@ async fn logs_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
     )
 }
 
+fn excluded_changes(args: &Args) -> Result<Vec<String>, ApiError> {
+    let given = args.list("exclude_changes")?.unwrap_or_default();
+    match given.iter().find(|word| Change::parse(word).is_none()) {
+        Some(word) => Err(ApiError::bad_request(format!(
+            "`{word}` is no change that can be excluded; there are {}",
+            Change::words().join(", ")
+        ))),
+        None => Ok(given),
+    }
+}
+
 /// What of the history is wanted beside the resource.
 struct ActionFilter {
     id: Option<ActionId>,
@@ -340,7 +366,7 @@ impl ActionFilter {
                 .transpose()?,
             first: moment("first_timestamp")?,
             last: moment("last_timestamp")?,
-            without: args.list("exclude_changes")?.unwrap_or_default(),
+            without: excluded_changes(args)?,
         })
     }
 
@@ -375,6 +401,11 @@ async fn actions_of(app: App, args: Args) -> Result<Answer, ApiError> {
     let (resource_type, agent) = (args.text("resource_type")?, args.text("agent")?);
     let value = args.text("attribute_value")?;
     let attribute = args.text("attribute")?;
+    if attribute.is_some() != value.is_some() {
+        return Err(ApiError::bad_request(
+            "attribute and attribute_value name a resource together: give both, or neither",
+        ));
+    }
     let wanted = ActionFilter::of(&args)?;
     let matches = |id: &ResourceId| {
         let id = ResourceId::parse(id.as_str());

@@ -29,12 +29,14 @@ routes! {
 async fn list_versions(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     args.only_filters(&["version", "date", "status", "released"])?;
-    let statuses = args.filter("status")?;
+    let statuses = args.filter_of(
+        "status",
+        &["active", "candidate", "retired", "skipped_candidate"],
+    )?;
     let sort = Sort::of(&args, &["version"], Sort::descending("version"))?;
     let numbers = Ranges::of_numbers(&args, "version")?;
     let dates = Ranges::of_moments(&args, "date")?;
-    let is_released_only = args.value("filter.released").is_some();
-    let released = args.flag("filter.released", false)?;
+    let released = args.filter_flag("released")?;
     let active = environment.active_version;
     // Of the whole history only the numbers: the rest for what is shown.
     let mut keys = app.store.version_keys(environment.id).await?;
@@ -42,7 +44,7 @@ async fn list_versions(app: App, args: Args) -> Result<Answer, ApiError> {
         let status = wire::version_status(*number, *is_released, active);
         (statuses.is_empty() || statuses.iter().any(|wanted| wanted == status))
             && numbers.hold(number.get())
-            && (!is_released_only || *is_released == released)
+            && released.is_none_or(|wanted| wanted == *is_released)
     });
     if !dates.is_empty() {
         let numbers: Vec<VersionNumber> = keys.iter().map(|(number, _)| *number).collect();
@@ -215,6 +217,7 @@ async fn resource_details(
     args: Args,
 ) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
+    fetch(&app, &environment, version).await?;
     let resource = app
         .store
         .resource_fetch(environment.id, version, &id.resource_id())

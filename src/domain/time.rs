@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use chrono::DateTime;
+use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime};
 
 /// A moment: microseconds since 1970 in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,15 +34,26 @@ impl Timestamp {
         )
     }
 
-    /// ISO 8601 in any of the forms of docs/reference/rest.md § 0.8: any single separator, naive is UTC.
+    /// ISO 8601 in any of the forms of docs/reference/rest.md § 0.8: any single separator, naive is UTC, a day is its beginning.
     pub fn parse(text: &str) -> Option<Self> {
         let mut text = text.trim().to_owned();
         if text.is_ascii() && text.len() > 10 && !matches!(text.as_bytes()[10], b'T' | b't') {
             text.replace_range(10..11, "T");
         }
         let zoned = DateTime::parse_from_rfc3339(&text)
-            .or_else(|_| DateTime::parse_from_rfc3339(&format!("{text}Z")));
-        zoned.ok().map(|moment| Self(moment.timestamp_micros()))
+            .or_else(|_| DateTime::parse_from_rfc3339(&format!("{text}Z")))
+            .or_else(|_| DateTime::parse_from_str(&text, "%Y-%m-%dT%H:%M:%S%.f%#z"))
+            .or_else(|_| DateTime::parse_from_str(&text, "%Y-%m-%dT%H:%M%#z"));
+        if let Ok(moment) = zoned {
+            return Some(Self(moment.timestamp_micros()));
+        }
+        let naive = match text.len() {
+            10 => {
+                NaiveDate::parse_from_str(&text, "%Y-%m-%d").map(|day| day.and_time(NaiveTime::MIN))
+            }
+            _ => NaiveDateTime::parse_from_str(&text, "%Y-%m-%dT%H:%M"),
+        };
+        Some(Self(naive.ok()?.and_utc().timestamp_micros()))
     }
 }
 
@@ -72,7 +83,25 @@ mod tests {
             Timestamp::parse("2025-11-21 02:56:06.725280Z"),
             Some(timestamp)
         );
-        assert_eq!(Timestamp::parse("yesterday"), None);
-        assert_eq!(Timestamp::parse("2025-11-21é02:56"), None);
+        for (text, same) in [
+            ("2025-11-21", "2025-11-21T00:00:00Z"),
+            ("2025-11-21T02:56", "2025-11-21T02:56:00Z"),
+            ("2025-11-21 02:56+0100", "2025-11-21T01:56:00Z"),
+            ("2025-11-21T02:56:06.5+01", "2025-11-21T01:56:06.5Z"),
+        ] {
+            assert!(Timestamp::parse(same).is_some(), "{same}");
+            assert_eq!(Timestamp::parse(text), Timestamp::parse(same), "{text}");
+        }
+        for bad in [
+            "yesterday",
+            "2025-11-21é02:56",
+            "2025-13-01",
+            "1-1-1",
+            "2025",
+            "",
+            "99999999999999999999",
+        ] {
+            assert_eq!(Timestamp::parse(bad), None, "{bad}");
+        }
     }
 }

@@ -122,6 +122,34 @@ impl From<sqlx::Error> for Error {
     }
 }
 
+impl Error {
+    /// What to say of a database that is full or out of reach: the same request may succeed later. `None`: it is something else.
+    pub fn outage(&self) -> Option<&'static str> {
+        const FULL: &str = "the disk of the database is full, so nothing is written; it goes on when there is room";
+        const GONE: &str = "the database does not answer; the log of the server says why";
+        match self {
+            Self::Query(
+                sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed,
+            ) => Some(GONE),
+            Self::Query(sqlx::Error::Database(error)) => match error.code().as_deref() {
+                // SQLite's code, and PostgreSQL's.
+                Some("13" | "53100") => Some(FULL),
+                // PostgreSQL's classes: no connection, no resources, shut down by an operator.
+                Some(code)
+                    if code.len() == 5
+                        && ["08", "53", "57P"]
+                            .iter()
+                            .any(|class| code.starts_with(class)) =>
+                {
+                    Some(GONE)
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
 pub type Result<T> = std::result::Result<T, Error>;
 
 #[derive(Debug, Clone)]

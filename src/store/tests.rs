@@ -668,6 +668,8 @@ async fn a_full_disk_stops_writes_with_an_error_and_they_go_on_when_there_is_roo
         .await
         .unwrap_err();
     assert!(crate::domain::chain(&full).contains("full"), "{full:?}");
+    // The API says so, with when to come again.
+    assert!(full.outage().is_some_and(|text| text.contains("full")));
     // The connection that hit the limit is gone, and with it the limit.
     store
         .version_activate(id, VersionNumber::new(1), &many, &[], &[])

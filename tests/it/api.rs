@@ -57,6 +57,58 @@ fn status_environments_versions_and_resources_can_be_read() {
     );
 }
 
+/// Input: filters that no row can pass, as a mistyped word is, and a version that never was. Answer: 400, or 404, never an
+/// empty list that looks like an answer; the same filters spelled right are taken.
+#[test]
+fn what_cannot_be_right_in_a_question_is_refused() {
+    let (_repo, host, running) = start();
+    let id = format!("fs::File[localhost,path={}]", host.file("a").display());
+    let rid = crate::harness::segment(&id);
+    for bad in [
+        "/api/v2/resource?filter.status=failled",
+        "/api/v2/resource?filter.status=!bogus",
+        "/api/v2/resource?filter.status=",
+        "/api/v2/resource?filter=1",
+        "/api/v2/compilereport?filter.success=bogus",
+        "/api/v2/compilereport?filter.success=true&filter.success=false",
+        "/api/v2/notification?filter.severity=zzz",
+        "/api/v2/desiredstate?filter.status=actve",
+        "/api/v2/agents?filter.status=upp",
+        "/api/v2/resource_actions?exclude_changes=bogus",
+        "/api/v2/resource_actions?attribute=path",
+        &format!("/api/v2/resource/{rid}/logs?filter.action=zzz"),
+        "/api/v2/desiredstate?filter.date=ge:yesterday",
+    ] {
+        let (status, body) = running.get(bad);
+        assert_eq!(status, 400, "{bad}: {body}");
+    }
+    for good in [
+        "/api/v2/resource?filter.status=!orphaned&filter.status=cancelled",
+        "/api/v2/compilereport?filter.success=True",
+        "/api/v2/notification?filter.severity=error&filter.severity=warning",
+        "/api/v2/agents?filter.status=up",
+        "/api/v2/resource_actions?exclude_changes=nochange&exclude_changes=created",
+        &format!("/api/v2/resource/{rid}/logs?filter.action=deploy&filter.minimal_log_level=info"),
+        "/api/v2/desiredstate?filter.date=ge:2020-01-01",
+    ] {
+        let (status, body) = running.get(good);
+        assert_eq!(status, 200, "{good}: {body}");
+    }
+    for (version, expected) in [(1, 200), (2, 404), (2_147_483_648_i64, 404)] {
+        let paths = [
+            format!("/api/v2/desiredstate/{version}/resource/{rid}"),
+            format!(
+                "/api/v1/resource/{}",
+                crate::harness::segment(&format!("{id},v={version}"))
+            ),
+        ];
+        for path in paths {
+            let (status, body) = running.get(&path);
+            assert_eq!(status, expected, "{path}: {body}");
+        }
+    }
+}
+
 /// All rows of a list, one page of one row after the other.
 fn follow(running: &Running, path: &str) -> Vec<Value> {
     let (mut rows, mut path) = (vec![], format!("{path}?limit=1"));
@@ -101,7 +153,13 @@ fn lists_are_read_page_by_page() {
     assert!(n_lines > 0);
     assert_eq!(follow(&running, &path).len() as u64, n_lines);
     for (query, expected) in [
-        (format!("attribute_value={}", host.file("a").display()), 1),
+        (
+            format!(
+                "attribute=path&attribute_value={}",
+                host.file("a").display()
+            ),
+            1,
+        ),
         ("resource_type=fs::File&agent=localhost".to_owned(), 2),
         ("resource_type=fs::File&limit=1".to_owned(), 1),
         ("agent=local%25".to_owned(), 0),

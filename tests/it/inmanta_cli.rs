@@ -118,7 +118,12 @@ fn the_command_line_of_the_reference_reads_and_changes_all_that_it_knows() {
             "environment modify e2 -n e3 -r https://git.example.org/y.git -b main",
             "y.git",
         ),
-        ("environment delete e3", "successfully deleted"),
+        // Without a repository: the command line sends an empty one then, and a branch.
+        ("environment create -n e4 -p third", "e4"),
+        ("environment modify e4 -n e5", "e5"),
+        ("environment modify e3 -n e6", "y.git"),
+        ("environment delete e5", "successfully deleted"),
+        ("environment delete e6", "successfully deleted"),
         ("project delete third", "successfully deleted"),
         (
             "environment setting list -e prod",

@@ -336,8 +336,38 @@ impl Args {
         Ok(self.list(&format!("filter.{name}"))?.unwrap_or_default())
     }
 
+    /// The value of `filter.<name>`, of which there may be one. Source: docs/reference/rest.md § 0.7.
+    pub(in crate::api) fn filter_flag(&self, name: &str) -> Result<Option<bool>, ApiError> {
+        let name = format!("filter.{name}");
+        let is_given = self.value(&name).is_some();
+        is_given.then(|| self.flag(&name, false)).transpose()
+    }
+
+    /// Values of `filter.<name>`, each of which is one of these words. A word that is none of them would be found nowhere, and
+    /// whoever mistyped it would take that for an answer.
+    pub(in crate::api) fn filter_of(
+        &self,
+        name: &str,
+        words: &[&str],
+    ) -> Result<Vec<String>, ApiError> {
+        let values = self.filter(name)?;
+        let unknown = values.iter().find(|value| !words.contains(&value.as_str()));
+        match unknown {
+            Some(value) => Err(ApiError::bad_request(format!(
+                "`{value}` is nothing that `filter.{name}` can be; it is one of {}",
+                words.join(", ")
+            ))),
+            None => Ok(values),
+        }
+    }
+
     /// Refuses filters other than these. Source: docs/reference/rest.md § 0.7.
     pub(in crate::api) fn only_filters(&self, known: &[&str]) -> Result<(), ApiError> {
+        if self.value("filter").is_some() {
+            return Err(ApiError::bad_request(format!(
+                "a filter is written as filter.NAME=VALUE; there are {known:?}"
+            )));
+        }
         let unknown = self
             .values
             .keys()

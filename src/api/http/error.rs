@@ -112,7 +112,13 @@ impl From<store::Error> for ApiError {
                     "the database is not well, so nothing is written; the log of the server says why",
                 )
             }
-            error => Self::internal(&error),
+            error => match error.outage() {
+                Some(message) => {
+                    tracing::error!(error = chain(&error), "a request was refused");
+                    Self::with_status(StatusCode::SERVICE_UNAVAILABLE, message)
+                }
+                None => Self::internal(&error),
+            },
         }
     }
 }

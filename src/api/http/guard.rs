@@ -258,10 +258,15 @@ fn check_local(headers: &HeaderMap) -> Result<(), ApiError> {
 
 /// Whether a `Host` header names this machine.
 fn is_loopback(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    let (name, behind) = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').unwrap_or_default(),
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
     };
+    // Somebody else may go by the rest, so it is a port.
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    if !behind.is_empty() && !behind.strip_prefix(':').is_some_and(is_port) {
+        return false;
+    }
     name.eq_ignore_ascii_case("localhost")
         || name
             .parse::<std::net::IpAddr>()
@@ -298,6 +303,11 @@ mod tests {
             "[::2]:1",
             "",
             "localhost.evil:80",
+            "127.0.0.1:8890.evil.example",
+            "[::1].evil.example",
+            "[::1",
+            "localhost:8890, evil.example",
+            "localhost:",
         ] {
             assert!(!is_loopback(host), "{host}");
         }

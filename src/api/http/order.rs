@@ -70,6 +70,12 @@ enum Operator {
     GreaterOrEqual,
 }
 
+fn no_range(name: &str) -> ApiError {
+    ApiError::bad_request(format!(
+        "filter.{name} is `lt`, `le`, `gt` or `ge`, a colon, and a value, as in `ge:1` or `lt:2026-11-22T10:00:00`"
+    ))
+}
+
 /// The bounds of a range filter, all of which must hold; none: any value passes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::api) struct Ranges(Vec<(Operator, i64)>);
@@ -89,24 +95,23 @@ impl Ranges {
 
     fn of(args: &Args, name: &str, read: fn(&str) -> Option<i64>) -> Result<Self, ApiError> {
         let bound = |text: String| {
-            let (operator, value) = text.split_once(':')?;
+            let (operator, value) = text.split_once(':').ok_or_else(|| no_range(name))?;
             let operator = match operator.to_lowercase().as_str() {
                 "lt" => Operator::Less,
                 "le" => Operator::LessOrEqual,
                 "gt" => Operator::Greater,
                 "ge" => Operator::GreaterOrEqual,
-                _ => return None,
+                _ => return Err(no_range(name)),
             };
-            Some((operator, read(value)?))
+            let value = read(value).ok_or_else(|| {
+                ApiError::bad_request(format!(
+                    "`{value}` is nothing that filter.{name} can be compared with"
+                ))
+            })?;
+            Ok((operator, value))
         };
-        let refuse = || {
-            ApiError::bad_request(format!(
-                "filter.{name} is `lt`, `le`, `gt` or `ge`, a colon, and a value, as in `ge:1` or `lt:2026-11-22T10:00:00`"
-            ))
-        };
-        let bounds = args.filter(name)?.into_iter().map(bound);
-        let bounds: Option<Vec<_>> = bounds.collect();
-        bounds.map(Self).ok_or_else(refuse)
+        let bounds: Result<Vec<_>, ApiError> = args.filter(name)?.into_iter().map(bound).collect();
+        bounds.map(Self)
     }
 
     /// Whether nothing is asked for.
@@ -157,6 +162,13 @@ mod tests {
         for bad in ["filter.n=3", "filter.n=eq:3", "filter.n=lt:x"] {
             assert!(ranges(bad).is_err(), "{bad}");
         }
+        let refused = |query: &str| format!("{:?}", ranges(query).unwrap_err());
+        assert!(refused("filter.n=eq:3").contains("`lt`, `le`"));
+        let too_large = refused("filter.n=ge:99999999999999999999");
+        assert!(
+            too_large.contains("`99999999999999999999` is nothing that filter.n"),
+            "{too_large}"
+        );
         let moment = Args::from_query("filter.date=ge:2026-11-21+02:56:06");
         let moment = Ranges::of_moments(&moment, "date").unwrap();
         assert!(moment.hold(i64::MAX) && !moment.hold(0));

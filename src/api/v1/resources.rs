@@ -22,13 +22,15 @@ fn parts(rvid: &str) -> Option<(ResourceId, VersionNumber)> {
 }
 
 async fn get(rvid: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
-    let environment = scope(&app, &args).await?.id;
+    let access = scope(&app, &args).await?;
+    let environment = access.id;
     let (id, version) = parts(&rvid.0).ok_or_else(|| {
         ApiError::bad_request(format!(
             "`{}` is no id of a resource with its version, as in std::File[host,path=/x],v=1",
             rvid.0
         ))
     })?;
+    crate::api::versions::fetch(&app, &access, version).await?;
     let found = app.store.resource_fetch(environment, version, &id).await?;
     let found = found.ok_or_else(|| ApiError::not_found(format!("resource {}", rvid.0)))?;
     let kind = args.text("log_action")?;
