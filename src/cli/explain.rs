@@ -3,6 +3,7 @@
 //! A server is asked when one is named (by an option, `.inmanta` or a variable); else the state that `steward deploy` keeps
 //! is read. Both give the same explanation, and it is shown the same way.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -19,6 +20,9 @@ use crate::server::read_embedded;
 
 /// Resources that are named when an argument fits several.
 const MAX_NAMED: usize = 20;
+
+/// Resources that are asked for with one filter.
+const MAX_ASKED: usize = 1000;
 
 /// What is wrong, and the exit code.
 type Failure = (String, u8);
@@ -101,21 +105,53 @@ fn of_server(remote: &Remote, wanted: &str) -> Result<Value, Failure> {
     let id = match ResourceId::parse(wanted) {
         Some(resource_id) => resource_id.to_string(),
         None => {
-            let path = format!(
-                "/api/v2/resource?limit={MAX_NAMED}&filter.resource_id_value={}",
-                segment(wanted)
-            );
-            let found = remote.get(&path).map_err(failed)?;
-            let found = found["data"].as_array().cloned().unwrap_or_default();
-            let ids = found
-                .iter()
-                .filter_map(|found| found["resource_id"].as_str());
-            one_of(ids.map(str::to_owned), wanted)?
+            let mut ids = BTreeSet::new();
+            for filters in filters_of(wanted) {
+                let path = format!("/api/v2/resource?limit={MAX_ASKED}{filters}");
+                let found = remote.get(&path).map_err(failed)?;
+                let found = found["data"].as_array().cloned().unwrap_or_default();
+                let found = found
+                    .iter()
+                    .filter_map(|found| found["resource_id"].as_str());
+                ids.extend(found.map(str::to_owned));
+            }
+            one_of(ids.into_iter(), wanted)?
         }
     };
     let path = format!("/api/v2/resource/{}/explain", segment(&id));
     let mut answer = remote.get(&path).map_err(failed)?;
     Ok(answer["data"].take())
+}
+
+/// Filters of lists of resources, each of which passes resources that may have a part of an id in theirs, `TYPE[AGENT,NAME=VALUE]`:
+/// the part may be of the type, of the agent or of the value, or go across them, which its brackets, commas and equals signs say,
+/// unless these are of the value.
+fn filters_of(wanted: &str) -> Vec<String> {
+    let filter = |name: &str, part: &str| match part {
+        "" => String::new(),
+        part => format!("&filter.{name}={}", segment(part)),
+    };
+    let whole = |name: &str| filter(name, wanted.trim_end_matches(']'));
+    let mut all = ["resource_type", "agent", "resource_id_value"]
+        .map(whole)
+        .to_vec();
+    let (before, value) = wanted.split_once('=').unwrap_or((wanted, ""));
+    let (kind, agent) = match before.split_once('[') {
+        Some((kind, rest)) => (kind, rest.split(',').next().unwrap_or_default()),
+        None => ("", before.split_once(',').map_or("", |(agent, _)| agent)),
+    };
+    let across = [
+        filter("resource_type", kind),
+        filter("agent", agent),
+        filter(
+            "resource_id_value",
+            value.strip_suffix(']').unwrap_or(value),
+        ),
+    ];
+    if across.iter().any(|filter| !filter.is_empty()) {
+        all.push(across.concat());
+    }
+    all
 }
 
 /// The only id that has a text in it.

@@ -45,7 +45,7 @@ pub(super) fn run(path: &Path, check: bool) -> ExitCode {
 
 /// `--check`: 0 when all environments run, 1 when the server starts but some of them do not, 2 when it does not start.
 fn checked(path: &Path, config: &config::Config) -> ExitCode {
-    if let Err(error) = server::check(config) {
+    if let Err(error) = server::check(config).and_then(|()| server::check_python(config)) {
         tracing::error!("{}: {}", path.display(), chain(&error));
         return ExitCode::from(USAGE);
     }
@@ -59,7 +59,8 @@ fn checked(path: &Path, config: &config::Config) -> ExitCode {
     }
     let n_good = config.environments.len();
     if config.refused.is_empty() {
-        tracing::info!("{} is good: {n_good} environments", path.display());
+        let plural = if n_good == 1 { "" } else { "s" };
+        tracing::info!("{} is good: {n_good} environment{plural}", path.display());
         return ExitCode::SUCCESS;
     }
     tracing::error!(

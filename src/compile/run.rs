@@ -533,7 +533,11 @@ fn log(context: &Context<'_>, compile: &Compile, commit: &str, report: &CompileD
                 "commit {} does not compile, the version in force stays: {failure}", report.commit
             );
             for diagnostic in &report.diagnostics {
-                tracing::error!(compile.id = %report.compile, "{}", diagnostic.plain);
+                if diagnostic.json["severity"] == "warning" {
+                    tracing::warn!(compile.id = %report.compile, "{}", diagnostic.plain);
+                } else {
+                    tracing::error!(compile.id = %report.compile, "{}", diagnostic.plain);
+                }
             }
         }
     }

@@ -214,6 +214,19 @@ fn hook_ids(config: &Config) -> impl Iterator<Item = String> {
     hooks.map(|hook| &hook.id).chain(refused).cloned()
 }
 
+/// What keeps a server from starting because of the Python that its configuration names. Apart from [`check`], since the start
+/// itself looks for it later.
+///
+/// # Errors
+/// It is no Python, or none that fits.
+pub fn check_python(config: &Config) -> Result<(), Error> {
+    let pythons = &config.pool.pythons;
+    match pythons.any() {
+        Err(message) if pythons.named.is_some() => Err(Error::NamedPython(message)),
+        _ => Ok(()),
+    }
+}
+
 /// The Python of plugins and handlers, with our package below `cache`. `None`: there is none, and none is named.
 fn find_python(pythons: &Pythons, cache: &Path) -> Result<Option<PythonRuntime>, Error> {
     match pythons.any() {

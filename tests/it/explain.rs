@@ -213,14 +213,30 @@ fn a_server_explains_what_stands_still_and_what_is_no_longer_there() {
         running.environment()
     );
     std::fs::write(host.root().join(".inmanta"), config).unwrap();
-    let mut command = steward();
-    command.args(["explain", "/a"]).current_dir(host.root());
-    let output = finish(command);
-    let shown = text(&output.stdout);
+    let explained = |part: &str| {
+        let mut command = steward();
+        command.args(["explain", part]).current_dir(host.root());
+        let output = finish(command);
+        (text(&output.stdout), text(&output.stderr))
+    };
+    // Any part of the id that no other has.
+    let path = format!("path={}", host.file("a").display());
+    for part in [
+        "/a]",
+        &path,
+        &format!("File[localhost,{path}"),
+        &format!("ost,{path}]"),
+    ] {
+        let (shown, said) = explained(part);
+        assert!(
+            shown.contains("the environment is halted"),
+            "{part}: {shown}{said}"
+        );
+    }
+    let (shown, said) = explained("/a");
     assert!(
         shown.contains("waits: the environment is halted"),
-        "{shown}{}",
-        text(&output.stderr)
+        "{shown}{said}"
     );
     assert!(
         shown.contains(&format!(

@@ -370,3 +370,29 @@ fn the_example_configuration_is_good() {
         String::from_utf8_lossy(&output.stderr)
     );
 }
+
+/// Input: `python:` names a program that is no Python. Answer: `--check` refuses it as the start does.
+#[test]
+fn a_check_refuses_a_python_with_which_no_server_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("steward.yaml");
+    let text = format!(
+        "data: {}\npython: /bin/ls\n",
+        dir.path().join("data").display()
+    );
+    std::fs::write(&config, text).unwrap();
+    for arguments in [
+        &["serve", "--check", "--config"][..],
+        &["serve", "--config"],
+    ] {
+        let mut command = steward();
+        command.args(arguments).arg(&config);
+        let output = finish(command);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{arguments:?}: {said}");
+        assert!(
+            said.contains("/bin/ls (named by `python:`"),
+            "{arguments:?}: {said}"
+        );
+    }
+}

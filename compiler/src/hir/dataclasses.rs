@@ -246,21 +246,23 @@ impl Builder<'_> {
     fn python_code(&self, id: EntityId) -> String {
         let program = &self.program;
         let entity = program.entity(id);
-        let mut code = format!(
-            "add to the Python module:\n\nimport dataclasses\n\n@dataclasses.dataclass(frozen=True)\nclass {}:\n",
-            program.text(entity.short)
-        );
+        let mut fields = String::new();
         for attr in &entity.slots {
             let attribute = program.attribute(*attr);
             if let AttributeKind::Plain(ty) = attribute.kind {
-                code.push_str(&format!(
-                    "    {}: {}\n",
-                    program.text(attribute.name),
-                    self.python_type(ty)
-                ));
+                let (name, ty) = (program.text(attribute.name), self.python_type(ty));
+                fields.push_str(&format!("    {name}: {ty}\n"));
             }
         }
-        code
+        let import = if fields.contains(NUMBER) {
+            "import numbers\n"
+        } else {
+            ""
+        };
+        let name = program.text(entity.short);
+        format!(
+            "add to the Python module:\n\nimport dataclasses\n{import}\n@dataclasses.dataclass(frozen=True)\nclass {name}:\n{fields}"
+        )
     }
 
     fn python_type(&self, ty: TypeId) -> String {
@@ -269,7 +271,7 @@ impl Builder<'_> {
             Type::Int => "int".to_owned(),
             Type::Float => "float".to_owned(),
             Type::Bool => "bool".to_owned(),
-            Type::Number => "int | float".to_owned(),
+            Type::Number => NUMBER.to_owned(),
             Type::List => "list[object]".to_owned(),
             Type::Dict => "dict[str, object]".to_owned(),
             Type::ListOf(item) => format!("list[{}]", self.python_type(*item)),

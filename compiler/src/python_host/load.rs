@@ -128,13 +128,33 @@ pub fn load_python(
                 failure.type_name, failure.message
             );
             let loc = python_loc(world, sources, &failure);
-            let error = fail("CompilerException", loc, message).note(failure.traceback, Loc::NONE);
+            let mut error = fail("CompilerException", loc, message);
+            if let Some(help) = of_missing_package(&failure.type_name, &failure.message) {
+                error = error.help(help);
+            }
+            let error = error.note(failure.traceback, Loc::NONE);
             Err(with_unmet_python(error, world, &names, session.python()))
         }
         other => Err(broken(format!(
             "the Python host answered {other:?} to the loading of modules"
         ))),
     }
+}
+
+/// What to do about a package that a module imports and that is not there. Modules are often written where the reference is
+/// installed, and with it all that its server needs, so nobody notices that they do not ask for it.
+fn of_missing_package(type_name: &str, message: &str) -> Option<String> {
+    let name = message
+        .strip_prefix("No module named '")?
+        .split(['.', '\''])
+        .next()?;
+    let is_package = type_name == "ModuleNotFoundError" && name != "inmanta_plugins";
+    is_package.then(|| {
+        format!(
+            "no package of this environment has `{name}`: name the one that has it in requirements.txt of the project (or among what \
+             the module requires); `steward project install` and the server install it then"
+        )
+    })
 }
 
 /// The inputs as Python gets them. Service instances are a JSON text: there may be a hundred thousand, and Python reads JSON much

@@ -392,3 +392,80 @@ fn what_no_type_of_a_union_takes_is_an_error_of_typing() {
         )
     );
 }
+
+/// Input: a dataclass with an attribute of each type, and a class in Python without a field. Answer: the class that the help
+/// proposes is accepted as it is.
+#[test]
+fn the_class_that_the_help_proposes_for_a_dataclass_is_accepted() {
+    let model = "import std\nentity Thing extends std::Dataclass:\n    string s\n    int i\n    float f\n    bool b\n    number n\n    \
+                 string[] words\n    number[] numbers\n    list l\n    dict d\n    int? maybe\n    number? either = null\nend\n";
+    let project = |class: &str| {
+        let text = |text: &str| text.to_owned();
+        Disk::new(&[
+            (text("project.yml"), text("name: case\nmodulepath: libs\n")),
+            (text("main.cf"), text("import m\n")),
+            (
+                text("libs/m/module.yml"),
+                text("name: m\nversion: 1.0\nlicense: x\n"),
+            ),
+            (text("libs/m/model/_init.cf"), text(model)),
+            (
+                text("libs/m/plugins/__init__.py"),
+                format!(
+                    "{class}\n\n@__import__('inmanta.plugins').plugins.plugin\ndef f() -> None: ...\n"
+                ),
+            ),
+        ])
+    };
+    let empty =
+        "import dataclasses\n\n@dataclasses.dataclass(frozen=True)\nclass Thing:\n    pass\n";
+    let outcome = project(empty).run(&Options::default(), &[]);
+    let helps = outcome
+        .compiled
+        .diagnostics
+        .iter()
+        .filter_map(|diagnostic| diagnostic.help.as_ref());
+    let proposed: Vec<&str> = helps
+        .filter_map(|help| help.split_once("module:\n\n"))
+        .map(|(_, class)| class)
+        .collect();
+    let [class] = proposed.as_slice() else {
+        panic!("{:#?}", outcome.compiled.diagnostics)
+    };
+    let outcome = project(class).run(&Options::default(), &[]);
+    assert!(
+        outcome.compiled.succeeded(),
+        "{class}\n{:#?}",
+        outcome.compiled.diagnostics
+    );
+}
+
+/// Input: a module whose Python imports a package that is not there. Answer: the help says where to ask for it.
+#[test]
+fn a_package_that_is_not_there_is_asked_for_in_the_requirements() {
+    let text = |text: &str| text.to_owned();
+    let project = Disk::new(&[
+        (text("project.yml"), text("name: case\nmodulepath: libs\n")),
+        (text("main.cf"), text("import m\n")),
+        (
+            text("libs/m/module.yml"),
+            text("name: m\nversion: 1.0\nlicense: x\n"),
+        ),
+        (text("libs/m/model/_init.cf"), text("")),
+        (
+            text("libs/m/plugins/__init__.py"),
+            text("import nowhere.to.be\n"),
+        ),
+    ]);
+    let outcome = project.run(&Options::default(), &[]);
+    let mut helps = outcome
+        .compiled
+        .diagnostics
+        .iter()
+        .filter_map(|diagnostic| diagnostic.help.as_ref());
+    let help = helps.next().expect("a help");
+    assert!(
+        help.contains("`nowhere`: name the one that has it in requirements.txt"),
+        "{help}"
+    );
+}
