@@ -32,13 +32,35 @@ pub(super) trait Batches {
         states: &[ResourceState],
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
-    /// Writes runs that begin, some of them with their ends. What was written already, as when a connection broke before the
-    /// database could say so, stays as it is.
+    /// Writes states that are there as a rule, and gives how many of them were of which status before.
+    fn replace_states(
+        &mut self,
+        environment: &str,
+        states: &[ResourceState],
+    ) -> impl Future<Output = sqlx::Result<Counts>> + Send;
+
+    /// Whether the environment is there, which it stays until the end of the transaction. From now on each statement of the
+    /// transaction has to find its rows by their keys.
+    fn begin_batch(&mut self, environment: &str)
+    -> impl Future<Output = sqlx::Result<bool>> + Send;
+
+    /// Writes runs that begin, some of them with their ends, in an environment that is held.
     fn insert_actions(
         &mut self,
         environment: &str,
         begun: &Begun<'_>,
+        known: Known,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
+}
+
+/// What becomes of a batch with a run that is in the database already, as it is when a connection broke before the database
+/// could say that all is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Known {
+    /// The batch may be refused: no run is looked for before it is written.
+    Refused,
+    /// The run stays as it is.
+    Kept,
 }
 
 macro_rules! insert_states {
@@ -131,7 +153,30 @@ impl Batches for SqliteConnection {
         Ok(())
     }
 
-    async fn insert_actions(&mut self, environment: &str, begun: &Begun<'_>) -> sqlx::Result<()> {
+    async fn replace_states(
+        &mut self,
+        environment: &str,
+        states: &[ResourceState],
+    ) -> sqlx::Result<Counts> {
+        let ids = column(states, |one| &one.resource_id);
+        let before = self.count_statuses(environment, &ids).await?;
+        self.upsert_states(environment, states).await?;
+        Ok(before)
+    }
+
+    async fn begin_batch(&mut self, environment: &str) -> sqlx::Result<bool> {
+        // The transaction is the only one that writes.
+        const SQL: &str = "SELECT id FROM environment WHERE id = $1";
+        let query = sqlx::query_scalar::<_, String>(SQL).bind(environment);
+        Ok(query.fetch_optional(self).await?.is_some())
+    }
+
+    async fn insert_actions(
+        &mut self,
+        environment: &str,
+        begun: &Begun<'_>,
+        _known: Known,
+    ) -> sqlx::Result<()> {
         let mut insert = sqlx::QueryBuilder::new(insert_actions!());
         insert.push_values(begun, |mut row, (start, end)| {
             row.push_bind(environment)
@@ -155,6 +200,33 @@ impl Batches for SqliteConnection {
 /// A column of rows: what `of` says of each.
 fn column<'a, T, V>(rows: &'a [T], of: impl Fn(&'a T) -> V) -> Vec<V> {
     rows.iter().map(of).collect()
+}
+
+/// Binds the columns of states that are not parts of their ids, as arrays.
+macro_rules! bind_state {
+    ($query:expr, $states:expr) => {
+        $query
+            .bind(column($states, |one| one.created.0))
+            .bind(column($states, |one| {
+                one.orphaned_after.map(|number| number.get())
+            }))
+            .bind(column($states, |one| one.is_undefined))
+            .bind(column($states, |one| one.is_deploying))
+            .bind(column($states, |one| one.blocked.as_str()))
+            .bind(column($states, |one| &*one.intent_hash))
+            .bind(column($states, |one| one.deployed_hash.as_deref()))
+            .bind(column($states, |one| {
+                one.deployed_version.map(|number| number.get())
+            }))
+            .bind(column($states, |one| one.last_run.as_str()))
+            .bind(column($states, |one| one.last_run_compliant))
+            .bind(column($states, |one| one.last_run_at.map(|at| at.0)))
+            .bind(column($states, |one| one.last_success.map(|at| at.0)))
+            .bind(column($states, |one| one.last_events.map(|at| at.0)))
+            .bind(column($states, |one| one.last_change.map(|at| at.0)))
+            .bind(column($states, |one| one.last_status.as_str()))
+            .bind(column($states, |one| one.n_failures))
+    };
 }
 
 impl Batches for PgConnection {
@@ -184,44 +256,85 @@ impl Batches for PgConnection {
              $15::BOOLEAN[], $16::BIGINT[], $17::BIGINT[], $18::BIGINT[], $19::BIGINT[], $20::TEXT[], $21::BIGINT[])",
             update_states!()
         );
-        sqlx::query(SQL)
+        let query = sqlx::query(SQL)
             .bind(environment)
             .bind(column(states, |one| one.resource_id.as_str()))
             .bind(column(states, |one| &*one.resource_type))
             .bind(column(states, |one| one.agent.as_str()))
-            .bind(column(states, |one| &*one.id_value))
-            .bind(column(states, |one| one.created.0))
-            .bind(column(states, |one| {
-                one.orphaned_after.map(|number| number.get())
-            }))
-            .bind(column(states, |one| one.is_undefined))
-            .bind(column(states, |one| one.is_deploying))
-            .bind(column(states, |one| one.blocked.as_str()))
-            .bind(column(states, |one| &*one.intent_hash))
-            .bind(column(states, |one| one.deployed_hash.as_deref()))
-            .bind(column(states, |one| {
-                one.deployed_version.map(|number| number.get())
-            }))
-            .bind(column(states, |one| one.last_run.as_str()))
-            .bind(column(states, |one| one.last_run_compliant))
-            .bind(column(states, |one| one.last_run_at.map(|at| at.0)))
-            .bind(column(states, |one| one.last_success.map(|at| at.0)))
-            .bind(column(states, |one| one.last_events.map(|at| at.0)))
-            .bind(column(states, |one| one.last_change.map(|at| at.0)))
-            .bind(column(states, |one| one.last_status.as_str()))
-            .bind(column(states, |one| one.n_failures))
-            .execute(self)
-            .await?;
+            .bind(column(states, |one| &*one.id_value));
+        bind_state!(query, states).execute(self).await?;
         Ok(())
     }
 
-    async fn insert_actions(&mut self, environment: &str, begun: &Begun<'_>) -> sqlx::Result<()> {
+    async fn replace_states(
+        &mut self,
+        environment: &str,
+        states: &[ResourceState],
+    ) -> sqlx::Result<Counts> {
+        // Each row is looked for once: it is read as `old`, for its status of before, and found by its place in the table to be
+        // written. `OFFSET 0` keeps `old` a question of its own for each row of `new`.
         const SQL: &str = concat!(
-            insert_actions!(),
-            "SELECT $1, * FROM UNNEST($2::TEXT[], $3::TEXT[], $4::BIGINT[], $5::TEXT[], $6::BIGINT[], $7::BIGINT[], \
-             $8::TEXT[], $9::TEXT[], $10::TEXT[], $11::TEXT[]) ON CONFLICT (id) DO NOTHING"
+            "WITH written AS (UPDATE resource_state state SET created_us = new.created_us, \
+             orphaned_after = new.orphaned_after, is_undefined = new.is_undefined, is_deploying = new.is_deploying, \
+             blocked = new.blocked, intent_hash = new.intent_hash, deployed_hash = new.deployed_hash, \
+             deployed_version = new.deployed_version, last_run = new.last_run, \
+             last_run_compliant = new.last_run_compliant, last_run_us = new.last_run_us, \
+             last_success_us = new.last_success_us, last_events_us = new.last_events_us, \
+             last_change_us = new.last_change_us, last_status = new.last_status, n_failures = new.n_failures \
+             FROM UNNEST($2::TEXT[], $3::BIGINT[], $4::BIGINT[], $5::BOOLEAN[], $6::BOOLEAN[], $7::TEXT[], $8::TEXT[], \
+             $9::TEXT[], $10::BIGINT[], $11::TEXT[], $12::BOOLEAN[], $13::BIGINT[], $14::BIGINT[], $15::BIGINT[], \
+             $16::BIGINT[], $17::TEXT[], $18::BIGINT[]) AS new (resource_id, created_us, orphaned_after, is_undefined, \
+             is_deploying, blocked, intent_hash, deployed_hash, deployed_version, last_run, last_run_compliant, \
+             last_run_us, last_success_us, last_events_us, last_change_us, last_status, n_failures) \
+             CROSS JOIN LATERAL (SELECT ctid AS place, ",
+            status_sql!(),
+            " AS status FROM resource_state WHERE environment_id = $1 AND resource_id = new.resource_id OFFSET 0) AS old \
+             WHERE state.ctid = old.place RETURNING old.status) SELECT status, COUNT(*) FROM written GROUP BY 1"
         );
-        sqlx::query(SQL)
+        let query = sqlx::query_as(SQL)
+            .bind(environment)
+            .bind(column(states, |one| one.resource_id.as_str()));
+        let before: Counts = bind_state!(query, states).fetch_all(&mut *self).await?;
+        let n_written: i64 = before.iter().map(|(_, n)| n).sum();
+        if usize::try_from(n_written).is_ok_and(|n| n < states.len()) {
+            // Some were not there.
+            self.upsert_states(environment, states).await?;
+        }
+        Ok(before)
+    }
+
+    async fn begin_batch(&mut self, environment: &str) -> sqlx::Result<bool> {
+        // PostgreSQL would plan each statement anew, as long as it takes to write twenty rows, and go through the whole table
+        // where it believes that it is small: it does not know yet of what was written in the last minute.
+        const SQL: &str = "SELECT id, set_config('plan_cache_mode', 'force_generic_plan', TRUE), \
+                           set_config('enable_seqscan', 'off', TRUE), set_config('enable_hashjoin', 'off', TRUE), \
+                           set_config('enable_mergejoin', 'off', TRUE), set_config('enable_memoize', 'off', TRUE) \
+                           FROM environment WHERE id = $1 FOR KEY SHARE";
+        let query = sqlx::query_scalar::<_, String>(SQL).bind(environment);
+        Ok(query.fetch_optional(self).await?.is_some())
+    }
+
+    async fn insert_actions(
+        &mut self,
+        environment: &str,
+        begun: &Begun<'_>,
+        known: Known,
+    ) -> sqlx::Result<()> {
+        macro_rules! insert {
+            ($end:literal) => {
+                concat!(
+                    insert_actions!(),
+                    "SELECT $1, * FROM UNNEST($2::TEXT[], $3::TEXT[], $4::BIGINT[], $5::TEXT[], $6::BIGINT[], \
+                     $7::BIGINT[], $8::TEXT[], $9::TEXT[], $10::TEXT[], $11::TEXT[])",
+                    $end
+                )
+            };
+        }
+        let sql = match known {
+            Known::Refused => insert!(""),
+            Known::Kept => insert!(" ON CONFLICT (id) DO NOTHING"),
+        };
+        sqlx::query(sql)
             .bind(environment)
             .bind(column(begun, |(start, _)| start.id.to_string()))
             .bind(column(begun, |(start, _)| start.action.as_str()))
