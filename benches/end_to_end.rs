@@ -10,12 +10,33 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+#[expect(dead_code, reason = "the benchmark of services needs more of it")]
+#[path = "services/server.rs"]
+mod server;
+
+use server::{Database, Server};
+
 const ROUNDS: usize = 15;
 
 fn main() {
-    commit_to_deployed();
-    compile_cold();
-    no_op_resources();
+    let asked: Vec<String> = std::env::args().skip(1).collect();
+    let is_asked = |name: &str| {
+        asked.iter().any(|one| one == name) || asked.iter().all(|one| one.starts_with('-'))
+    };
+    if is_asked("commit") {
+        commit_to_deployed();
+    }
+    if is_asked("compile") {
+        compile_cold();
+    }
+    if is_asked("no-op") {
+        no_op_resources();
+    }
+    let mut databases = vec![Database::Sqlite];
+    databases.extend(std::env::var("STEWARD_TEST_POSTGRES").map(Database::Postgres));
+    if is_asked("release") {
+        databases.iter().for_each(release_of_ten);
+    }
 }
 
 fn quickstart() -> PathBuf {
@@ -243,6 +264,61 @@ fn compile_cold() {
         };
         run();
         report(what, (0..ROUNDS).map(|_| run()).collect(), aim);
+    }
+}
+
+/// From the moment at which a version is stored and released to the first run of one of the ten resources, of a hundred
+/// thousand, that it changes.
+fn release_of_ten(database: &Database) {
+    const RESOURCES: usize = 100_000;
+    const VERSIONS: usize = 5;
+    let model = |value: usize| {
+        format!(
+            "import std::testing\nfor n in std::sequence({RESOURCES}):\n    agent = n % 100\n    \
+             value = n < 10 ? {value} : 0\n    std::testing::NullResource(name=\"r{{{{n}}}}\", \
+             agentname=\"agent{{{{agent}}}}\", value=\"{{{{value}}}}\", send_event=false)\nend\n"
+        )
+    };
+    let first = model(0);
+    let files = [("project.yml", "name: bench\n"), ("main.cf", &*first)];
+    let mut server = Server::new(database, &files, "");
+    server.start();
+    wait_until_deployed(&server, 1, RESOURCES);
+    let mut samples = Vec::new();
+    for version in 2..VERSIONS + 2 {
+        server.commit("main.cf", &model(version));
+        server.notify();
+        wait_until_deployed(&server, version, RESOURCES);
+        let versions = server.get("/api/v1/version?limit=1");
+        let released = server::milliseconds(&versions["versions"][0]["date"]);
+        let runs = server.get("/api/v2/resource_actions?limit=10");
+        let runs = runs["data"].as_array().into_iter().flatten();
+        let started = runs
+            .map(|run| server::milliseconds(&run["started"]))
+            .min_by(f64::total_cmp)
+            .expect("a run");
+        samples.push(Duration::from_secs_f64((started - released) / 1e3));
+    }
+    report(
+        &format!("release of 10 of 100 000 to first run, {}", database.name()),
+        samples,
+        "at most 50 ms",
+    );
+}
+
+/// Waits until this version is in force, and each of its resources is as it shall be.
+fn wait_until_deployed(server: &Server, version: usize, n_resources: usize) {
+    loop {
+        let versions = server.get("/api/v1/version?limit=1");
+        let newest = versions["versions"][0]["version"].as_u64();
+        let resources = server.get("/api/v2/resource?limit=1&deploy_summary=true");
+        let summary = &resources["metadata"]["deploy_summary"];
+        if newest == Some(version as u64)
+            && summary["by_state"]["deployed"].as_u64() == Some(n_resources as u64)
+        {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(200));
     }
 }
 
