@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::batch::{Batches as _, Known};
 use super::macros::{read, row, transaction, write};
-use super::state::{ROWS, add, counted, push_ids, status_sql, statuses};
+use super::state::{ROWS, add, push_ids, status_sql, statuses};
 use super::{Error, ResourceState, Result, Store, document, is_duplicate, parsed, storable};
 use crate::domain::{
     ActionId, ActionKind, Change, EnvironmentId, ResourceId, ResourceStatus, Timestamp,
@@ -211,14 +211,8 @@ impl Store {
                 tx.insert_actions(&environment, chunk, known).await?;
             }
             for chunk in runs.deploying.chunks(ROWS) {
-                counted!(tx, &environment, chunk, {
-                    let mut update = sqlx::QueryBuilder::new(
-                        "UPDATE resource_state SET is_deploying = TRUE WHERE environment_id = ",
-                    );
-                    update.push_bind(&environment);
-                    push_ids!(update, chunk);
-                    update.build().persistent(false).execute(&mut *tx).await?;
-                });
+                let (before, after) = tx.mark_deploying(&environment, chunk).await?;
+                add!(tx, &environment, before, after);
             }
             for chunk in runs.ended.chunks(ROWS) {
                 let mut update = sqlx::QueryBuilder::new(

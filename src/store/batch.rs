@@ -4,6 +4,7 @@
 //! thousands of parameters anew each time, and takes columns instead, each of which is one array: the statement is the same
 //! however many rows there are, and is prepared once.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 
 use sqlx::{PgConnection, SqliteConnection};
@@ -24,6 +25,13 @@ pub(super) trait Batches {
         environment: &str,
         ids: &[&ResourceId],
     ) -> impl Future<Output = sqlx::Result<Counts>> + Send;
+
+    /// Notes that these resources are being deployed, and gives how many were of which status before, and are now.
+    fn mark_deploying(
+        &mut self,
+        environment: &str,
+        ids: &[&ResourceId],
+    ) -> impl Future<Output = sqlx::Result<(Counts, Counts)>> + Send;
 
     /// Writes states, whether they are there or not.
     fn upsert_states(
@@ -93,29 +101,40 @@ macro_rules! insert_actions {
     };
 }
 
-/// Joined with an empty text, so that the rows are looked for by id, and not in the index of statuses.
-macro_rules! count_statuses {
-    () => {
-        concat!(
-            "SELECT ",
-            status_sql!(),
-            " || '', COUNT(*) FROM resource_state WHERE environment_id = "
-        )
-    };
-}
-
 impl Batches for SqliteConnection {
     async fn count_statuses(
         &mut self,
         environment: &str,
         ids: &[&ResourceId],
     ) -> sqlx::Result<Counts> {
-        let mut query = sqlx::QueryBuilder::new(count_statuses!());
+        // Joined with an empty text, so that the rows are looked for by id, and not in the index of statuses.
+        const SQL: &str = concat!(
+            "SELECT ",
+            status_sql!(),
+            " || '', COUNT(*) FROM resource_state WHERE environment_id = "
+        );
+        let mut query = sqlx::QueryBuilder::new(SQL);
         query.push_bind(environment);
         push_ids!(query, ids.iter().copied());
         query.push(" GROUP BY 1");
         let query = query.build_query_as().persistent(false);
         query.fetch_all(self).await
+    }
+
+    async fn mark_deploying(
+        &mut self,
+        environment: &str,
+        ids: &[&ResourceId],
+    ) -> sqlx::Result<(Counts, Counts)> {
+        let before = self.count_statuses(environment, ids).await?;
+        let mut update = sqlx::QueryBuilder::new(
+            "UPDATE resource_state SET is_deploying = TRUE WHERE environment_id = ",
+        );
+        update.push_bind(environment);
+        push_ids!(update, ids.iter().copied());
+        let update = update.build().persistent(false);
+        update.execute(&mut *self).await?;
+        Ok((before, self.count_statuses(environment, ids).await?))
     }
 
     async fn upsert_states(
@@ -229,6 +248,21 @@ macro_rules! bind_state {
     };
 }
 
+/// Joins each row of `new` with the state of its resource, as `old`: its place in the table, and its status.
+///
+/// `OFFSET 0` keeps it a question of its own for each row, which only the primary key answers. PostgreSQL would go through all
+/// states of the environment where it believes that they are few, and it does not know yet what was written in the last
+/// minute.
+macro_rules! with_old {
+    () => {
+        concat!(
+            "CROSS JOIN LATERAL (SELECT ctid AS place, ",
+            status_sql!(),
+            " AS status FROM resource_state WHERE environment_id = $1 AND resource_id = new.resource_id OFFSET 0) AS old"
+        )
+    };
+}
+
 impl Batches for PgConnection {
     async fn count_statuses(
         &mut self,
@@ -236,12 +270,37 @@ impl Batches for PgConnection {
         ids: &[&ResourceId],
     ) -> sqlx::Result<Counts> {
         const SQL: &str = concat!(
-            count_statuses!(),
-            "$1 AND resource_id = ANY($2::TEXT[]) GROUP BY 1"
+            "SELECT old.status, COUNT(*) FROM UNNEST($2::TEXT[]) AS new (resource_id) ",
+            with_old!(),
+            " GROUP BY 1"
         );
         let ids = column(ids, |id| id.as_str());
         let query = sqlx::query_as(SQL).bind(environment).bind(ids);
         query.fetch_all(self).await
+    }
+
+    async fn mark_deploying(
+        &mut self,
+        environment: &str,
+        ids: &[&ResourceId],
+    ) -> sqlx::Result<(Counts, Counts)> {
+        const SQL: &str = concat!(
+            "WITH marked AS (UPDATE resource_state state SET is_deploying = TRUE \
+             FROM UNNEST($2::TEXT[]) AS new (resource_id) ",
+            with_old!(),
+            " WHERE state.ctid = old.place RETURNING old.status AS before, ",
+            status_sql!(),
+            " AS after) SELECT before, after, COUNT(*) FROM marked GROUP BY 1, 2"
+        );
+        let ids = column(ids, |id| id.as_str());
+        let query = sqlx::query_as(SQL).bind(environment).bind(ids);
+        let moved: Vec<(String, String, i64)> = query.fetch_all(self).await?;
+        let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
+        for (old, new, n) in moved {
+            *before.entry(old).or_default() += n;
+            *after.entry(new).or_default() += n;
+        }
+        Ok((before.into_iter().collect(), after.into_iter().collect()))
     }
 
     async fn upsert_states(
@@ -272,7 +331,7 @@ impl Batches for PgConnection {
         states: &[ResourceState],
     ) -> sqlx::Result<Counts> {
         // Each row is looked for once: it is read as `old`, for its status of before, and found by its place in the table to be
-        // written. `OFFSET 0` keeps `old` a question of its own for each row of `new`.
+        // written.
         const SQL: &str = concat!(
             "WITH written AS (UPDATE resource_state state SET created_us = new.created_us, \
              orphaned_after = new.orphaned_after, is_undefined = new.is_undefined, is_deploying = new.is_deploying, \
@@ -285,11 +344,9 @@ impl Batches for PgConnection {
              $9::TEXT[], $10::BIGINT[], $11::TEXT[], $12::BOOLEAN[], $13::BIGINT[], $14::BIGINT[], $15::BIGINT[], \
              $16::BIGINT[], $17::TEXT[], $18::BIGINT[]) AS new (resource_id, created_us, orphaned_after, is_undefined, \
              is_deploying, blocked, intent_hash, deployed_hash, deployed_version, last_run, last_run_compliant, \
-             last_run_us, last_success_us, last_events_us, last_change_us, last_status, n_failures) \
-             CROSS JOIN LATERAL (SELECT ctid AS place, ",
-            status_sql!(),
-            " AS status FROM resource_state WHERE environment_id = $1 AND resource_id = new.resource_id OFFSET 0) AS old \
-             WHERE state.ctid = old.place RETURNING old.status) SELECT status, COUNT(*) FROM written GROUP BY 1"
+             last_run_us, last_success_us, last_events_us, last_change_us, last_status, n_failures) ",
+            with_old!(),
+            " WHERE state.ctid = old.place RETURNING old.status) SELECT status, COUNT(*) FROM written GROUP BY 1"
         );
         let query = sqlx::query_as(SQL)
             .bind(environment)
@@ -304,8 +361,8 @@ impl Batches for PgConnection {
     }
 
     async fn begin_batch(&mut self, environment: &str) -> sqlx::Result<bool> {
-        // PostgreSQL would plan each statement anew, as long as it takes to write twenty rows, and go through the whole table
-        // where it believes that it is small: it does not know yet of what was written in the last minute.
+        // PostgreSQL would plan each statement anew, which takes as long as to write twenty rows, and might go through whole
+        // tables to find rows whose place it is told.
         const SQL: &str = "SELECT id, set_config('plan_cache_mode', 'force_generic_plan', TRUE), \
                            set_config('enable_seqscan', 'off', TRUE), set_config('enable_hashjoin', 'off', TRUE), \
                            set_config('enable_mergejoin', 'off', TRUE), set_config('enable_memoize', 'off', TRUE) \
