@@ -286,7 +286,12 @@ fn release_of_ten(database: &Database) {
     wait_until_deployed(&server, 1, RESOURCES);
     let mut samples = Vec::new();
     for version in 2..VERSIONS + 2 {
-        server.commit("main.cf", &model(version));
+        let repository = server.data().with_file_name("project");
+        fs::write(repository.join("main.cf"), model(version)).expect("it is written");
+        git(
+            &repository,
+            &["commit", "--quiet", "--all", "--message", "next"],
+        );
         server.notify();
         wait_until_deployed(&server, version, RESOURCES);
         let versions = server.get("/api/v1/version?limit=1");

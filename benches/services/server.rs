@@ -86,11 +86,19 @@ impl Server {
             fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
             fs::write(path, text).expect("a file");
         }
-        git(
-            &repository,
-            &["init", "--quiet", "--initial-branch", "main"],
-        );
-        commit_all(&repository);
+        for arguments in [
+            &["init", "--quiet", "--initial-branch", "main"][..],
+            &["add", "--all"],
+            &["commit", "--quiet", "--message", "bench"],
+        ] {
+            let done = Command::new("git")
+                .arg("-C")
+                .arg(&repository)
+                .args(["-c", "user.name=bench", "-c", "user.email=bench@localhost"])
+                .args(arguments)
+                .status();
+            assert!(done.expect("git").success(), "git {arguments:?}");
+        }
         let (database, fresh) = database.fresh();
         let url = match &database {
             Database::Sqlite => "sqlite",
@@ -116,13 +124,6 @@ impl Server {
             dir,
             _fresh: fresh,
         }
-    }
-
-    /// Commits a file of the project with another text.
-    pub fn commit(&self, path: &str, text: &str) {
-        let repository = self.dir.path().join("project");
-        fs::write(repository.join(path), text).expect("a file");
-        commit_all(&repository);
     }
 
     pub fn database(&self) -> &Database {
@@ -259,21 +260,6 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-fn commit_all(repository: &Path) {
-    git(repository, &["add", "--all"]);
-    git(repository, &["commit", "--quiet", "--message", "bench"]);
-}
-
-fn git(repository: &Path, arguments: &[&str]) {
-    let done = Command::new("git")
-        .arg("-C")
-        .arg(repository)
-        .args(["-c", "user.name=bench", "-c", "user.email=bench@localhost"])
-        .args(arguments)
-        .status();
-    assert!(done.expect("git").success(), "git {arguments:?}");
 }
 
 /// Processor time in hundredths of seconds: of the server, and of the processes below it.
