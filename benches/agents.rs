@@ -143,16 +143,18 @@ struct Running {
 
 impl Running {
     fn start(source: &Path, dir: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_steward"))
-            .arg("up")
-            .arg(source)
-            .args(["--format", "json", "--listen", "127.0.0.1:0"])
-            .arg("--data")
-            .arg(dir.join("data"))
-            .current_dir(dir)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the binary starts");
+        let program = std::env::var_os("STEWARD_BENCH_PROGRAM");
+        let mut child =
+            Command::new(program.unwrap_or_else(|| env!("CARGO_BIN_EXE_steward").into()))
+                .arg("up")
+                .arg(source)
+                .args(["--format", "json", "--listen", "127.0.0.1:0"])
+                .arg("--data")
+                .arg(dir.join("data"))
+                .current_dir(dir)
+                .stdout(Stdio::piped())
+                .spawn()
+                .expect("the binary starts");
         let events = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         Self {
             child,

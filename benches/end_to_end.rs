@@ -10,12 +10,33 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+#[expect(dead_code, reason = "the benchmark of services needs more of it")]
+#[path = "services/server.rs"]
+mod server;
+
+use server::{Database, Server};
+
 const ROUNDS: usize = 15;
 
 fn main() {
-    commit_to_deployed();
-    compile_cold();
-    no_op_resources();
+    let asked: Vec<String> = std::env::args().skip(1).collect();
+    let is_asked = |name: &str| {
+        asked.iter().any(|one| one == name) || asked.iter().all(|one| one.starts_with('-'))
+    };
+    if is_asked("commit") {
+        commit_to_deployed();
+    }
+    if is_asked("compile") {
+        compile_cold();
+    }
+    if is_asked("no-op") {
+        no_op_resources();
+    }
+    let mut databases = vec![Database::Sqlite];
+    databases.extend(std::env::var("STEWARD_TEST_POSTGRES").map(Database::Postgres));
+    if is_asked("release") {
+        databases.iter().for_each(release_of_ten);
+    }
 }
 
 fn quickstart() -> PathBuf {
@@ -243,6 +264,81 @@ fn compile_cold() {
         };
         run();
         report(what, (0..ROUNDS).map(|_| run()).collect(), aim);
+    }
+}
+
+/// From the request to release a version to the first run of one of the ten resources, of a hundred thousand, that it changes.
+fn release_of_ten(database: &Database) {
+    const RESOURCES: usize = 100_000;
+    const VERSIONS: usize = 5;
+    let model = |value: usize| {
+        format!(
+            "import std::testing\nfor n in std::sequence({RESOURCES}):\n    agent = n % 100\n    \
+             value = n < 10 ? {value} : 0\n    std::testing::NullResource(name=\"r{{{{n}}}}\", \
+             agentname=\"agent{{{{agent}}}}\", value=\"{{{{value}}}}\", send_event=false)\nend\n"
+        )
+    };
+    let first = model(0);
+    let files = [("project.yml", "name: bench\n"), ("main.cf", &*first)];
+    let mut server = Server::new(database, &files, "auto_deploy: false");
+    server.start();
+    release(&server, 1);
+    wait_until_deployed(&server, RESOURCES);
+    let mut samples = Vec::new();
+    for version in 2..VERSIONS + 2 {
+        let repository = server.data().with_file_name("project");
+        fs::write(repository.join("main.cf"), model(version)).expect("it is written");
+        git(
+            &repository,
+            &["commit", "--quiet", "--all", "--message", "next"],
+        );
+        server.notify();
+        let asked = release(&server, version);
+        wait_until_deployed(&server, RESOURCES);
+        let runs = server.get("/api/v2/resource_actions?limit=10");
+        let runs = runs["data"].as_array().into_iter().flatten();
+        let first = runs
+            .map(|run| server::milliseconds(&run["started"]))
+            .min_by(f64::total_cmp)
+            .expect("a run");
+        samples.push(Duration::from_secs_f64((first - asked).max(0.0) / 1e3));
+    }
+    report(
+        &format!("release of 10 of 100 000 to first run, {}", database.name()),
+        samples,
+        "at most 50 ms",
+    );
+}
+
+/// Waits until a version is stored, and releases it; gives when that was asked for, in milliseconds of the day.
+fn release(server: &Server, version: usize) -> f64 {
+    while server.get("/api/v1/version?limit=1")["versions"][0]["version"].as_u64()
+        != Some(version as u64)
+    {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    // From rest: what the compile left to do is done.
+    std::thread::sleep(Duration::from_secs(1));
+    let now = steward::domain::Timestamp::now().0 as f64 / 1e3 % 86_400_000.0;
+    server.post(
+        &format!("/api/v1/version/{version}"),
+        &serde_json::json!({}),
+    );
+    now
+}
+
+/// Waits until each resource is as it shall be, and stays so.
+fn wait_until_deployed(server: &Server, n_resources: usize) {
+    let mut n_times = 0;
+    while n_times < 5 {
+        let resources = server.get("/api/v2/resource?limit=1&deploy_summary=true");
+        let deployed = resources["metadata"]["deploy_summary"]["by_state"]["deployed"].as_u64();
+        n_times = if deployed == Some(n_resources as u64) {
+            n_times + 1
+        } else {
+            0
+        };
+        std::thread::sleep(Duration::from_millis(200));
     }
 }
 

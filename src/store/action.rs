@@ -5,9 +5,10 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
+use super::batch::{Batches as _, Known};
 use super::macros::{read, row, transaction, write};
-use super::state::{ROWS, counted, push_ids, status_sql, upsert};
-use super::{Error, ResourceState, Result, Store, document, parsed, storable};
+use super::state::{ROWS, add, push_ids, status_sql, statuses};
+use super::{Error, ResourceState, Result, Store, document, is_duplicate, parsed, storable};
 use crate::domain::{
     ActionId, ActionKind, Change, EnvironmentId, ResourceId, ResourceStatus, Timestamp,
     VersionNumber,
@@ -170,29 +171,48 @@ impl<'a> Runs<'a> {
 impl Store {
     /// Writes beginnings and ends of runs in one transaction: the group commit of the scheduler. A run that began and ended
     /// since the last one is one row, written once. To write the same again changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] without the environment.
     pub async fn action_write(
         &self,
         environment: EnvironmentId,
         starts: &[ActionStart],
         ends: &[ActionEnd],
     ) -> Result<()> {
+        let runs = Runs::of(starts, ends);
+        match self
+            .runs_write(environment, &runs, ends, Known::Refused)
+            .await
+        {
+            // Hardly ever: a connection broke before the database could say that it has them.
+            Err(Error::Query(error)) if is_duplicate(&error) => {
+                self.runs_write(environment, &runs, ends, Known::Kept).await
+            }
+            result => result,
+        }
+    }
+
+    async fn runs_write(
+        &self,
+        environment: EnvironmentId,
+        runs: &Runs<'_>,
+        ends: &[ActionEnd],
+        known: Known,
+    ) -> Result<()> {
         // What is no more has no facts.
         const PURGED: &str = "DELETE FROM fact WHERE environment_id = $1 AND resource_id = $2";
         let environment = environment.to_string();
-        let runs = Runs::of(starts, ends);
         transaction!(self.db, tx => {
+            if !tx.begin_batch(&environment).await? {
+                return Err(Error::NotFound(format!("environment {environment}")));
+            }
             for chunk in runs.begun.chunks(ROWS) {
-                super::batch::Batches::insert_actions(&mut *tx, &environment, chunk).await?;
+                tx.insert_actions(&environment, chunk, known).await?;
             }
             for chunk in runs.deploying.chunks(ROWS) {
-                counted!(tx, &environment, chunk, {
-                    let mut update = sqlx::QueryBuilder::new(
-                        "UPDATE resource_state SET is_deploying = TRUE WHERE environment_id = ",
-                    );
-                    update.push_bind(&environment);
-                    push_ids!(update, chunk);
-                    update.build().persistent(false).execute(&mut *tx).await?;
-                });
+                let (before, after) = tx.mark_deploying(&environment, chunk).await?;
+                add!(tx, &environment, before, after);
             }
             for chunk in runs.ended.chunks(ROWS) {
                 let mut update = sqlx::QueryBuilder::new(
@@ -248,7 +268,8 @@ impl Store {
                 }
             }
             for chunk in runs.states.chunks(ROWS) {
-                upsert!(tx, &environment, chunk);
+                let before = tx.replace_states(&environment, chunk).await?;
+                add!(tx, &environment, before, statuses(chunk));
             }
         });
         Ok(())
@@ -373,3 +394,6 @@ impl Store {
         Ok(actions)
     }
 }
+
+#[cfg(test)]
+mod tests;

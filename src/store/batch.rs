@@ -4,6 +4,7 @@
 //! thousands of parameters anew each time, and takes columns instead, each of which is one array: the statement is the same
 //! however many rows there are, and is prepared once.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 
 use sqlx::{PgConnection, SqliteConnection};
@@ -25,6 +26,13 @@ pub(super) trait Batches {
         ids: &[&ResourceId],
     ) -> impl Future<Output = sqlx::Result<Counts>> + Send;
 
+    /// Notes that these resources are being deployed, and gives how many were of which status before, and are now.
+    fn mark_deploying(
+        &mut self,
+        environment: &str,
+        ids: &[&ResourceId],
+    ) -> impl Future<Output = sqlx::Result<(Counts, Counts)>> + Send;
+
     /// Writes states, whether they are there or not.
     fn upsert_states(
         &mut self,
@@ -32,13 +40,35 @@ pub(super) trait Batches {
         states: &[ResourceState],
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
-    /// Writes runs that begin, some of them with their ends. What was written already, as when a connection broke before the
-    /// database could say so, stays as it is.
+    /// Writes states that are there as a rule, and gives how many of them were of which status before.
+    fn replace_states(
+        &mut self,
+        environment: &str,
+        states: &[ResourceState],
+    ) -> impl Future<Output = sqlx::Result<Counts>> + Send;
+
+    /// Whether the environment is there, which it stays until the end of the transaction. From now on each statement of the
+    /// transaction has to find its rows by their keys.
+    fn begin_batch(&mut self, environment: &str)
+    -> impl Future<Output = sqlx::Result<bool>> + Send;
+
+    /// Writes runs that begin, some of them with their ends, in an environment that is held.
     fn insert_actions(
         &mut self,
         environment: &str,
         begun: &Begun<'_>,
+        known: Known,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
+}
+
+/// What becomes of a batch with a run that is in the database already, as it is when a connection broke before the database
+/// could say that all is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Known {
+    /// The batch may be refused: no run is looked for before it is written.
+    Refused,
+    /// The run stays as it is.
+    Kept,
 }
 
 macro_rules! insert_states {
@@ -71,29 +101,40 @@ macro_rules! insert_actions {
     };
 }
 
-/// Joined with an empty text, so that the rows are looked for by id, and not in the index of statuses.
-macro_rules! count_statuses {
-    () => {
-        concat!(
-            "SELECT ",
-            status_sql!(),
-            " || '', COUNT(*) FROM resource_state WHERE environment_id = "
-        )
-    };
-}
-
 impl Batches for SqliteConnection {
     async fn count_statuses(
         &mut self,
         environment: &str,
         ids: &[&ResourceId],
     ) -> sqlx::Result<Counts> {
-        let mut query = sqlx::QueryBuilder::new(count_statuses!());
+        // Joined with an empty text, so that the rows are looked for by id, and not in the index of statuses.
+        const SQL: &str = concat!(
+            "SELECT ",
+            status_sql!(),
+            " || '', COUNT(*) FROM resource_state WHERE environment_id = "
+        );
+        let mut query = sqlx::QueryBuilder::new(SQL);
         query.push_bind(environment);
         push_ids!(query, ids.iter().copied());
         query.push(" GROUP BY 1");
         let query = query.build_query_as().persistent(false);
         query.fetch_all(self).await
+    }
+
+    async fn mark_deploying(
+        &mut self,
+        environment: &str,
+        ids: &[&ResourceId],
+    ) -> sqlx::Result<(Counts, Counts)> {
+        let before = self.count_statuses(environment, ids).await?;
+        let mut update = sqlx::QueryBuilder::new(
+            "UPDATE resource_state SET is_deploying = TRUE WHERE environment_id = ",
+        );
+        update.push_bind(environment);
+        push_ids!(update, ids.iter().copied());
+        let update = update.build().persistent(false);
+        update.execute(&mut *self).await?;
+        Ok((before, self.count_statuses(environment, ids).await?))
     }
 
     async fn upsert_states(
@@ -131,7 +172,30 @@ impl Batches for SqliteConnection {
         Ok(())
     }
 
-    async fn insert_actions(&mut self, environment: &str, begun: &Begun<'_>) -> sqlx::Result<()> {
+    async fn replace_states(
+        &mut self,
+        environment: &str,
+        states: &[ResourceState],
+    ) -> sqlx::Result<Counts> {
+        let ids = column(states, |one| &one.resource_id);
+        let before = self.count_statuses(environment, &ids).await?;
+        self.upsert_states(environment, states).await?;
+        Ok(before)
+    }
+
+    async fn begin_batch(&mut self, environment: &str) -> sqlx::Result<bool> {
+        // The transaction is the only one that writes.
+        const SQL: &str = "SELECT id FROM environment WHERE id = $1";
+        let query = sqlx::query_scalar::<_, String>(SQL).bind(environment);
+        Ok(query.fetch_optional(self).await?.is_some())
+    }
+
+    async fn insert_actions(
+        &mut self,
+        environment: &str,
+        begun: &Begun<'_>,
+        _known: Known,
+    ) -> sqlx::Result<()> {
         let mut insert = sqlx::QueryBuilder::new(insert_actions!());
         insert.push_values(begun, |mut row, (start, end)| {
             row.push_bind(environment)
@@ -157,6 +221,48 @@ fn column<'a, T, V>(rows: &'a [T], of: impl Fn(&'a T) -> V) -> Vec<V> {
     rows.iter().map(of).collect()
 }
 
+/// Binds the columns of states that are not parts of their ids, as arrays.
+macro_rules! bind_state {
+    ($query:expr, $states:expr) => {
+        $query
+            .bind(column($states, |one| one.created.0))
+            .bind(column($states, |one| {
+                one.orphaned_after.map(|number| number.get())
+            }))
+            .bind(column($states, |one| one.is_undefined))
+            .bind(column($states, |one| one.is_deploying))
+            .bind(column($states, |one| one.blocked.as_str()))
+            .bind(column($states, |one| &*one.intent_hash))
+            .bind(column($states, |one| one.deployed_hash.as_deref()))
+            .bind(column($states, |one| {
+                one.deployed_version.map(|number| number.get())
+            }))
+            .bind(column($states, |one| one.last_run.as_str()))
+            .bind(column($states, |one| one.last_run_compliant))
+            .bind(column($states, |one| one.last_run_at.map(|at| at.0)))
+            .bind(column($states, |one| one.last_success.map(|at| at.0)))
+            .bind(column($states, |one| one.last_events.map(|at| at.0)))
+            .bind(column($states, |one| one.last_change.map(|at| at.0)))
+            .bind(column($states, |one| one.last_status.as_str()))
+            .bind(column($states, |one| one.n_failures))
+    };
+}
+
+/// Joins each row of `new` with the state of its resource, as `old`: its place in the table, and its status.
+///
+/// `OFFSET 0` keeps it a question of its own for each row, which only the primary key answers. PostgreSQL would go through all
+/// states of the environment where it believes that they are few, and it does not know yet what was written in the last
+/// minute.
+macro_rules! with_old {
+    () => {
+        concat!(
+            "CROSS JOIN LATERAL (SELECT ctid AS place, ",
+            status_sql!(),
+            " AS status FROM resource_state WHERE environment_id = $1 AND resource_id = new.resource_id OFFSET 0) AS old"
+        )
+    };
+}
+
 impl Batches for PgConnection {
     async fn count_statuses(
         &mut self,
@@ -164,12 +270,37 @@ impl Batches for PgConnection {
         ids: &[&ResourceId],
     ) -> sqlx::Result<Counts> {
         const SQL: &str = concat!(
-            count_statuses!(),
-            "$1 AND resource_id = ANY($2::TEXT[]) GROUP BY 1"
+            "SELECT old.status, COUNT(*) FROM UNNEST($2::TEXT[]) AS new (resource_id) ",
+            with_old!(),
+            " GROUP BY 1"
         );
         let ids = column(ids, |id| id.as_str());
         let query = sqlx::query_as(SQL).bind(environment).bind(ids);
         query.fetch_all(self).await
+    }
+
+    async fn mark_deploying(
+        &mut self,
+        environment: &str,
+        ids: &[&ResourceId],
+    ) -> sqlx::Result<(Counts, Counts)> {
+        const SQL: &str = concat!(
+            "WITH marked AS (UPDATE resource_state state SET is_deploying = TRUE \
+             FROM UNNEST($2::TEXT[]) AS new (resource_id) ",
+            with_old!(),
+            " WHERE state.ctid = old.place RETURNING old.status AS before, ",
+            status_sql!(),
+            " AS after) SELECT before, after, COUNT(*) FROM marked GROUP BY 1, 2"
+        );
+        let ids = column(ids, |id| id.as_str());
+        let query = sqlx::query_as(SQL).bind(environment).bind(ids);
+        let moved: Vec<(String, String, i64)> = query.fetch_all(self).await?;
+        let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
+        for (old, new, n) in moved {
+            *before.entry(old).or_default() += n;
+            *after.entry(new).or_default() += n;
+        }
+        Ok((before.into_iter().collect(), after.into_iter().collect()))
     }
 
     async fn upsert_states(
@@ -184,44 +315,83 @@ impl Batches for PgConnection {
              $15::BOOLEAN[], $16::BIGINT[], $17::BIGINT[], $18::BIGINT[], $19::BIGINT[], $20::TEXT[], $21::BIGINT[])",
             update_states!()
         );
-        sqlx::query(SQL)
+        let query = sqlx::query(SQL)
             .bind(environment)
             .bind(column(states, |one| one.resource_id.as_str()))
             .bind(column(states, |one| &*one.resource_type))
             .bind(column(states, |one| one.agent.as_str()))
-            .bind(column(states, |one| &*one.id_value))
-            .bind(column(states, |one| one.created.0))
-            .bind(column(states, |one| {
-                one.orphaned_after.map(|number| number.get())
-            }))
-            .bind(column(states, |one| one.is_undefined))
-            .bind(column(states, |one| one.is_deploying))
-            .bind(column(states, |one| one.blocked.as_str()))
-            .bind(column(states, |one| &*one.intent_hash))
-            .bind(column(states, |one| one.deployed_hash.as_deref()))
-            .bind(column(states, |one| {
-                one.deployed_version.map(|number| number.get())
-            }))
-            .bind(column(states, |one| one.last_run.as_str()))
-            .bind(column(states, |one| one.last_run_compliant))
-            .bind(column(states, |one| one.last_run_at.map(|at| at.0)))
-            .bind(column(states, |one| one.last_success.map(|at| at.0)))
-            .bind(column(states, |one| one.last_events.map(|at| at.0)))
-            .bind(column(states, |one| one.last_change.map(|at| at.0)))
-            .bind(column(states, |one| one.last_status.as_str()))
-            .bind(column(states, |one| one.n_failures))
-            .execute(self)
-            .await?;
+            .bind(column(states, |one| &*one.id_value));
+        bind_state!(query, states).execute(self).await?;
         Ok(())
     }
 
-    async fn insert_actions(&mut self, environment: &str, begun: &Begun<'_>) -> sqlx::Result<()> {
+    async fn replace_states(
+        &mut self,
+        environment: &str,
+        states: &[ResourceState],
+    ) -> sqlx::Result<Counts> {
+        // Each row is looked for once: it is read as `old`, for its status of before, and found by its place in the table to be
+        // written.
         const SQL: &str = concat!(
-            insert_actions!(),
-            "SELECT $1, * FROM UNNEST($2::TEXT[], $3::TEXT[], $4::BIGINT[], $5::TEXT[], $6::BIGINT[], $7::BIGINT[], \
-             $8::TEXT[], $9::TEXT[], $10::TEXT[], $11::TEXT[]) ON CONFLICT (id) DO NOTHING"
+            "WITH written AS (UPDATE resource_state state SET created_us = new.created_us, \
+             orphaned_after = new.orphaned_after, is_undefined = new.is_undefined, is_deploying = new.is_deploying, \
+             blocked = new.blocked, intent_hash = new.intent_hash, deployed_hash = new.deployed_hash, \
+             deployed_version = new.deployed_version, last_run = new.last_run, \
+             last_run_compliant = new.last_run_compliant, last_run_us = new.last_run_us, \
+             last_success_us = new.last_success_us, last_events_us = new.last_events_us, \
+             last_change_us = new.last_change_us, last_status = new.last_status, n_failures = new.n_failures \
+             FROM UNNEST($2::TEXT[], $3::BIGINT[], $4::BIGINT[], $5::BOOLEAN[], $6::BOOLEAN[], $7::TEXT[], $8::TEXT[], \
+             $9::TEXT[], $10::BIGINT[], $11::TEXT[], $12::BOOLEAN[], $13::BIGINT[], $14::BIGINT[], $15::BIGINT[], \
+             $16::BIGINT[], $17::TEXT[], $18::BIGINT[]) AS new (resource_id, created_us, orphaned_after, is_undefined, \
+             is_deploying, blocked, intent_hash, deployed_hash, deployed_version, last_run, last_run_compliant, \
+             last_run_us, last_success_us, last_events_us, last_change_us, last_status, n_failures) ",
+            with_old!(),
+            " WHERE state.ctid = old.place RETURNING old.status) SELECT status, COUNT(*) FROM written GROUP BY 1"
         );
-        sqlx::query(SQL)
+        let query = sqlx::query_as(SQL)
+            .bind(environment)
+            .bind(column(states, |one| one.resource_id.as_str()));
+        let before: Counts = bind_state!(query, states).fetch_all(&mut *self).await?;
+        let n_written: i64 = before.iter().map(|(_, n)| n).sum();
+        if usize::try_from(n_written).is_ok_and(|n| n < states.len()) {
+            // Some were not there.
+            self.upsert_states(environment, states).await?;
+        }
+        Ok(before)
+    }
+
+    async fn begin_batch(&mut self, environment: &str) -> sqlx::Result<bool> {
+        // PostgreSQL would plan each statement anew, which takes as long as to write twenty rows, and might go through whole
+        // tables to find rows whose place it is told.
+        const SQL: &str = "SELECT id, set_config('plan_cache_mode', 'force_generic_plan', TRUE), \
+                           set_config('enable_seqscan', 'off', TRUE), set_config('enable_hashjoin', 'off', TRUE), \
+                           set_config('enable_mergejoin', 'off', TRUE), set_config('enable_memoize', 'off', TRUE) \
+                           FROM environment WHERE id = $1 FOR KEY SHARE";
+        let query = sqlx::query_scalar::<_, String>(SQL).bind(environment);
+        Ok(query.fetch_optional(self).await?.is_some())
+    }
+
+    async fn insert_actions(
+        &mut self,
+        environment: &str,
+        begun: &Begun<'_>,
+        known: Known,
+    ) -> sqlx::Result<()> {
+        macro_rules! insert {
+            ($end:literal) => {
+                concat!(
+                    insert_actions!(),
+                    "SELECT $1, * FROM UNNEST($2::TEXT[], $3::TEXT[], $4::BIGINT[], $5::TEXT[], $6::BIGINT[], \
+                     $7::BIGINT[], $8::TEXT[], $9::TEXT[], $10::TEXT[], $11::TEXT[])",
+                    $end
+                )
+            };
+        }
+        let sql = match known {
+            Known::Refused => insert!(""),
+            Known::Kept => insert!(" ON CONFLICT (id) DO NOTHING"),
+        };
+        sqlx::query(sql)
             .bind(environment)
             .bind(column(begun, |(start, _)| start.id.to_string()))
             .bind(column(begun, |(start, _)| start.action.as_str()))

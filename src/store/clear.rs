@@ -25,7 +25,8 @@ impl Store {
     /// versions go on where they were.
     ///
     /// Every table with something of an environment refers to its row, and loses what refers to a row that goes: so the row
-    /// goes, and comes back as it was. What a later migration adds is cleared without being named here.
+    /// goes, and comes back as it was. (For the largest tables of PostgreSQL a trigger does it: see migration 16.) What a later
+    /// migration adds is cleared without being named here.
     ///
     /// # Errors
     /// [`Error::NotFound`].

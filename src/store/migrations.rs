@@ -69,6 +69,10 @@ const FILES: &[(&str, &str)] = &[
         "0015_instance_lists",
         include_str!("../../migrations/0015_instance_lists.sql"),
     ),
+    (
+        "0016_history_at_scale",
+        include_str!("../../migrations/0016_history_at_scale.sql"),
+    ),
 ];
 
 /// What PostgreSQL needs behind the file of that name, and SQLite does not: `0004_x.postgres.sql` for `0004_x`.
@@ -80,6 +84,10 @@ const POSTGRES: &[(&str, &str)] = &[
     (
         "0014_undefined_resources",
         include_str!("../../migrations/0014_undefined_resources.postgres.sql"),
+    ),
+    (
+        "0016_history_at_scale",
+        include_str!("../../migrations/0016_history_at_scale.postgres.sql"),
     ),
 ];
 

@@ -1,0 +1,1 @@
+-- What it costs to store runs and versions. Only PostgreSQL needs something: see 0016_history_at_scale.postgres.sql.

@@ -1,0 +1,129 @@
+//! Batches of runs, on each database.
+
+use super::*;
+use crate::domain::LastRun;
+use crate::store::tests::{check, environment, state};
+
+/// A run of a resource that changed nothing, with the state behind it.
+fn run(name: &str, started: i64) -> (ActionStart, ActionEnd) {
+    let after = ResourceState {
+        deployed_hash: Some(state(name).intent_hash),
+        last_run: LastRun::Successful,
+        last_run_at: Some(Timestamp(started + 1)),
+        last_status: ResourceStatus::Deployed,
+        ..state(name)
+    };
+    let start = ActionStart {
+        id: ActionId::generate(),
+        action: ActionKind::Deploy,
+        version: VersionNumber::new(1),
+        resource_id: after.resource_id.clone(),
+        started: Timestamp(started),
+    };
+    let end = ActionEnd {
+        id: start.id,
+        finished: Timestamp(started + 1),
+        status: ResourceStatus::Deployed,
+        change: Change::NoChange,
+        changes: "{}".into(),
+        messages: "[]".into(),
+        resource_id: after.resource_id.clone(),
+        state: Some(after),
+        facts: vec![],
+        discovered: vec![],
+    };
+    (start, end)
+}
+
+/// A connection that breaks in a commit leaves open whether the batch is there; what is written again may have grown.
+#[tokio::test]
+async fn a_batch_that_is_written_again_adds_the_runs_that_are_not_there_yet() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let states = [state("x"), state("y")];
+        store
+            .version_activate(id, VersionNumber::new(1), &states, &[], &[])
+            .await
+            .unwrap();
+        let ((start, end), (next_start, next_end)) = (run("x", 5), run("y", 7));
+        let (start, end) = ([start], [end]);
+        store.action_write(id, &start, &end).await.unwrap();
+        let more_starts = [start[0].clone(), next_start];
+        let more_ends = [end[0].clone(), next_end];
+        for _ in 0..2 {
+            store
+                .action_write(id, &more_starts, &more_ends)
+                .await
+                .unwrap();
+            let history = store.action_list(id, None, 10).await.unwrap();
+            let ids: Vec<ActionId> = history.iter().map(|action| action.id).collect();
+            assert_eq!(ids, [more_starts[1].id, more_starts[0].id]);
+            let counts = store.state_counts(id).await.unwrap();
+            assert_eq!(counts[&ResourceStatus::Deployed], 2);
+        }
+    })
+    .await;
+}
+
+/// The states of most runs are there already, and those of some are not: all are written, and counted once.
+#[tokio::test]
+async fn states_behind_runs_are_written_and_counted_whether_they_were_there_or_not() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let known: Vec<ResourceState> = (0..3).map(|n| state(&format!("known{n}"))).collect();
+        store
+            .version_activate(id, VersionNumber::new(1), &known, &[], &[])
+            .await
+            .unwrap();
+        let names = ["known0", "new", "known2"];
+        let (starts, ends): (Vec<_>, Vec<_>) = names.iter().map(|name| run(name, 5)).unzip();
+        store.action_write(id, &starts, &ends).await.unwrap();
+        for end in &ends {
+            let stored = store.state_fetch(id, &end.resource_id).await.unwrap();
+            assert_eq!(stored, end.state);
+        }
+        let untouched = store.state_fetch(id, &known[1].resource_id).await.unwrap();
+        assert_eq!(untouched.as_ref(), Some(&known[1]));
+        let mut counts = store.state_counts(id).await.unwrap();
+        counts.retain(|_, n| *n != 0);
+        let expected = [(ResourceStatus::Deployed, 3), (known[1].status(), 1)];
+        assert_eq!(counts, expected.into());
+    })
+    .await;
+}
+
+/// PostgreSQL does not look up the environment of each run: the store does, and a trigger deletes them.
+#[tokio::test]
+async fn the_history_goes_with_its_environment_and_nothing_is_added_afterwards() {
+    check(|store| async move {
+        let (id, other) = (environment(&store).await, environment(&store).await);
+        let (start, end) = run("x", 5);
+        let (start, end) = ([start], [end]);
+        store.action_write(id, &start, &end).await.unwrap();
+        let (kept, kept_end) = run("x", 5);
+        store
+            .action_write(other, &[kept], &[kept_end])
+            .await
+            .unwrap();
+
+        store.environment_clear(id).await.unwrap();
+        assert!(store.action_list(id, None, 10).await.unwrap().is_empty());
+        store.action_write(id, &start, &end).await.unwrap();
+        let project = store
+            .environment_fetch(id)
+            .await
+            .unwrap()
+            .unwrap()
+            .project_id;
+        assert!(store.project_delete(project).await.unwrap());
+        assert!(store.action_list(id, None, 10).await.unwrap().is_empty());
+        let late = store.action_write(id, &start, &end).await;
+        assert!(matches!(late, Err(Error::NotFound(_))), "{late:?}");
+        assert!(store.action_list(id, None, 10).await.unwrap().is_empty());
+        assert_eq!(store.action_list(other, None, 10).await.unwrap().len(), 1);
+
+        assert!(store.environment_delete(other).await.unwrap());
+        assert!(store.action_list(other, None, 10).await.unwrap().is_empty());
+    })
+    .await;
+}
