@@ -57,7 +57,7 @@ fn status_environments_versions_and_resources_can_be_read() {
     );
 }
 
-/// Input: filters that no row can pass, as a mistyped word is, and a version that never was. Answer: 400, or 404, never an
+/// Given: filters that no row can pass, as a mistyped word is, and a version that never was. Expected: 400, or 404, never an
 /// empty list that looks like an answer; the same filters spelled right are taken.
 #[test]
 fn what_cannot_be_right_in_a_question_is_refused() {

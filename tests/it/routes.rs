@@ -68,7 +68,7 @@ fn listed(reference: &str) -> Vec<(&str, bool)> {
     calls
 }
 
-/// Input: the lists of calls in docs/reference/rest.md. Answer: no route is said not to be built yet.
+/// Given: the lists of calls in docs/reference/rest.md. Expected: no route is said not to be built yet.
 #[test]
 fn what_is_said_not_to_be_built_is_no_route() {
     let (text, routes) = (reference(), routes());

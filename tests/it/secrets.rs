@@ -313,8 +313,8 @@ class ThingHandler(CRUDHandler[Thing]):
     def delete_resource(self, ctx, resource): ...
 "#;
 
-/// Input: variables and secrets in `env:` of the configuration, others in the environment of the server, and a handler that
-/// writes what it finds in its own. Answer: those of the configuration, `HOME`, and nothing else of the server's.
+/// Given: variables and secrets in `env:` of the configuration, others in the environment of the server, and a handler that
+/// writes what it finds in its own. Expected: those of the configuration, `HOME`, and nothing else of the server's.
 #[test]
 fn handlers_find_what_the_configuration_gives_them_and_nothing_else_of_the_server() {
     let dir = tempfile::tempdir().unwrap();

@@ -371,7 +371,7 @@ fn the_example_configuration_is_good() {
     );
 }
 
-/// Input: `python:` names a program that is no Python. Answer: `--check` refuses it as the start does.
+/// Given: `python:` names a program that is no Python. Expected: `--check` refuses it as the start does.
 #[test]
 fn a_check_refuses_a_python_with_which_no_server_starts() {
     let dir = tempfile::tempdir().unwrap();

@@ -49,7 +49,7 @@ fn a_push_that_does_not_fit_the_instances_fails_and_names_them() {
 }
 
 //: lsm 1
-/// Input: pushes that rename an attribute of a service with an instance, and that have the service no more. Answer: the report,
+/// Given: pushes that rename an attribute of a service with an instance, and that have the service no more. Expected: the report,
 /// a notification and the log say whose values were removed, and which instances nothing deploys any more.
 #[test]
 fn a_push_says_which_values_and_services_it_takes_away() {

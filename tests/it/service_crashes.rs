@@ -326,7 +326,7 @@ async fn a_server_on_postgresql_that_is_killed_brings_every_instance_to_where_it
     on_postgresql("services", false).await;
 }
 
-/// Input: connections to PostgreSQL that break again and again, as when it fails over. Answer: the server goes on by itself, and
+/// Given: connections to PostgreSQL that break again and again, as when it fails over. Expected: the server goes on by itself, and
 /// no instance stays in a state that an automatic transfer leads out of.
 #[tokio::test]
 async fn a_server_whose_connections_to_postgresql_break_brings_every_instance_to_where_it_shall_be()

@@ -154,7 +154,7 @@ fn every_hostile_text_is_answered_in_linear_time() {
     }
 }
 
-/// Input: YAML behind a byte order mark, as editors on Windows write it. Answer: what it says without the mark; marks
+/// Given: YAML behind a byte order mark, as editors on Windows write it. Expected: what it says without the mark; marks
 /// anywhere else are read as the library reads them.
 #[test]
 fn a_byte_order_mark_in_front_is_no_part_of_the_text() {

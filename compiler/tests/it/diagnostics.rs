@@ -393,7 +393,7 @@ fn what_no_type_of_a_union_takes_is_an_error_of_typing() {
     );
 }
 
-/// Input: a dataclass with an attribute of each type, and a class in Python without a field. Answer: the class that the help
+/// Given: a dataclass with an attribute of each type, and a class in Python without a field. Expected: the class that the help
 /// proposes is accepted as it is.
 #[test]
 fn the_class_that_the_help_proposes_for_a_dataclass_is_accepted() {
@@ -440,7 +440,7 @@ fn the_class_that_the_help_proposes_for_a_dataclass_is_accepted() {
     );
 }
 
-/// Input: a module whose Python imports a package that is not there. Answer: the help says where to ask for it.
+/// Given: a module whose Python imports a package that is not there. Expected: the help says where to ask for it.
 #[test]
 fn a_package_that_is_not_there_is_asked_for_in_the_requirements() {
     let text = |text: &str| text.to_owned();

@@ -71,7 +71,7 @@ fn key(column: Column, row: &Instance) -> (i64, String, String) {
     (number, text, row.id.to_string())
 }
 
-/// Input: 60 instances, many of which are equal in what the list is sorted by. Answer: pages of seven, each behind the last
+/// Given: 60 instances, many of which are equal in what the list is sorted by. Expected: pages of seven, each behind the last
 /// row of the one before, have each of them once and in order, up and down; what is before a page is counted right.
 #[tokio::test]
 async fn pages_behind_one_another_are_the_whole_list_by_each_column() {
@@ -117,7 +117,7 @@ async fn plan(store: &Store, query: &QueryBuilder<'_, Sqlite>) -> Vec<String> {
     rows.into_iter().map(|row| row.3).collect()
 }
 
-/// Input: the statements for the first page and for one behind a row, by each column. Answer: no list is sorted, and a later
+/// Given: the statements for the first page and for one behind a row, by each column. Expected: no list is sorted, and a later
 /// page is read from the row on, and no row before it.
 #[tokio::test]
 async fn a_page_is_read_where_it_begins_by_each_column() {
