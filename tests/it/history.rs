@@ -69,7 +69,9 @@ implement Scan using std::none
 
 /// The only deployment of a resource.
 fn run_of(running: &Running, name: &str) -> Value {
-    let actions = running.get_ok(&format!("/api/v2/resource_actions?attribute_value={name}"));
+    let actions = running.get_ok(&format!(
+        "/api/v2/resource_actions?attribute=name&attribute_value={name}"
+    ));
     let mut actions = actions["data"].as_array().unwrap().iter();
     actions
         .rfind(|action| action["action"] == "deploy")
