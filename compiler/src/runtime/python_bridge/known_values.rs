@@ -330,6 +330,14 @@ impl Machine<'_> {
                         item => self.may_travel(*item),
                     })
             }
+            Value::Dict(dict) => {
+                let entries = &self.state.heap.dict(dict).entries;
+                entries.len() <= MOST_ELEMENTS
+                    && entries.iter().all(|(_, value)| match value {
+                        Value::List(_) | Value::Dict(_) | Value::Instance(_) => false,
+                        value => self.may_travel(*value),
+                    })
+            }
             _ => false,
         }
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inmanta.ast import OptionalValueException
+from inmanta.ast import MultiUnsetException, OptionalValueException, UnsetException
 from inmanta.execute.proxy import DictProxy, DynamicProxy, SequenceProxy
 
 from ._compile import kept
@@ -188,13 +188,22 @@ def _lifecycle(machine: Any) -> Record:
     initial = name_of(machine.initial_state)
     alternatives = [name_of(state) for state in machine.alternative_initial_states]
     transfers = []
+    # It is known late which transfers have no error edge. All of them are waited for at once, or the plugin would be called again
+    # for each.
+    unset: list[object] = []
     for transfer in machine.transfers:
-        error = optional(transfer, "error")
+        try:
+            error = optional(transfer, "error")
+        except UnsetException as exception:
+            unset.append(exception.get_result_variable())
+            continue
         made: Record = {"source": name_of(transfer.source), "target": name_of(transfer.target)}
         made["error"] = None if error is None else name_of(error)
         made.update((name, getattr(transfer, name)) for name in _TRANSFER)
         made["annotations"] = notes_of(transfer)
         transfers.append(made)
+    if unset:
+        raise MultiUnsetException(f"the lifecycle {machine.name} waits for its error edges", unset)
     return {
         "name": machine.name,
         "initial_state": initial,
