@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 /// Names and values.
 pub type Variables = Vec<(OsString, OsString)>;
 
-/// What a server passes on, besides `LC_…`.
+/// What a server passes on.
 const OF_SERVER: &[&str] = &[
     "HOME",
     "USER",
@@ -33,9 +33,12 @@ const OF_SERVER: &[&str] = &[
     "NODE_EXTRA_CA_CERTS",
 ];
 
-/// Ours, systemd's for one service, and those of an interpreter that is not the handlers'.
+/// How names begin that are not passed on: ours, systemd's for one service, those of an interpreter that is not the handlers', and
+/// those of the language, in which programs would say what handlers read; it is `C.UTF-8`.
 const OF_NOBODY_ELSE: &[&str] = &[
     "STEWARD_",
+    "LANG",
+    "LC_",
     "PYTHON",
     "VIRTUAL_ENV",
     "NOTIFY_SOCKET",
@@ -55,10 +58,8 @@ const OF_NOBODY_ELSE: &[&str] = &[
 
 /// For the executors of a server: some of its own, and `given` ones, which win.
 pub fn of_server(given: BTreeMap<String, String>) -> Variables {
-    let own = std::env::vars_os().filter(|(name, _)| {
-        let name = name.to_string_lossy();
-        OF_SERVER.contains(&name.as_ref()) || name.starts_with("LC_")
-    });
+    let own = std::env::vars_os()
+        .filter(|(name, _)| OF_SERVER.contains(&name.to_string_lossy().as_ref()));
     let mut all: BTreeMap<OsString, OsString> = own.collect();
     let given = given
         .into_iter()
