@@ -235,9 +235,17 @@ class Proxies(unittest.TestCase):
             with self.assertRaises(error) as raised:
                 self.proxy.x
             self.one._values.clear()
+            self.one._absent = None
             if error is UnsetException:
                 self.assertEqual(raised.exception.get_result_variable().myself, self.one)
         MultiUnsetException("wait", []).result_variables = [1]
+
+    def test_that_there_is_no_value_is_asked_for_once(self) -> None:
+        self.world.values[1] = {"x": ("optional_unset", "no")}
+        for _ in range(2):
+            with self.assertRaisesRegex(OptionalValueException, "no"):
+                self.proxy.x
+            self.world.values[1] = {}
 
     def test_identity_and_order(self) -> None:
         other = DynamicProxy.return_value(runtime.instance(2, "net::Port"))
