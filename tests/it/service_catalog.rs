@@ -48,7 +48,6 @@ fn a_push_that_does_not_fit_the_instances_fails_and_names_them() {
     );
 }
 
-//: lsm 1
 /// Given: pushes that rename an attribute of a service with an instance, and that have the service no more. Expected: the report,
 /// a notification and the log say whose values were removed, and which instances nothing deploys any more.
 #[test]
@@ -97,6 +96,7 @@ fn a_push_says_which_values_and_services_it_takes_away() {
     });
 }
 
+//: lsm 1
 #[test]
 fn the_catalog_has_records_schemas_and_versions() {
     let world = World::new();
