@@ -7,12 +7,6 @@
 //!
 //! A page knows how many rows it has. If its text does not have exactly their fields, some value contains the separator, and
 //! the page is read again with a separator that no value contains, since it was made up just now.
-//!
-//! Pages are read side by side, each on a connection of its own, while those before them are taken apart. So where a page ends
-//! has to be known before it is read: that is found in the index of ids alone, which takes a twentieth of the time.
-
-use tokio::sync::mpsc;
-use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use super::macros::read;
 use super::{Error, Result, Store};
@@ -20,9 +14,6 @@ use crate::domain::{Blocked, EnvironmentId, LastRun, ResourceStatus, Timestamp, 
 
 /// Rows of a page: enough that questions do not count, few enough that a page is half a megabyte as a rule.
 const ROWS: usize = 1000;
-
-/// Pages that are being read, or wait to be taken apart.
-const PAGES_AHEAD: usize = 2;
 
 /// A row whose attributes and requires take more bytes is read alone, so that pages are no larger than `ROWS` times this.
 macro_rules! large {
@@ -34,30 +25,17 @@ macro_rules! large {
 /// What divides fields and rows: a control character, which hardly any text has.
 const SEPARATOR: &str = "\u{1f}";
 
-/// `$1`: the environment, `$2`: the id before the page, `$3`: its last id, `$4`: the separator, `$5`: the version, if it counts.
-/// What is joined is never NULL. (`CONCAT_WS` does the same on one database, and leaves out what is empty on the other.)
+/// `$1`: the environment, `$2`: the id before the page, `$3`: rows, `$4`: the separator, `$5`: the version, if it counts. What
+/// is joined is never NULL. (`CONCAT_WS` does the same on one database, and leaves out what is empty on the other.)
 macro_rules! page {
     ([$($field:expr),*], $table:literal) => {
         concat!(
-            "SELECT COUNT(*), COALESCE(STRING_AGG(packed, $4), '') FROM (SELECT resource_id",
+            "SELECT COUNT(*), COALESCE(MAX(resource_id), ''), COALESCE(STRING_AGG(packed, $4), '') FROM (SELECT resource_id, \
+             resource_id",
             $(" || $4 || ", $field,)*
             " AS packed FROM ",
             $table,
-            " AND resource_id > $2 AND resource_id <= $3 ORDER BY resource_id) AS page"
-        )
-    };
-}
-
-/// The last id of the page behind the id `$2`, which has `$3 + 1` rows at most; NULL if there is none. `$1`: the environment.
-macro_rules! last_of_page {
-    ($table:literal) => {
-        concat!(
-            "SELECT COALESCE((SELECT resource_id FROM ",
-            $table,
-            " WHERE environment_id = $1 AND resource_id > $2 ORDER BY resource_id LIMIT 1 OFFSET $3), \
-             (SELECT MAX(resource_id) FROM ",
-            $table,
-            " WHERE environment_id = $1 AND resource_id > $2))"
+            " AND resource_id > $2 ORDER BY resource_id LIMIT $3) AS page"
         )
     };
 }
@@ -153,25 +131,17 @@ const STATE_FIELDS: usize = 13;
 /// A page of rows as one text.
 struct Page {
     n_rows: usize,
-    ids: IdRange,
+    /// The id behind which it begins.
+    after: String,
+    last_id: String,
     text: String,
     separator: String,
-}
-
-/// The ids of a page: behind `after`, up to `last`.
-#[derive(Debug, Clone)]
-struct IdRange {
-    after: String,
-    last: String,
 }
 
 impl Page {
     /// Its fields, those of one row after those of another; `None`: some value contains the separator.
     fn fields(&self, n_fields: usize) -> Option<Vec<&str>> {
         let mut fields = Vec::with_capacity(self.n_rows * n_fields);
-        if self.n_rows == 0 {
-            return Some(fields);
-        }
         if self.separator == SEPARATOR {
             fields.extend(self.text.split('\u{1f}'));
         } else {
@@ -184,15 +154,10 @@ impl Page {
 /// What is read, page by page.
 #[derive(Clone)]
 struct Query {
-    page: &'static str,
-    last_of_page: &'static str,
-    n_fields: usize,
+    sql: &'static str,
     environment: String,
-    version: Option<VersionNumber>,
+    version: VersionNumber,
 }
-
-/// A page that is being read.
-type Reading = JoinHandle<Result<Page>>;
 
 impl Store {
     /// Shows all resources of a version, by id.
@@ -206,27 +171,25 @@ impl Store {
         mut seen: impl FnMut(&ResourceRow<'_>) -> Result<()>,
     ) -> Result<()> {
         let query = Query {
-            page: RESOURCES,
-            last_of_page: last_of_page!("desired_resource"),
-            n_fields: RESOURCE_FIELDS,
+            sql: RESOURCES,
             environment: environment.to_string(),
-            version: Some(version),
+            version,
         };
-        let mut pages = self.pages(&query);
-        while let Some(page) = pages.next().await? {
-            for row in page
-                .fields(RESOURCE_FIELDS)
-                .unwrap_or_default()
-                .chunks_exact(RESOURCE_FIELDS)
-            {
+        let mut next = Some(self.page_after(&query, String::new()).await);
+        while let Some(reading) = next.take() {
+            let page = joined(reading).await?;
+            if page.n_rows == ROWS {
+                next = Some(self.page_after(&query, page.last_id.clone()).await);
+            }
+            let page = self.readable(&query, page, RESOURCE_FIELDS).await?;
+            let fields = page.fields(RESOURCE_FIELDS).unwrap_or_default();
+            for row in fields.chunks_exact(RESOURCE_FIELDS) {
                 let mut resource = resource_of(row)?;
                 if !resource.attributes.is_empty() {
                     seen(&resource)?;
                     continue;
                 }
-                let (requires, attributes) = self
-                    .large_texts(&query.environment, version, resource.resource_id)
-                    .await?;
+                let (requires, attributes) = self.large_texts(&query, resource.resource_id).await?;
                 (resource.requires, resource.attributes) = (&requires, &attributes);
                 seen(&resource)?;
             }
@@ -244,144 +207,91 @@ impl Store {
         mut seen: impl FnMut(&StateRow<'_>),
     ) -> Result<()> {
         let query = Query {
-            page: STATES,
-            last_of_page: last_of_page!("resource_state"),
-            n_fields: STATE_FIELDS,
+            sql: STATES,
             environment: environment.to_string(),
-            version: None,
+            version: VersionNumber::NONE,
         };
-        let mut pages = self.pages(&query);
-        while let Some(page) = pages.next().await? {
-            for row in page
-                .fields(STATE_FIELDS)
-                .unwrap_or_default()
-                .chunks_exact(STATE_FIELDS)
-            {
+        let mut next = Some(self.page_after(&query, String::new()).await);
+        while let Some(reading) = next.take() {
+            let page = joined(reading).await?;
+            if page.n_rows == ROWS {
+                next = Some(self.page_after(&query, page.last_id.clone()).await);
+            }
+            let page = self.readable(&query, page, STATE_FIELDS).await?;
+            let fields = page.fields(STATE_FIELDS).unwrap_or_default();
+            for row in fields.chunks_exact(STATE_FIELDS) {
                 seen(&state_of(row)?);
             }
         }
         Ok(())
     }
 
-    /// Begins to read all pages.
-    fn pages(&self, query: &Query) -> Pages {
-        let (sender, reading) = mpsc::channel(PAGES_AHEAD);
+    /// Begins to read a page, so that the database works while the page before it is taken apart.
+    async fn page_after(
+        &self,
+        query: &Query,
+        after: String,
+    ) -> tokio::task::JoinHandle<Result<Page>> {
         let (store, query) = (self.clone(), query.clone());
-        let mut finding = JoinSet::new();
-        finding.spawn(async move { store.begin_pages(query, sender).await });
-        Pages { reading, finding }
+        let reading =
+            tokio::spawn(async move { store.page(&query, after, SEPARATOR.to_owned()).await });
+        // What a task spawns is the next that its thread runs, and no other thread takes it. Who goes on with a page that is
+        // there would keep that thread, and the database would wait.
+        tokio::task::yield_now().await;
+        reading
     }
 
-    /// Finds out where pages end, and begins to read them, in their order, no more at once than the channel holds.
-    async fn begin_pages(&self, query: Query, sender: mpsc::Sender<Reading>) -> Result<()> {
-        let mut after = String::new();
-        while let Some(last) = self.last_of_page(&query, &after).await? {
-            let Ok(permit) = sender.reserve().await else {
-                // Nobody wants to know.
-                return Ok(());
-            };
-            let ids = IdRange {
-                after,
-                last: last.clone(),
-            };
-            let (store, query) = (self.clone(), query.clone());
-            permit.send(tokio::spawn(async move {
-                store.readable_page(&query, ids).await
-            }));
-            after = last;
-        }
-        Ok(())
-    }
-
-    async fn last_of_page(&self, query: &Query, after: &str) -> Result<Option<String>> {
-        Ok(read!(self.db, pool => {
-            sqlx::query_scalar(query.last_of_page)
+    async fn page(&self, query: &Query, after: String, separator: String) -> Result<Page> {
+        let (n_rows, last_id, text): (i64, String, String) = read!(self.db, pool => {
+            let question = sqlx::query_as(query.sql)
                 .bind(&query.environment)
-                .bind(after)
-                .bind(ROWS as i64 - 1)
-                .fetch_one(pool)
-                .await?
-        }))
-    }
-
-    /// A page, if need be with another separator.
-    async fn readable_page(&self, query: &Query, ids: IdRange) -> Result<Page> {
-        let page = self.page(query, ids, SEPARATOR.to_owned()).await?;
-        if page.fields(query.n_fields).is_some() {
-            return Ok(page);
-        }
-        let separator = uuid::Uuid::new_v4().to_string();
-        let page = self.page(query, page.ids, separator).await?;
-        match page.fields(query.n_fields) {
-            Some(_) => Ok(page),
-            None => Err(unreadable("resource_state", "row", &[&page.ids.last])),
-        }
-    }
-
-    async fn page(&self, query: &Query, ids: IdRange, separator: String) -> Result<Page> {
-        let (n_rows, text): (i64, String) = read!(self.db, pool => {
-            let question = sqlx::query_as(query.page)
-                .bind(&query.environment)
-                .bind(&ids.after)
-                .bind(&ids.last)
+                .bind(&after)
+                .bind(ROWS as i64)
                 .bind(&separator);
-            let question = match query.version {
-                Some(version) => question.bind(version),
-                None => question,
-            };
+            let question = if query.sql == RESOURCES { question.bind(query.version) } else { question };
             question.fetch_one(pool).await?
         });
         Ok(Page {
             n_rows: usize::try_from(n_rows).unwrap_or_default(),
-            ids,
+            after,
+            last_id,
             text,
             separator,
         })
     }
 
+    /// The same page, if need be with another separator.
+    async fn readable(&self, query: &Query, page: Page, n_fields: usize) -> Result<Page> {
+        if page.n_rows == 0 || page.fields(n_fields).is_some() {
+            return Ok(page);
+        }
+        let separator = uuid::Uuid::new_v4().to_string();
+        let page = self.page(query, page.after, separator).await?;
+        match page.fields(n_fields) {
+            Some(_) => Ok(page),
+            None => Err(unreadable("resource_state", "row", &[&page.last_id])),
+        }
+    }
+
     /// Requires and attributes of one resource.
-    async fn large_texts(
-        &self,
-        environment: &str,
-        version: VersionNumber,
-        resource_id: &str,
-    ) -> Result<(String, String)> {
+    async fn large_texts(&self, query: &Query, resource_id: &str) -> Result<(String, String)> {
         const SQL: &str = "SELECT requires, attributes FROM desired_resource WHERE environment_id = $1 AND resource_id = $2 \
                            AND + from_version <= $3 AND to_version > $3";
         Ok(read!(self.db, pool => {
             sqlx::query_as(SQL)
-                .bind(environment)
+                .bind(&query.environment)
                 .bind(resource_id)
-                .bind(version)
+                .bind(query.version)
                 .fetch_one(pool)
                 .await?
         }))
     }
 }
 
-/// Pages on their way here. Dropped, no more are read.
-struct Pages {
-    reading: mpsc::Receiver<Reading>,
-    finding: JoinSet<Result<()>>,
-}
-
-impl Pages {
-    /// The next page, if there is one.
-    async fn next(&mut self) -> Result<Option<Page>> {
-        if let Some(reading) = self.reading.recv().await {
-            return joined(reading.await).map(Some);
-        }
-        match self.finding.join_next().await {
-            Some(found) => joined(found).map(|()| None),
-            None => Ok(None),
-        }
-    }
-}
-
-/// What came of a task.
-fn joined<T>(ended: std::result::Result<Result<T>, JoinError>) -> Result<T> {
-    match ended {
-        Ok(result) => result,
+/// The page that was begun to be read.
+async fn joined(reading: tokio::task::JoinHandle<Result<Page>>) -> Result<Page> {
+    match reading.await {
+        Ok(page) => page,
         Err(error) => Err(Error::Query(sqlx::Error::Protocol(format!(
             "reading was cut off: {error}"
         )))),
