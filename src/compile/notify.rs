@@ -32,11 +32,7 @@ pub(super) async fn notify_failed(
         if OWN_REQUESTS.contains(&kind) && is_notified(store, &compile, title, message).await? {
             continue;
         }
-        let notification = Notification {
-            uri: Some(format!("/api/v2/compilereport/{}", compile.id)),
-            compile_id: Some(compile.id),
-            ..Notification::new(Severity::Error, title, message)
-        };
+        let notification = about(&compile, Severity::Error, title, message);
         store
             .notification_create(compile.environment_id, &notification)
             .await?;
@@ -54,14 +50,19 @@ pub(super) async fn notify_catalog(
     if is_notified(store, compile, title, text).await? {
         return Ok(());
     }
-    let notification = Notification {
-        uri: Some(format!("/api/v2/compilereport/{}", compile.id)),
-        compile_id: Some(compile.id),
-        ..Notification::new(Severity::Warning, title, text)
-    };
+    let notification = about(compile, Severity::Warning, title, text);
     store
         .notification_create(compile.environment_id, &notification)
         .await
+}
+
+/// A notification that leads to the report of a compile.
+fn about(compile: &Compile, severity: Severity, title: &str, message: &str) -> Notification {
+    Notification {
+        uri: Some(format!("/api/v2/compilereport/{}", compile.id)),
+        compile_id: Some(compile.id),
+        ..Notification::new(severity, title, message)
+    }
 }
 
 /// Whether the newest notification says the same, and nobody has cleared it.

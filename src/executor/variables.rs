@@ -7,49 +7,43 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
+use crate::process::NETWORK_VARIABLES;
+
 /// Names and values.
 pub type Variables = Vec<(OsString, OsString)>;
 
-/// What a server passes on.
+/// What a server passes on, besides [`NETWORK_VARIABLES`].
 const OF_SERVER: &[&str] = &[
     "HOME",
     "USER",
     "LOGNAME",
     "SHELL",
     "TZ",
-    "http_proxy",
-    "https_proxy",
-    "all_proxy",
-    "no_proxy",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
-    "NO_PROXY",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "REQUESTS_CA_BUNDLE",
     "CURL_CA_BUNDLE",
-    "GIT_SSL_CAINFO",
     "NODE_EXTRA_CA_CERTS",
 ];
 
-/// How names begin that are not passed on: ours, systemd's for one service, those of an interpreter that is not the handlers', and
-/// those of the language, in which programs would say what handlers read; it is `C.UTF-8`.
+/// How names begin that are not passed on: ours, those of an interpreter that is not the handlers', and those of the language, in
+/// which programs would say what handlers read; that is `C.UTF-8`.
+const KINDS_OF_NOBODY_ELSE: &[&str] = &["STEWARD_", "PYTHON", "LC_"];
+
+/// The same, as whole names, and those that systemd sets for one service.
 const OF_NOBODY_ELSE: &[&str] = &[
-    "STEWARD_",
     "LANG",
-    "LC_",
-    "PYTHON",
+    "LANGUAGE",
     "VIRTUAL_ENV",
     "NOTIFY_SOCKET",
-    "WATCHDOG_",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
     "CREDENTIALS_DIRECTORY",
     "STATE_DIRECTORY",
     "RUNTIME_DIRECTORY",
     "CACHE_DIRECTORY",
     "LOGS_DIRECTORY",
     "CONFIGURATION_DIRECTORY",
-    "LISTEN_",
+    "LISTEN_PID",
+    "LISTEN_FDS",
+    "LISTEN_FDNAMES",
     "JOURNAL_STREAM",
     "INVOCATION_ID",
     "SYSTEMD_EXEC_PID",
@@ -58,8 +52,12 @@ const OF_NOBODY_ELSE: &[&str] = &[
 
 /// For the executors of a server: some of its own, and `given` ones, which win.
 pub fn of_server(given: BTreeMap<String, String>) -> Variables {
-    let own = std::env::vars_os()
-        .filter(|(name, _)| OF_SERVER.contains(&name.to_string_lossy().as_ref()));
+    let own = std::env::vars_os().filter(|(name, _)| {
+        let name = name.to_string_lossy();
+        [OF_SERVER, NETWORK_VARIABLES]
+            .iter()
+            .any(|names| names.contains(&name.as_ref()))
+    });
     let mut all: BTreeMap<OsString, OsString> = own.collect();
     let given = given
         .into_iter()
@@ -77,5 +75,32 @@ pub fn of_process() -> Variables {
 
 fn is_ours(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
-    OF_NOBODY_ELSE.iter().any(|start| name.starts_with(start))
+    let is_of_kind = |start: &&str| name.starts_with(start);
+    OF_NOBODY_ELSE.contains(&name.as_ref()) || KINDS_OF_NOBODY_ELSE.iter().any(is_of_kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name that only begins like one of systemd's or of the language is the user's.
+    #[test]
+    fn what_is_given_arrives_but_for_what_is_ours() {
+        let given = [
+            "REGION",
+            "LISTEN_PORT",
+            "LANGFUSE_KEY",
+            "STEWARD_X",
+            "PYTHONPATH",
+            "LANG",
+            "LISTEN_FDS",
+        ];
+        let given = given.map(|name| (name.to_owned(), "x".to_owned()));
+        let arrived = of_server(BTreeMap::from(given));
+        let of_given = |(name, value): &(OsString, OsString)| {
+            (value == "x").then(|| name.to_string_lossy().into_owned())
+        };
+        let names: Vec<String> = arrived.iter().filter_map(of_given).collect();
+        assert_eq!(names, ["LANGFUSE_KEY", "LISTEN_PORT", "REGION"]);
+    }
 }

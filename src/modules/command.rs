@@ -90,22 +90,6 @@ impl InstallSandbox {
     }
 }
 
-/// How this machine reaches the network: every program that goes there gets these.
-const NETWORK: &[&str] = &[
-    "http_proxy",
-    "https_proxy",
-    "all_proxy",
-    "no_proxy",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
-    "NO_PROXY",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "REQUESTS_CA_BUNDLE",
-    "GIT_SSL_CAINFO",
-];
-
 /// What `pip.use-system-config` takes over on a server: where packages come from, and which. Code that is built sees them, too.
 const SYSTEM: &[&str] = &[
     "PIP_CONFIG_FILE",
@@ -372,7 +356,7 @@ fn plain(command: &mut Command) {
         )
         .env("LANG", "C.UTF-8")
         .env("GIT_TERMINAL_PROMPT", "0");
-    pass(command, NETWORK);
+    pass(command, process::NETWORK_VARIABLES);
 }
 
 /// Every HTTP client of a command, pip's and git's among them, goes through the proxy.

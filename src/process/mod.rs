@@ -86,6 +86,22 @@ pub fn own_program() -> io::Result<PathBuf> {
     }
 }
 
+/// How this machine reaches the network: every program that goes there gets these.
+pub const NETWORK_VARIABLES: &[&str] = &[
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+];
+
 /// Starts this program with `arguments`, piped on stdin and stdout; its stderr is ours.
 pub fn spawn_own<'v, S: AsRef<OsStr>>(
     arguments: &[S],
