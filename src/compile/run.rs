@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use steward_compiler::{Export, Resource, ServicePurpose};
-use tokio::sync::{Mutex, RwLock, watch};
+use tokio::sync::{Mutex, MutexGuard, RwLock, watch};
 
 use super::execute::{Executed, Ready, execute};
 use super::install::Place;
 use super::network::Proxy;
 use super::next::inputs_digest;
 use super::redact::SecretVariables;
-use super::services::removed_sets;
+use super::services::{removed_sets, report_ends};
 use super::settings::{PROJECT_FILE, checked};
 use super::source::Head;
 use super::worker::{JobDone, Pool, Reported};
@@ -22,8 +22,8 @@ use crate::git::{CommitId, Reach};
 use crate::lsm::Services;
 use crate::observe::{Bus, CompileDone, EventKind, RenderedDiagnostic};
 use crate::store::{
-    self, Compile, CompileEnd, NewVersion, Outcome, PartialCode, PartialVersion, Stage, Store,
-    StoredResource,
+    self, Compile, CompileEnd, Lane, NewVersion, Outcome, PartialCode, PartialVersion, Stage,
+    Store, StoredResource,
 };
 
 /// What one compile needs of its surroundings.
@@ -42,6 +42,8 @@ pub(super) struct Context<'a> {
     pub(super) accepted: &'a watch::Sender<Option<Head>>,
     /// How often a compile has written attributes into the inventory; held while one does.
     pub(super) n_writes: &'a Mutex<u64>,
+    /// Held from what a validation's verdict goes by to when it is written.
+    pub(super) verdicts: &'a Mutex<()>,
     /// What was prepared last.
     pub(super) ready: &'a Mutex<Option<Ready>>,
     /// The commit of which everything was compiled last, in the place of a part, if that was rejected.
@@ -211,7 +213,13 @@ pub(super) async fn run(
         finished,
         mut diagnostics,
         n_resources,
+        turn,
     } = ended;
+    if turn.is_some() {
+        let (store, services) = (context.store, context.services);
+        report_ends(store, services, context.environment, Lane::Validations).await?;
+        drop(turn);
+    }
     diagnostics.extend(finished.refusal);
     let report = CompileDone {
         compile: compile.id,
@@ -239,35 +247,49 @@ pub(super) enum Extent {
 }
 
 /// An attempt that has ended, and is written.
-struct Ended {
+struct Ended<'a> {
     finished: Finished,
     diagnostics: Vec<RenderedDiagnostic>,
     n_resources: usize,
+    /// Of a validation that succeeded: no other verdict is given until the lifecycle manager has taken note of this one.
+    turn: Option<MutexGuard<'a, ()>>,
 }
 
 /// Compiles, and writes what comes of it.
 ///
 /// # Errors
 /// [`store::Error::Base`]: nothing is written, and everything has to be exported.
-async fn attempt(
-    context: &Context<'_>,
+async fn attempt<'a>(
+    context: &Context<'a>,
     compile: &Compile,
     served: &[Compile],
     head: &Head,
     stages: &mut Stages<'_>,
     extent: Extent,
-) -> Result<Ended, store::Error> {
-    let judgement = match execute(context, compile, head, extent, stages).await {
+) -> Result<Ended<'a>, store::Error> {
+    let began = Timestamp::now();
+    let mut judgement = match execute(context, compile, head, extent, stages).await {
         Ok(executed) => judge(context, compile, head, executed),
         Err(Failure::Model(done)) => Judgement::of_mistakes(*done),
         Err(failure) => Judgement::failed(failure),
     };
+    judgement.explain(context).await?;
+    let mut turn = None;
+    if compile.is_validation() && judgement.outcome.is_ok() {
+        turn = Some(context.verdicts.lock().await);
+        let (services, environment) = (context.services, context.environment);
+        let conflict = services.reference_conflict(environment, compile, began);
+        if let Some(why) = conflict.await? {
+            judgement.refuse("ServiceReference", why);
+        }
+    }
     let end = end_of(context, compile, served, head, &judgement);
     let finished = finish(context, head, stages, end, judgement.outcome).await?;
     Ok(Ended {
         finished,
         diagnostics: judgement.diagnostics,
         n_resources: judgement.n_resources,
+        turn,
     })
 }
 
@@ -275,14 +297,14 @@ async fn attempt(
 /// modules, by a server of before for instance, whose own module `lsm` had other code. Otherwise each order would wait, after
 /// an upgrade of the server, until somebody asks for a full compile. What was asked for is a part of what this exports; after
 /// it, partial exports have a base again.
-async fn export_all(
-    context: &Context<'_>,
+async fn export_all<'a>(
+    context: &Context<'a>,
     compile: &Compile,
     served: &[Compile],
     head: &Head,
     stages: &mut Stages<'_>,
     why: &str,
-) -> Result<Ended, store::Error> {
+) -> Result<Ended<'a>, store::Error> {
     tracing::warn!(
         environment.id = %context.environment, compile.id = %compile.id,
         "a full compile runs in the place of a partial one: {why}"
@@ -335,6 +357,29 @@ impl Judgement {
             diagnostics: done.diagnostics.into_iter().map(rendered).collect(),
             ..Self::failed(failure)
         }
+    }
+
+    /// Adds what the inventory knows about the mistakes of a model: they may be those of another instance.
+    async fn explain(&mut self, context: &Context<'_>) -> Result<(), store::Error> {
+        let errors = self
+            .diagnostics
+            .iter()
+            .filter(|known| known.json["severity"] == "error");
+        let errors: String = errors.map(|known| known.plain.as_str()).collect();
+        let services = context.services;
+        let named = services.named_though_ended(context.environment, &errors);
+        for why in named.await? {
+            self.diagnostics
+                .push(rendered(Reported::error("ServiceReference", why)));
+        }
+        Ok(())
+    }
+
+    /// It is not taken, though the model has no mistakes.
+    fn refuse(&mut self, kind: &str, why: String) {
+        self.diagnostics
+            .push(rendered(Reported::error(kind, why.clone())));
+        self.outcome = Err(Failure::Rejected(why));
     }
 }
 

@@ -79,6 +79,8 @@ pub(super) struct Lanes {
     pub(super) link: RwLock<()>,
     /// How often a compile has written attributes into the inventory; held while one does.
     n_writes: Mutex<u64>,
+    /// Held from what a validation's verdict goes by to when it is written.
+    verdicts: Mutex<()>,
     /// What was prepared last.
     ready: Mutex<Option<Ready>>,
     /// The commit of which everything was compiled last, in the place of a part, if that was rejected.
@@ -103,6 +105,7 @@ impl Compiler {
             accepted: watch::Sender::new(None),
             link: RwLock::new(()),
             n_writes: Mutex::new(0),
+            verdicts: Mutex::new(()),
             ready: Mutex::new(None),
             full_rejected: Mutex::new(None),
             fetch_failure: std::sync::Mutex::default(),
@@ -169,6 +172,7 @@ impl Options {
             services: &self.services,
             accepted: &lanes.accepted,
             n_writes: &lanes.n_writes,
+            verdicts: &lanes.verdicts,
             ready: &lanes.ready,
             full_rejected: &lanes.full_rejected,
             has_version: newest.is_some(),

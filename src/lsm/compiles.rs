@@ -23,7 +23,7 @@ fn edit((number, edit): (usize, &ServiceEdit)) -> Edit {
 }
 
 /// What the metadata of a validation remember of what it was asked for.
-fn validated(metadata: &Value) -> Option<(Uuid, u64, Edge, EventType, Uuid)> {
+pub(super) fn validated(metadata: &Value) -> Option<(Uuid, u64, Edge, EventType, Uuid)> {
     let id = |name: &str| metadata[name].as_str()?.parse::<Uuid>().ok();
     let edge = serde_json::from_value(metadata["edge"].clone()).ok()?;
     let cause = EventType::parse(metadata["event_type"].as_str()?)?;

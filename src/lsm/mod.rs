@@ -13,6 +13,7 @@ mod catalog;
 mod change;
 mod compiles;
 mod orders;
+mod references;
 mod report;
 mod waiting;
 

@@ -62,14 +62,16 @@ for i in lsm::all(links):
 end
 "#;
 
-/// Holds up each export, and no validation, while there is a file `shut` among those of the host.
+/// Holds up each export while there is a file `shut` among those of the host, and the validation of an instance while there is
+/// one with its id.
 const GATE: &str = r#"import os, time
 from inmanta.plugins import plugin
 
 
 @plugin
-def wait(root: "string", state: "string") -> "bool":
-    while state == "active" and os.path.exists(root + "/shut"):
+def wait(root: "string", state: "string", instance: "string") -> "bool":
+    gate = root + "/" + ("shut" if state == "active" else instance or "none")
+    while os.path.exists(gate):
         time.sleep(0.01)
     return True
 "#;
@@ -251,16 +253,11 @@ fn a_commit_that_instances_do_not_allow_is_refused_and_orders_go_on_with_the_one
 #[test]
 //: lsm 59, 93
 fn orders_that_come_at_once_are_exported_together_where_batching_is_on() {
-    let repo = Repo::new(&format!(
-        "import gate\n{MODEL}\ngate::wait(root, std::get_env(\"inmanta_model_state\", \"\"))\n"
-    ));
-    repo.write_module("gate", "", GATE);
-    repo.commit("exports wait at a gate");
     let settings = [
         "lsm_partial_compile=true",
         "enable_batched_partial_compiles=true",
     ];
-    let world = World::start(repo, &settings, "link");
+    let world = gated(MODEL, &settings);
     let gate = world.host.file("shut");
     std::fs::write(&gate, "").unwrap();
     let paths: Vec<String> = (0..12)
@@ -308,6 +305,112 @@ fn orders_that_come_at_once_are_exported_together_where_batching_is_on() {
             .unwrap();
         assert!(joined.contains(' '), "{of}");
     }
+}
+
+/// A server with [`MODEL`], whose exports wait at the [`GATE`].
+fn gated(model: &str, settings: &[&str]) -> World {
+    let repo = Repo::new(&format!(
+        "import gate\n{model}\ngate::wait(root, std::get_env(\"inmanta_model_state\", \"\"), \
+         std::get_env(\"inmanta_instance_id\", \"\"))\n"
+    ));
+    repo.write_module("gate", "", GATE);
+    repo.commit("exports wait at a gate");
+    World::start(repo, settings, "link")
+}
+
+#[test]
+fn an_order_that_names_an_instance_on_its_way_out_is_rejected_and_holds_up_nobody() {
+    let model = MODEL.replacen(
+        "lsm::fsm::simple",
+        "lsm::fsm::simple_with_delete_validate",
+        1,
+    );
+    let world = gated(&model, &["lsm_partial_compile=true"]);
+    let site = world.order("site", json!({"name": "s1"}));
+    world.reaches(&site, "up");
+    let gate = world.host.file("shut");
+    std::fs::write(&gate, "").unwrap();
+    world.delete(&site);
+    world.reaches(&site, "deleting");
+    // The model still has the site: it compiles, and would not any more in a moment.
+    let link = world.order("link", json!({"name": "l1", "site": id_of(&site)}));
+    world.reaches(&link, "rejected");
+    let found = world.get(&format!("{link}/diagnose")).1["data"].clone();
+    let why = found["rejections"][0]["errors"][0]["message"].to_string();
+    assert!(
+        why.contains("site: ") && why.contains(id_of(&site)) && why.contains("deleting"),
+        "{found:#}"
+    );
+    std::fs::remove_file(&gate).unwrap();
+    world.reaches(&site, "terminated");
+    let other = world.order("site", json!({"name": "s2"}));
+    world.reaches(&other, "up");
+}
+
+#[test]
+fn of_a_deletion_and_an_order_that_are_validated_at_once_one_is_refused() {
+    let model = MODEL.replacen(
+        "lsm::fsm::simple",
+        "lsm::fsm::simple_with_delete_validate",
+        1,
+    );
+    let settings = ["lsm_partial_compile=true", "lsm_parallel_validations=2"];
+    let world = gated(&model, &settings);
+    let site = world.order("site", json!({"name": "s1"}));
+    world.reaches(&site, "up");
+    // Both validations read the inventory before either has ended.
+    let link = uuid::Uuid::new_v4().to_string();
+    let gates = [world.host.file(&link), world.host.file(id_of(&site))];
+    for gate in &gates {
+        std::fs::write(gate, "").unwrap();
+    }
+    let attributes = json!({"name": "l1", "site": id_of(&site)});
+    let body = json!({"service_instance_id": link, "attributes": attributes});
+    world.call("POST", "/lsm/v1/service_inventory/link", body);
+    let link = format!("/lsm/v1/service_inventory/link/{link}");
+    world.delete(&site);
+    wait_until("both are validated", || {
+        let reports = reports(&world);
+        let under_way = reports.as_array().unwrap().iter();
+        let under_way =
+            under_way.filter(|one| one["started"].is_string() && one["completed"].is_null());
+        under_way.count() == 2
+    });
+    std::fs::remove_file(&gates[0]).unwrap();
+    world.reaches(&link, "up");
+    std::fs::remove_file(&gates[1]).unwrap();
+    world.reaches(&site, "up");
+    let found = world.get(&format!("{site}/diagnose")).1["data"].clone();
+    let why = found["rejections"][0]["errors"][0]["message"].to_string();
+    assert!(why.contains(id_of(&link)), "{found:#}");
+}
+
+#[test]
+fn what_an_instance_that_has_ended_breaks_is_said_with_who_still_names_it() {
+    let world = World::with(MODEL, &["lsm_partial_compile=true"], "link");
+    let site = world.order("site", json!({"name": "s1"}));
+    world.reaches(&site, "up");
+    let link = world.order("link", json!({"name": "l1", "site": id_of(&site)}));
+    world.reaches(&link, "up");
+    // Nothing validates its deletion.
+    world.delete(&site);
+    world.reaches(&site, "terminated");
+    push(&world, &format!("{MODEL}# The same.\n"));
+    wait_until("a compile has failed", || {
+        reports(&world)[0]["success"] == false
+    });
+    let report = newest_report(&world, |report| report["success"] == false);
+    let errors = report["compile_data"]["errors"].as_array().unwrap();
+    let (last, others) = errors.split_last().unwrap();
+    let speaks_of = |error: &Value, id: &str| error["message"].as_str().unwrap().contains(id);
+    assert!(
+        speaks_of(last, id_of(&site)) && speaks_of(last, id_of(&link)),
+        "{report:#}"
+    );
+    assert!(
+        !others.iter().any(|error| speaks_of(error, id_of(&link))),
+        "the model alone does not say who names it: {report:#}"
+    );
 }
 
 /// As [`MODEL`], with sites that may want another site to be there, by its file.

@@ -7,7 +7,7 @@ use steward_lsm::{Attributes, Instance, Moment, ServiceEntity};
 use uuid::Uuid;
 
 use super::reference;
-use crate::domain::EnvironmentId;
+use crate::domain::{EnvironmentId, Timestamp};
 use crate::store::macros::{read, row};
 use crate::store::version::on_both;
 use crate::store::{Error, Result, Store, document, is_duplicate, parsed, storable};
@@ -324,6 +324,27 @@ impl Store {
             .await?
         });
         row.map(Row::into_instance).transpose()
+    }
+
+    /// The instances that have not ended, name this one, and have changed since a moment, in no order.
+    pub async fn service_referenced_since(
+        &self,
+        environment: EnvironmentId,
+        id: Uuid,
+        since: Timestamp,
+    ) -> Result<Vec<Instance>> {
+        let rows: Vec<Row> = read!(self.db, pool => {
+            sqlx::query_as(select!(
+                "WHERE environment_id = $1 AND is_deleted = FALSE AND updated_us >= $3 AND id IN \
+                 (SELECT source_id FROM service_reference WHERE environment_id = $1 AND target_id = $2)"
+            ))
+            .bind(environment.to_string())
+            .bind(id.to_string())
+            .bind(since.0)
+            .fetch_all(pool)
+            .await?
+        });
+        rows.into_iter().map(Row::into_instance).collect()
     }
 
     /// The instances that have not ended and name this one, by id.
