@@ -256,6 +256,11 @@ fn compile_with(
     let mut machine = runtime::Machine::new(&program, prepared.heap, world, options);
     machine.report.warnings = prepared.warnings;
     machine.python.host = prepared.host;
+    machine.python.memo = machine
+        .python
+        .host
+        .as_mut()
+        .and_then(|host| host.take_memo());
     let mut errors = prepared.errors;
     errors.extend(prepared.mistakes.in_order(machine.check_defaults()));
     if !errors.is_empty() {
@@ -282,6 +287,9 @@ fn compile_with(
         products.errors.push(error);
         ServicesOutput::default()
     });
+    if let (Some(host), Some(memo)) = (&mut machine.python.host, &machine.python.memo) {
+        host.keep_memo(memo);
+    }
     let has_failed = !products.errors.is_empty();
     let warnings = std::mem::take(&mut machine.report.warnings);
     Compiled {
@@ -304,7 +312,12 @@ fn run<'a>(
     program: &'a Arc<hir::Program>,
 ) -> (Result<(), Vec<Fail>>, bool) {
     let (before, n_warnings) = (machine.state.heap.mark(), machine.report.warnings.len());
-    if machine.python.has_sleeping_host() && machine.may_ask_python() {
+    let knows_calls = machine
+        .python
+        .memo
+        .as_ref()
+        .is_some_and(|memo| !memo.is_empty());
+    if !knows_calls && machine.python.has_sleeping_host() && machine.may_ask_python() {
         // While the model runs up to the first call, the modules are imported on another processor.
         machine
             .python
@@ -322,10 +335,11 @@ fn run<'a>(
         heap.go_back(&before);
         let mut warnings = std::mem::take(&mut machine.report.warnings);
         warnings.truncate(n_warnings);
-        let host = machine.python.host.take();
+        let (host, memo) = (machine.python.host.take(), machine.python.memo.take());
         *machine = runtime::Machine::new(program, heap, machine.world, machine.options);
         machine.report.warnings = warnings;
         machine.python.host = host;
+        machine.python.memo = memo;
     }
     (machine.complete(), false)
 }

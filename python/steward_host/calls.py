@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _TEXT = b"\xc1"
 _VALUE = b"\xc0"
 _RENDERED = b"\xc2"
+_COMPUTED = b"\xc3"
 
 # What a list of all kinds of values looks like that Steward writes.
 _SAMPLE = (
@@ -93,6 +94,11 @@ def text_result(number: int, text: str) -> bytes | None:
 def result(number: int, value: object) -> bytes | None:
     """The answer to a call whose result is data in lists and dicts; None if there is more to it."""
     return _packed(_head(_VALUE, number), value) if _is_data(value) else None
+
+
+def computed(number: int, value: object, reads: list[tuple[int, str]] | bool | None) -> bytes | None:
+    """The answer to a call of which is said what it has read (False: it does more than compute); None as above."""
+    return _packed(_head(_COMPUTED, number), (value, reads)) if _is_data(value) else None
 
 
 def rendered(number: int, values: list[object], identity: dict[str, str] | None, id_value: list[object]) -> bytes | None:

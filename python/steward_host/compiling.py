@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from steward_host.held import Held
     from steward_host.messages import Call, LoadCompile, Numbered, Rerun, Serialize
     from steward_host.output import Output
+    from steward_host.purity import Purity
 
 # `{"result": [`, of which two values follow.
 _RESULT = b"\x81\xa6result\x92"
@@ -67,6 +68,7 @@ class Compiling:
             "describe": self.describe,
             "finalize": self.finalize,
         }
+        self._purity: Purity | None = None
         # Whether each compile has a fork of this process, and whether this is one.
         self.forks = False
         self.is_fork = False
@@ -77,6 +79,10 @@ class Compiling:
         self._plugins = self._declared.plugins
         # Those of them that were called and need nothing but their arguments; None: it needs more.
         self._plain: dict[str, tuple[plugins.Plugin, list[Argument]] | None] = {}
+        # Whether plugins only compute, as far as that is known; None: nobody wants to know.
+        self._computing: dict[str, bool] | None = None
+        # Those whose answers say what they have read, and those that are still to be told to do more than compute.
+        self._noted: dict[str, bool] = {}
         self._exporting = Exporting(pipe, self._values, self._declared, self._fail)
         self.served.update(self._exporting.served)
         runtime.world = World(pipe, None if self._project is None else self._project.project_path)
@@ -114,6 +120,8 @@ class Compiling:
         plugins.Runtime.refs = {"facts": plugins.Runtime.inputs.get("facts") or {}}
         self._declared.plugins.clear()
         self._plain.clear()
+        self._computing = request.get("computing")
+        self._noted.clear()
         plugins.Runtime.plugins = self._declared.plugins
         self._declared.warnings.clear()
         runtime.reset()
@@ -236,7 +244,7 @@ class Compiling:
             self._exporting.render_all(requests)
             return
         self._values.constructs = True
-        plain, output, answer = self._plain, self._output, self._pipe.answer
+        plain, output, answer, noted = self._plain, self._output, self._pipe.answer, self._noted
         last = requests[-1]
         for request in requests:
             number, name, args, kwargs = request[:4]
@@ -255,8 +263,13 @@ class Compiling:
                         args[index] = proxy.of_argument(calls.value(given), called[1][index].name)
                     elif kind not in PLAIN:
                         args[index] = self._values.argument(calls.value(given), called[1][index], name)
-                result = called[0].call(*args)
-                packed = calls.text_result(number, result) if type(result) is str else calls.result(number, result)
+                packed = None
+                if name in noted:
+                    result, packed = self._noting(number, name, called[0], args)
+                else:
+                    result = called[0].call(*args)
+                if packed is None:
+                    packed = calls.text_result(number, result) if type(result) is str else calls.result(number, result)
                 if packed is None:
                     packed = self._values.packed(_RESULT, number, DynamicProxy._plain(result))
                 if output.has_text:
@@ -276,7 +289,31 @@ class Compiling:
         takes_dataclasses = name in self._values.dataclasses
         if opts.get("bin") or opts["emits_statements"] or plugin._context >= 0 or takes_dataclasses:
             return None
+        if self._computing is not None:
+            is_pure = self._computing.get(name)
+            if is_pure is None:
+                from steward_host.purity import Purity
+
+                self._purity = self._purity or Purity(self._files)
+                is_pure = self._purity.is_pure(vars(type(plugin))["__function__"].__func__)
+                self._noted[name] = is_pure
+            elif is_pure:
+                self._noted[name] = True
         return plugin, plugin.args
+
+    def _noting(self, number: int, name: str, plugin: plugins.Plugin, args: list[Any]) -> tuple[object, bytes | None]:
+        """Calls a plugin, and answers with what it has read, or with that it does more than compute; no answer if there is more
+        to its result than data."""
+        if not self._noted[name]:
+            del self._noted[name]
+            result = plugin.call(*args)
+            return result, calls.computed(number, result, False)
+        proxy.begin_reads()
+        try:
+            result = plugin.call(*args)
+        finally:
+            reads = proxy.end_reads()
+        return result, calls.computed(number, result, reads)
 
     def hold(self, _: None) -> None:
         """Steward reads answers that are held. No answer."""

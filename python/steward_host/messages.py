@@ -38,6 +38,7 @@ class LoadCompile(TypedDict):
     inputs: Inputs
     keep: NotRequired[bool]
     trace: NotRequired[bool]
+    computing: NotRequired[dict[str, bool] | None]
 
 
 class Depends(TypedDict):

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`TEXT`] | a result that is a text, as UTF-8 |
 //! | [`VALUE`] | a result in `marshal`'s format, version 2 |
+//! | [`COMPUTED`] | in the same format a tuple: a result, and what the plugin has read: `False` (it does more than compute), null (not known), or a list of tuples of the number of an instance and the name of an attribute |
 //! | [`RENDERED`] | in the same format a tuple: the values of fields, then what the id is made of: a tuple of its four parts or an empty one, and a tuple of the id attribute's value or an empty one |
 //!
 //! Only values come so that the model and MessagePack have, too: null, booleans, numbers, texts, lists, and dicts whose
@@ -19,7 +20,7 @@ use std::io;
 use num_bigint::{BigInt, BigUint};
 use rmpv::Value as Wire;
 
-use super::{EXT_BIGINT, FromHost, OwnId};
+use super::{EXT_BIGINT, FromHost, OwnId, Reads};
 
 /// First byte of a result that is a text.
 pub const TEXT: u8 = 0xc1;
@@ -27,6 +28,8 @@ pub const TEXT: u8 = 0xc1;
 pub const VALUE: u8 = 0xc0;
 /// First byte of what the getters of a resource gave. In MessagePack it is false, and no message.
 pub const RENDERED: u8 = 0xc2;
+/// First byte of the result of a plugin of which is said whether it only computes. In MessagePack it is true, and no message.
+pub const COMPUTED: u8 = 0xc3;
 
 /// Lists and dicts in each other: as in MessagePack's frames.
 const MAX_DEPTH: usize = 400;
@@ -39,7 +42,7 @@ const MOST_DIGITS: u32 = 1000;
 /// The answer in the body of a frame, if it has one of the forms above; `None`: it is MessagePack.
 pub(super) fn in_own_form(body: &[u8]) -> Option<io::Result<FromHost>> {
     let (&tag, rest) = body.split_first()?;
-    if !matches!(tag, TEXT | VALUE | RENDERED) {
+    if !matches!(tag, TEXT | VALUE | RENDERED | COMPUTED) {
         return None;
     }
     Some(match rest.split_first_chunk() {
@@ -61,8 +64,33 @@ fn answer(tag: u8, id: u64, content: &[u8]) -> io::Result<FromHost> {
     }
     match tag {
         VALUE => Ok(FromHost::Result { id, value }),
+        COMPUTED => computed(id, value).ok_or_else(|| broken("a result that has another form")),
         _ => rendered(id, value).ok_or_else(|| broken("fields that have another form")),
     }
+}
+
+/// A result, and what was read for it.
+fn computed(id: u64, value: Wire) -> Option<FromHost> {
+    let Wire::Array(parts) = value else {
+        return None;
+    };
+    let [value, reads] = <[Wire; 2]>::try_from(parts).ok()?;
+    let reads = match reads {
+        Wire::Boolean(false) => Reads::Impure,
+        Wire::Nil => Reads::Untold,
+        Wire::Array(reads) => Reads::Told(reads.iter().map(read).collect::<Option<_>>()?),
+        _ => return None,
+    };
+    Some(FromHost::Computed { id, value, reads })
+}
+
+/// The number of an instance and the name of an attribute.
+fn read(wire: &Wire) -> Option<(u32, String)> {
+    let [number, name] = wire.as_array()?.as_slice() else {
+        return None;
+    };
+    let number = u32::try_from(number.as_u64()?).ok()?;
+    Some((number, name.as_str()?.to_owned()))
 }
 
 /// The values of fields, and what the id is made of.

@@ -56,6 +56,10 @@ pub enum ToHost {
         /// Note what the answer depends on, so that it can be kept.
         #[serde(default)]
         trace: bool,
+        /// Say with the results of plugins that only compute what they have read, and of each plugin whether it is one of
+        /// those; of these it is known. `None`: nobody wants to know.
+        #[serde(default)]
+        computing: Option<BTreeMap<String, bool>>,
     },
     /// First message of another compile with the same modules. No answer.
     Rerun {
@@ -305,6 +309,17 @@ pub enum FailureKind {
     External,
 }
 
+/// What a plugin has read of the model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Reads {
+    /// It does more than compute.
+    Impure,
+    /// It only computes, but this call asked for what no kept answer can go by.
+    Untold,
+    /// Attributes of instances, each once, in the order in which it read them.
+    Told(Vec<(u32, String)>),
+}
+
 /// What a Python host says to Steward.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -384,6 +399,15 @@ pub enum FromHost {
         id: u64,
         /// The value.
         value: rmpv::Value,
+    },
+    /// The result of a plugin of which is to be said whether it only computes. It travels in a form of its own only.
+    Computed {
+        /// The number of the request.
+        id: u64,
+        /// The value.
+        value: rmpv::Value,
+        /// What it has read.
+        reads: Reads,
     },
     /// Code of a module has raised an exception.
     Failed {

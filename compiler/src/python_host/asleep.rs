@@ -4,6 +4,7 @@ use crate::PythonRuntime;
 use crate::protocol::{FromHost, ToHost};
 use crate::python_host::declarations::Declarations;
 use crate::python_host::load::NoModel;
+use crate::python_host::memo::Memo;
 use crate::python_host::process::{HostError, Process, TimeLimit};
 use crate::python_host::session::answer;
 
@@ -18,6 +19,8 @@ pub(in crate::python_host) struct Asleep {
     known: Option<FromHost>,
     /// It was started ahead, and has the request.
     started: Option<Process>,
+    /// `None`: nothing is kept, or it was taken.
+    memo: Option<Memo>,
 }
 
 impl Drop for Asleep {
@@ -37,8 +40,13 @@ impl Asleep {
         declarations: Option<Declarations>,
     ) -> Self {
         let known = declarations.as_ref().and_then(Declarations::get);
-        if let ToHost::LoadCompile { trace, .. } = &mut request {
+        let memo = declarations.as_ref().map(Declarations::memo);
+        if let ToHost::LoadCompile {
+            trace, computing, ..
+        } = &mut request
+        {
             *trace = declarations.is_some() && known.is_none();
+            *computing = memo.as_ref().map(|memo| memo.verdicts().clone());
         }
         Self {
             runtime,
@@ -47,7 +55,13 @@ impl Asleep {
             declarations,
             known,
             started: None,
+            memo,
         }
+    }
+
+    /// Calls whose answers are known from earlier compiles.
+    pub(in crate::python_host) fn take_memo(&mut self) -> Option<Memo> {
+        self.memo.take()
     }
 
     /// What the modules declare, if that is known already.

@@ -15,7 +15,7 @@
 //! kept one. If they differ, the answer is forgotten, and the compile begins again without it (see `compile_here`).
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
@@ -23,6 +23,7 @@ use md5::{Digest, Md5};
 use serde::{Deserialize, Serialize};
 
 use crate::file_stamp::{self, FileStamp};
+use crate::python_host::memo::Memo;
 use crate::protocol::{self, Depends, FromHost, PythonModule, ToHost};
 use crate::{Options, PythonRuntime};
 
@@ -64,6 +65,8 @@ pub(in crate::python_host) struct Declarations {
     /// Before anything of the question was read.
     started: SystemTime,
     is_outdated: Arc<AtomicBool>,
+    /// The digest of the answer and of all that it depends on, once that is known: what calls gave is kept with it.
+    identity: Arc<OnceLock<[u8; 16]>>,
 }
 
 impl Declarations {
@@ -81,18 +84,44 @@ impl Declarations {
             digest: question(runtime, request)?,
             started,
             is_outdated: Arc::clone(is_outdated),
+            identity: Arc::default(),
         })
     }
 
     /// The kept answer, if all that it depends on is as it was.
     pub(in crate::python_host) fn get(&self) -> Option<FromHost> {
-        let kept = self.store.get(&self.digest)?;
-        let kept: Kept = protocol::decode(&kept).ok()?;
+        let bytes = self.store.get(&self.digest)?;
+        let kept: Kept = protocol::decode(&bytes).ok()?;
         let is_same = |paths: &[(String, PathState)], state: fn(&str) -> PathState| {
             paths.iter().all(|(path, was)| state(path) == *was)
         };
         let is_valid = is_same(&kept.read, state_read) && is_same(&kept.looked_at, state_looked_at);
-        is_valid.then_some(kept.loaded)
+        is_valid.then(|| {
+            let _ = self.identity.set(Md5::digest(&bytes).into());
+            kept.loaded
+        })
+    }
+
+    /// What calls of plugins gave in earlier compiles with the same answer.
+    pub(in crate::python_host) fn memo(&self) -> Memo {
+        let kept = self.identity.get();
+        let kept = kept.and_then(|identity| Some((self.store.get(&self.memo_digest())?, *identity)));
+        kept.map_or_else(Memo::default, |(bytes, identity)| {
+            Memo::from_bytes(&bytes, identity)
+        })
+    }
+
+    /// Keeps what calls of plugins gave, if there is an answer with which it is kept.
+    pub(in crate::python_host) fn keep_memo(&self, memo: &Memo) {
+        let identity = self.identity.get();
+        let bytes = identity.and_then(|identity| memo.to_bytes(*identity));
+        if let Some(bytes) = bytes.filter(|_| !self.is_outdated.load(Ordering::Relaxed)) {
+            self.store.put(&self.memo_digest(), &bytes);
+        }
+    }
+
+    fn memo_digest(&self) -> String {
+        hex(Md5::digest(format!("memo of {}", self.digest)).into())
     }
 
     /// Keeps an answer, if all that it depends on is known and was the same while it was made.
@@ -128,6 +157,7 @@ impl Declarations {
             && let Ok(bytes) = rmp_serde::to_vec_named(&kept)
         {
             self.store.put(&self.digest, &bytes);
+            let _ = self.identity.set(Md5::digest(&bytes).into());
         }
     }
 
@@ -214,8 +244,11 @@ fn question(runtime: &PythonRuntime, request: &ToHost) -> Option<String> {
         let content = crate::world::read_plain(&file.path).ok()?;
         add(&content);
     }
-    let digest: [u8; 16] = hasher.finalize().into();
-    Some(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    Some(hex(hasher.finalize().into()))
+}
+
+fn hex(digest: [u8; 16]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Variables in which a shell notes what it has just done. They are others for nearly each command, and say nothing to it.

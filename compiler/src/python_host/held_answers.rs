@@ -113,7 +113,9 @@ impl HeldAnswers {
 /// The number of an answer that may be held.
 fn number_of(message: &FromHost) -> Option<u64> {
     match message {
-        FromHost::Result { id, .. } | FromHost::FieldsRendered { id, .. } => Some(*id),
+        FromHost::Result { id, .. }
+        | FromHost::Computed { id, .. }
+        | FromHost::FieldsRendered { id, .. } => Some(*id),
         _ => None,
     }
 }

@@ -178,6 +178,7 @@ fn load_request(world: &dyn World, options: &Options, modules: Vec<PythonModule>
         inputs: inputs(&options.inputs),
         keep: options.hosts.is_some(),
         trace: false,
+        computing: None,
     }
 }
 

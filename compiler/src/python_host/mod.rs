@@ -10,6 +10,7 @@
 //! - `session`: one compile's use of a process, and processes that are kept between compiles.
 //! - `load`: what modules declare, at the beginning of a compile.
 //! - `locate`: where modules are installed.
+//! - `memo`: what calls of plugins gave in earlier compiles.
 //! - `held_answers`: answers that the host sends together.
 //! - `processor_affinity`: two processes that take turns, on one processor.
 
@@ -19,6 +20,7 @@ mod declarations;
 mod held_answers;
 mod load;
 mod locate;
+pub mod memo;
 mod output;
 mod process;
 #[cfg(target_os = "linux")]
@@ -83,6 +85,12 @@ pub trait PluginHost {
     /// Whether it was not started yet, since what its modules declare is known from an earlier compile. All that it could say
     /// unasked is known, too: there is nothing to finalize, and nothing has changed.
     fn is_asleep(&self) -> bool;
+
+    /// Calls whose answers are known from earlier compiles; `None`: nothing is kept, or they were taken.
+    fn take_memo(&mut self) -> Option<memo::Memo>;
+
+    /// Keeps them for later compiles.
+    fn keep_memo(&mut self, memo: &memo::Memo);
 
     /// Begins to start it, if it is asleep: it is going to be asked something soon. Does not wait.
     fn start_ahead(&mut self);

@@ -56,6 +56,7 @@ use md5::{Digest, Md5};
 use crate::protocol::{FromHost, PythonModule, ToHost};
 use crate::python_host::asleep::Asleep;
 use crate::python_host::declarations::Declarations;
+use crate::python_host::memo::Memo;
 use crate::python_host::load::{HostReport, NoModel};
 use crate::python_host::process::{HostError, Process, TimeLimit};
 use crate::python_host::{HostCallbacks, PluginHost};
@@ -205,6 +206,9 @@ pub(in crate::python_host) struct Session {
     keep: Option<(Arc<WarmHosts>, Key, FromHost)>,
     read: BTreeMap<String, Option<Key>>,
     report: HostReport,
+    /// Where the memo is kept, and what there is of it; `None`: nothing is kept.
+    declarations: Option<Declarations>,
+    memo: Option<Memo>,
 }
 
 impl Session {
@@ -232,6 +236,8 @@ impl Session {
             keep: None,
             read: BTreeMap::new(),
             report: report.clone(),
+            declarations: None,
+            memo: None,
         };
         let answer = match (runtime, options.python.attached()) {
             // It was greeted when it was first asked for something: see `locate`.
@@ -244,7 +250,9 @@ impl Session {
             (Some(runtime), None) => {
                 let declarations =
                     Declarations::of(options, &runtime, &request, &report.is_outdated);
-                let asleep = Asleep::new(runtime, request, limit, declarations);
+                session.declarations.clone_from(&declarations);
+                let mut asleep = Asleep::new(runtime, request, limit, declarations);
+                session.memo = asleep.take_memo();
                 if let Some(known) = asleep.known() {
                     session.asleep = Some(asleep);
                     return Ok((session, known));
@@ -293,6 +301,8 @@ impl Session {
             keep: Some((Arc::clone(hosts), *key, warm.loaded.clone())),
             read: warm.read,
             report: report.clone(),
+            declarations: None,
+            memo: None,
         };
         Some((session, warm.loaded))
     }
@@ -325,6 +335,16 @@ impl PluginHost for Session {
 
     fn is_asleep(&self) -> bool {
         self.asleep.is_some()
+    }
+
+    fn take_memo(&mut self) -> Option<Memo> {
+        self.memo.take()
+    }
+
+    fn keep_memo(&mut self, memo: &Memo) {
+        if let Some(declarations) = &self.declarations {
+            declarations.keep_memo(memo);
+        }
     }
 
     fn start_ahead(&mut self) {

@@ -34,6 +34,10 @@ __all__ = [
 ]
 
 
+# What the plugin that runs has read, each an instance's number and an attribute, if somebody wants to know. None among them:
+# something that an instance shows beside its attributes, which another model changes.
+_reads: list[tuple[int, str] | None] | None = None
+
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _get = object.__getattribute__
 _set = object.__setattr__
@@ -44,6 +48,25 @@ if TYPE_CHECKING:
     _Mapping = Mapping[str, Any]
 else:
     _Mapping = Mapping
+
+
+def begin_reads() -> None:
+    """From now on it is noted what of the model is read."""
+    global _reads
+    _reads = []
+
+
+def end_reads() -> list[tuple[int, str]] | None:
+    """What was read since, each attribute once, in order; None: something else than attributes."""
+    global _reads
+    noted, _reads = _reads, None
+    found = dict.fromkeys(noted or ())
+    return None if None in found else list(found)  # type: ignore[arg-type]  # there is no None
+
+
+def _show_more() -> None:
+    if _reads is not None:
+        _reads.append(None)
 
 
 class ProxyContext:
@@ -238,6 +261,7 @@ class DynamicProxy:
         return type(self)(self._get_instance(), context=(self._get_context() or _UNNAMED).allow_references())
 
     def _type(self) -> Entity:
+        _show_more()
         entity: Entity = self._get_instance().get_type()
         return entity
 
@@ -250,11 +274,15 @@ class DynamicProxy:
             values = instance._values
             if attribute in values:
                 value = values[attribute]
+                if _reads is not None:
+                    _reads.append((instance.id, attribute))
             elif attribute[:2] == "__":
                 # Python's own questions (copy, pickle, numpy) are none to the model.
                 raise AttributeError(attribute)
-            else:
+            elif _reads is None:
                 value = instance.value(attribute)
+            else:
+                value = _noted(instance, attribute)
             # Most reads are one of these three, and the gate would let them pass.
             if type(self)._return_value is _gate:
                 kind = type(value)
@@ -280,20 +308,24 @@ class DynamicProxy:
         return bool(self._get_instance() == other._get_instance())
 
     def __hash__(self) -> int:
+        _show_more()
         return hash(self._get_instance())
 
     def __lt__(self, other: object) -> bool:
         if not isinstance(other, DynamicProxy):
             return NotImplemented
+        _show_more()
         mine, others = self._get_instance(), other._get_instance()
         if isinstance(mine, Instance) and isinstance(others, Instance):
             return mine.id < others.id
         return bool(mine < others)
 
     def __repr__(self) -> str:
+        _show_more()
         return f"@{_shown(self._get_instance())}"
 
     def __str__(self) -> str:
+        _show_more()
         return f"@{_shown(self._get_instance())}"
 
     def __copy__(self) -> Self:
@@ -310,6 +342,16 @@ class DynamicProxy:
 
 # What a module may put something else in the place of.
 _gate = DynamicProxy._return_value
+
+
+def _noted(instance: Instance, attribute: str) -> object:
+    """The value of an attribute that is asked for; an exception may say more than that there is none."""
+    noted = _reads
+    assert noted is not None
+    noted.append(None)
+    value = instance.value(attribute)
+    noted[-1] = (instance.id, attribute)
+    return value
 
 
 class SequenceProxy(DynamicProxy, JSONSerializable):

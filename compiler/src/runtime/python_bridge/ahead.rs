@@ -297,6 +297,7 @@ impl Machine<'_> {
         };
         match found {
             Some(known) if known.unknown && !definition.allow_unknown => Look::Pass,
+            Some(known) if self.is_remembered(site, &known.bound) => Look::Pass,
             Some(arguments) => Look::Call(site, arguments, result),
             // What is wrong with it is said in its turn.
             None => Look::Stop,
@@ -404,7 +405,11 @@ impl Machine<'_> {
         let answer = self.with_host(|host, callbacks| host.answer(callbacks));
         match &answer {
             Ok(FromHost::Failed { .. }) | Err(_) => self.python.forget_unanswered(),
-            Ok(FromHost::Result { id: of, .. } | FromHost::Unset { id: of, .. }) if *of != id => {
+            Ok(
+                FromHost::Result { id: of, .. }
+                | FromHost::Computed { id: of, .. }
+                | FromHost::Unset { id: of, .. },
+            ) if *of != id => {
                 let message = format!("the Python host answered call {of} instead of {id}");
                 return crate::hir::plugin::external("RuntimeError", message);
             }

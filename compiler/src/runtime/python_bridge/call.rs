@@ -25,6 +25,10 @@ impl Machine<'_> {
         let plugin = &self.program.plugins[site.plugin.index()];
         let sent = self.python.ahead.turn.take();
         if sent.is_none() {
+            self.be_observed().map_err(PluginError::Compile)?;
+            if let Some(value) = self.remembered(site, bound) {
+                return Ok(value);
+            }
             self.settle_ahead();
         }
         self.python.loc = site.loc;
@@ -46,6 +50,10 @@ impl Machine<'_> {
                 self.value_of(&answers[1], 0).map_err(PluginError::Compile)
             }
             FromHost::Result { value, .. } => {
+                self.value_of(&value, 0).map_err(PluginError::Compile)
+            }
+            FromHost::Computed { value, reads, .. } => {
+                self.remember(site, bound, &value, &reads);
                 self.value_of(&value, 0).map_err(PluginError::Compile)
             }
             other => Err(self.refusal(other)),

@@ -16,6 +16,7 @@
 //! - `conditions`: those of typedefs that say something outside of the model.
 //! - `dataclasses`, `references`: values that have a form of their own on the wire.
 //! - `export`: what the export asks Python about resources.
+//! - `remembered`: calls whose answers are known from earlier compiles.
 //! - `rendering`: the getters of resource classes, of many resources in one frame.
 
 pub(in crate::runtime) mod ahead;
@@ -28,11 +29,13 @@ pub(in crate::runtime) mod export;
 pub(in crate::runtime) mod host_callbacks;
 pub(in crate::runtime) mod known_values;
 pub(in crate::runtime) mod references;
+pub(in crate::runtime) mod remembered;
 pub(in crate::runtime) mod rendering;
 
 use crate::hash::Map;
 use crate::protocol::ResourceClassInfo;
 use crate::python_host::PluginHost;
+use crate::python_host::memo::Memo;
 use crate::resources::ReferenceModels;
 use crate::runtime::Machine;
 use crate::runtime::exec::calls::Site;
@@ -47,6 +50,8 @@ use crate::types::InstId;
 pub struct PythonBridge {
     /// `None`: no module has plugins, or the host answers right now.
     pub host: Option<Box<dyn PluginHost>>,
+    /// Calls whose answers are known; `None`: nothing is kept.
+    pub memo: Option<Memo>,
     n_requests: u64,
     /// The call of a plugin that runs now.
     loc: Loc,
@@ -77,6 +82,7 @@ impl Default for PythonBridge {
     fn default() -> PythonBridge {
         PythonBridge {
             host: None,
+            memo: None,
             n_requests: 0,
             loc: Loc::NONE,
             site: None,

@@ -1,0 +1,243 @@
+//! Calls of plugins whose answers are known from earlier compiles (`python_host/memo.rs`): looking them up, and adding to them.
+//!
+//! A call is looked up in its turn, by reading what the plugin would read, in the same order. Where a value is missing, or is
+//! one that only Python understands (an object, a reference, an Unknown, a dataclass), the call is made as if nothing were
+//! known. An answer that Python gives comes with what the plugin has read for it, if it only computes, and is added then:
+//! the model stands still until the step is over, so the values are those that the plugin saw.
+
+use rmpv::Value as Wire;
+use smallvec::SmallVec;
+
+use crate::hir::plugin::Bound;
+use crate::protocol::{ParameterKind, Reads};
+use crate::python_host::memo::{Memo, Next, Place, place};
+use crate::runtime::exec::calls::Site;
+use crate::runtime::{InstId, Machine};
+use crate::types::Value;
+
+/// Bytes of a call's arguments, or of a value that it reads, at most.
+const MOST_BYTES: usize = 64 << 10;
+/// Attributes that one call reads at most.
+const MOST_READS: usize = 10_000;
+/// How deeply values are nested at most.
+const MAX_DEPTH: u32 = 100;
+
+/// A call on its way through what is known.
+struct Path {
+    place: Place,
+    /// The instances that it came upon, in order.
+    instances: SmallVec<[InstId; 8]>,
+    /// What was found last, in the form that goes into the digest.
+    found: Vec<u8>,
+}
+
+impl Path {
+    fn go_on(&mut self) {
+        self.place = place(self.place, &self.found);
+        self.found.clear();
+    }
+
+    fn tag(&mut self, tag: u8, size: usize) {
+        self.found.push(tag);
+        self.found.extend_from_slice(&(size as u64).to_le_bytes());
+    }
+
+    fn text(&mut self, tag: u8, text: &str) {
+        self.tag(tag, text.len());
+        self.found.extend_from_slice(text.as_bytes());
+    }
+}
+
+impl Machine<'_> {
+    /// What a call gives, if that is known.
+    pub(super) fn remembered(&mut self, site: Site, bound: &Bound) -> Option<Value> {
+        let (path, at) = self.look_up(site, bound)?;
+        let memo = self.python.memo.as_ref()?;
+        let mut result = memo.result(at)?;
+        let value = rmpv::decode::read_value(&mut result).ok()?;
+        let value = self.value_of(&value, 0).ok()?;
+        let memo = self.python.memo.as_mut()?;
+        for place in path {
+            memo.use_place(place);
+        }
+        Some(value)
+    }
+
+    /// Whether what a call gives is known.
+    pub(super) fn is_remembered(&self, site: Site, bound: &Bound) -> bool {
+        self.look_up(site, bound).is_some()
+    }
+
+    /// The places that a call goes through, and the result at the end.
+    fn look_up(&self, site: Site, bound: &Bound) -> Option<(SmallVec<[Place; 16]>, u32)> {
+        let memo = self.python.memo.as_ref()?;
+        let name = self.program.text(self.program.plugins[site.plugin.index()].name);
+        if !memo.has_calls_of(name) {
+            return None;
+        }
+        let mut path = self.begin(site, bound)?;
+        let mut places = SmallVec::new();
+        loop {
+            places.push(path.place);
+            match memo.next(path.place)? {
+                Next::Result { at } => return Some((places, at)),
+                Next::Read { instance, name } => {
+                    self.read_next(&mut path, instance, memo.name(name)?)?;
+                }
+            }
+        }
+    }
+
+    /// The place at which a call begins. `None`: it has arguments that only Python understands.
+    fn begin(&self, site: Site, bound: &Bound) -> Option<Path> {
+        let plugin = &self.program.plugins[site.plugin.index()];
+        let mut path = Path {
+            place: (0, 0),
+            instances: SmallVec::new(),
+            found: Vec::new(),
+        };
+        path.text(b'c', self.program.text(plugin.name));
+        let plain = plugin.parameters.iter();
+        let plain = plain.filter(|p| p.kind == ParameterKind::Positional);
+        for (at, (parameter, value)) in plain.zip(&bound.values).enumerate() {
+            match value {
+                Some(value) if at < bound.n_positional => self.find_value(*value, &mut path, 0)?,
+                Some(value) => {
+                    path.text(b'k', &parameter.name);
+                    self.find_value(*value, &mut path, 0)?;
+                }
+                None => path.found.push(b'-'),
+            }
+        }
+        path.tag(b'*', bound.var_args.len());
+        for value in &bound.var_args {
+            self.find_value(*value, &mut path, 0)?;
+        }
+        for (name, value) in &bound.keywords {
+            path.text(b'k', name);
+            self.find_value(*value, &mut path, 0)?;
+        }
+        path.go_on();
+        Some(path)
+    }
+
+    /// Reads an attribute of an instance that a call came upon.
+    fn read_next(&self, path: &mut Path, instance: u32, name: &str) -> Option<()> {
+        let id = *path.instances.get(instance as usize)?;
+        let slot = self.state.slot(id, self.program.names.find(name)?)?;
+        let value = self.state.read_slot(slot).ok()?;
+        self.find_value(value, path, 0)?;
+        path.go_on();
+        Some(())
+    }
+
+    /// Adds a value to what was found. `None`: it is one that only Python understands, or too large.
+    fn find_value(&self, value: Value, path: &mut Path, depth: u32) -> Option<()> {
+        if depth > MAX_DEPTH || path.found.len() > MOST_BYTES {
+            return None;
+        }
+        match value {
+            Value::Null => path.found.push(b'n'),
+            Value::Bool(value) => path.found.push(if value { b't' } else { b'f' }),
+            Value::Int(value) => {
+                path.found.push(b'i');
+                path.found.extend_from_slice(&value.to_le_bytes());
+            }
+            Value::Float(value) => {
+                path.found.push(b'd');
+                path.found.extend_from_slice(&value.to_bits().to_le_bytes());
+            }
+            Value::Str(text) if self.python.texts.is_empty() => {
+                path.text(b's', self.state.heap.str(text));
+            }
+            Value::List(list) => {
+                let items = self.state.heap.list(list);
+                path.tag(b'l', items.len());
+                for item in items {
+                    self.find_value(*item, path, depth + 1)?;
+                }
+            }
+            Value::Dict(dict) => {
+                let entries = &self.state.heap.dict(dict).entries;
+                path.tag(b'm', entries.len());
+                for (key, value) in entries {
+                    path.text(b's', self.state.heap.str(*key));
+                    self.find_value(*value, path, depth + 1)?;
+                }
+            }
+            Value::Instance(id) => {
+                if self.dataclass_to_wire(id).is_some() {
+                    return None;
+                }
+                let known = path.instances.iter().position(|known| *known == id);
+                let number = known.unwrap_or(path.instances.len());
+                path.tag(b'o', number);
+                if known.is_none() {
+                    path.instances.push(id);
+                    let entity = self.state.instance(id).entity;
+                    path.text(b'e', self.program.entity_name(entity));
+                }
+            }
+            Value::Skip
+            | Value::Str(_)
+            | Value::Big(_)
+            | Value::Unknown(_)
+            | Value::Opaque(_)
+            | Value::Reference(_) => return None,
+        }
+        Some(())
+    }
+
+    /// Adds a call that Python has made. A plugin that did something else than it did before in the same place is no plugin
+    /// that only computes.
+    pub(super) fn remember(&mut self, site: Site, bound: &Bound, value: &Wire, reads: &Reads) {
+        let program = self.program;
+        let name = program.text(program.plugins[site.plugin.index()].name);
+        let Some(mut memo) = self.python.memo.take() else {
+            return;
+        };
+        match reads {
+            Reads::Impure => memo.judge(name, false),
+            Reads::Untold => memo.judge(name, true),
+            Reads::Told(reads) => {
+                memo.judge(name, true);
+                if self.add(&mut memo, site, bound, value, reads) == Some(false) {
+                    memo.judge(name, false);
+                }
+            }
+        }
+        self.python.memo = Some(memo);
+    }
+
+    /// `None`: it can not be kept; `Some(false)`: something else is kept in its place.
+    fn add(
+        &self,
+        memo: &mut Memo,
+        site: Site,
+        bound: &Bound,
+        value: &Wire,
+        reads: &[(u32, String)],
+    ) -> Option<bool> {
+        let mut path = self.begin(site, bound)?;
+        let mut steps: SmallVec<[(Place, u32, &str); 16]> = SmallVec::new();
+        if reads.len() > MOST_READS {
+            return None;
+        }
+        for (number, name) in reads {
+            let id = self.state.of_number(*number)?;
+            let instance = path.instances.iter().position(|known| *known == id)?;
+            let instance = u32::try_from(instance).ok()?;
+            steps.push((path.place, instance, name));
+            self.read_next(&mut path, instance, name)?;
+        }
+        let mut result = Vec::new();
+        rmpv::encode::write_value(&mut result, value).ok()?;
+        for (place, instance, name) in steps {
+            let name = memo.number_of(name);
+            if !memo.add_read(place, instance, name) {
+                return Some(false);
+            }
+        }
+        Some(memo.add_result(path.place, &result))
+    }
+}

@@ -1,0 +1,273 @@
+"""Which plugins only compute: what they return follows from their arguments and from what they read of the model.
+
+The compiler keeps what such a plugin returned, with what it read for that, and does not call it again for the same
+(`compiler/src/python_host/memo.rs`). So this must never take a function for pure that is not; the other way round costs time only.
+Python can not be understood in general. What is understood here is the plain code that most plugins are made of: all statements
+and expressions that touch nothing but what the function itself has made, and names of other modules and files whose meaning is
+known. Anything else, and anything that is not mentioned here, makes a function impure: other imports, mutable values of a module,
+`global`, files, clocks, chance, printing, logging, attributes that begin with an underscore.
+
+What a value is, is not known: `x.name` may read an attribute of the model (which is noted when it happens, see `Reads` in
+`inmanta.execute.proxy`), a property of an address or a method of a text. But all values that such code can have are arguments,
+constants, and what pure functions gave, so nothing that it does with them can be seen outside. What would show how an instance
+is numbered (its text, its hash, its order) is noticed when it happens, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from types import CodeType, FunctionType, ModuleType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+_BUILTINS = frozenset(
+    "abs all any ascii bin bool bytes chr dict divmod enumerate filter float format frozenset getattr hasattr hex int isinstance"
+    " iter len list map max min next oct ord pow range repr reversed round set slice sorted str sum tuple zip".split()
+)
+# What of the standard library only computes.
+_LIBRARY = {
+    "re": "ASCII DOTALL I IGNORECASE M MULTILINE S VERBOSE X compile escape findall finditer fullmatch match search split sub subn",
+    "ipaddress": "AddressValueError IPv4Address IPv4Interface IPv4Network IPv6Address IPv6Interface IPv6Network NetmaskValueError"
+    " collapse_addresses ip_address ip_interface ip_network summarize_address_range",
+    "math": "ceil copysign e fabs floor fmod gcd hypot inf isclose isfinite isinf isnan isqrt log log10 log2 nan pi pow prod sqrt"
+    " trunc",
+    "itertools": "accumulate chain combinations count cycle dropwhile groupby islice pairwise permutations product repeat starmap"
+    " takewhile zip_longest",
+    "functools": "reduce",
+    "operator": "attrgetter itemgetter",
+    "string": "ascii_letters ascii_lowercase ascii_uppercase digits hexdigits octdigits punctuation",
+    "textwrap": "dedent fill indent shorten wrap",
+    "base64": "b16encode b32encode b64decode b64encode urlsafe_b64decode urlsafe_b64encode",
+    "hashlib": "md5 sha1 sha256 sha384 sha512",
+    "collections": "Counter OrderedDict defaultdict deque",
+    "json": "dumps loads",
+}
+_STATEMENTS = (
+    ast.AnnAssign, ast.Assert, ast.Assign, ast.AugAssign, ast.Break, ast.Continue, ast.ExceptHandler, ast.Expr, ast.For, ast.If,
+    ast.Pass, ast.Raise, ast.Return, ast.Try, ast.While,
+)  # fmt: skip
+_EXPRESSIONS = (
+    ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.Constant, ast.Dict, ast.DictComp, ast.FormattedValue, ast.GeneratorExp,
+    ast.IfExp, ast.JoinedStr, ast.Lambda, ast.List, ast.ListComp, ast.NamedExpr, ast.Set, ast.SetComp, ast.Slice, ast.Starred,
+    ast.Tuple, ast.UnaryOp,
+)  # fmt: skip
+_PARTS = (
+    ast.arg, ast.arguments, ast.boolop, ast.cmpop, ast.comprehension, ast.expr_context, ast.keyword, ast.operator, ast.unaryop,
+)  # fmt: skip
+# Instructions that read a name of the module, or of Python itself.
+_GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME")
+_PLAIN = (str, int, float, bool, bytes, type(None))
+
+
+class Purity:
+    """What is known of the functions of some files; `files`: all of the project's modules, whose code may change one another's."""
+
+    def __init__(self, files: Iterable[str]) -> None:
+        self._files = set(files)
+        self._trees: dict[str, ast.Module | None] = {}
+        self._known: dict[FunctionType, bool] = {}
+        self._changed: set[str] | None = None
+
+    def is_pure(self, function: object) -> bool:
+        """Whether a function only computes."""
+        if type(function) is not FunctionType:
+            return False
+        known = self._known.get(function)
+        if known is None:
+            # A function that calls itself is pure if the rest of it is.
+            self._known[function] = True
+            try:
+                known = self._look_at(function)
+            except (OSError, SyntaxError, ValueError, RecursionError):
+                known = False
+            self._known[function] = known
+            if not known:
+                # What was taken for pure because of it may not be.
+                self._known = {kept: value for kept, value in self._known.items() if not value}
+        return known
+
+    def _look_at(self, function: FunctionType) -> bool:
+        defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+        if function.__closure__ or hasattr(function, "__wrapped__") or not all(map(_is_constant, defaults)):
+            return False
+        node = self._definition(function.__code__)
+        if node is None or not all(self._is_harmless(function, decorator) for decorator in node.decorator_list):
+            return False
+        names = set(_globals_of(function.__code__))
+        if not all(self._is_known(function, name) for name in names):
+            return False
+        parts = [part for statement in node.body for part in _walk(statement)]
+        known = {name: function.__globals__[name] for name in names if name in function.__globals__}
+        return all(map(_is_allowed, parts)) and _is_used_well(parts, known)
+
+    def _is_known(self, function: FunctionType, name: str) -> bool:
+        """Whether a name outside of the function stands for something that only computes, for ever."""
+        if name not in function.__globals__:
+            return name in _BUILTINS or _is_exception(getattr(_builtins(), name, None))
+        found = function.__globals__[name]
+        if name in self._names_that_change():
+            return False
+        if isinstance(found, ModuleType):
+            return found.__name__ in _LIBRARY
+        return _is_constant(found) or _is_exception(found) or _is_of_library(found) or self.is_pure(found)
+
+    def _is_harmless(self, function: FunctionType, decorator: ast.expr) -> bool:
+        """Whether a decorator gives the function back as it is: `@plugin` does."""
+        from inmanta import plugins
+
+        named = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if isinstance(named, ast.Name):
+            return function.__globals__.get(named.id) is plugins.plugin
+        if isinstance(named, ast.Attribute) and isinstance(named.value, ast.Name):
+            return function.__globals__.get(named.value.id) is plugins and named.attr == "plugin"
+        return False
+
+    def _definition(self, code: CodeType) -> ast.FunctionDef | None:
+        """The text of a function of one of the files, outside of any other one."""
+        tree = self._tree(code.co_filename) if code.co_filename in self._files else None
+        found = None
+        for node in tree.body if tree is not None else ():
+            if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+                first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+                found = node if first == code.co_firstlineno else found
+        return found
+
+    def _tree(self, path: str) -> ast.Module | None:
+        if path not in self._trees:
+            with open(path, "rb") as file:
+                self._trees[path] = ast.parse(file.read())
+        return self._trees[path]
+
+    def _names_that_change(self) -> set[str]:
+        """The names of modules that some function may give another value: those that are `global` anywhere, that are set or
+        deleted as attributes of anything, or that a file sets more than once."""
+        if self._changed is None:
+            self._changed = set()
+            for path in self._files:
+                tree = self._tree(path)
+                self._changed.update(_changed_in(tree) if tree is not None else ())
+        return self._changed
+
+
+def _changed_in(tree: ast.Module) -> Iterator[str]:
+    set_once: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            yield from node.names
+        elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            yield node.attr
+    for statement in tree.body:
+        for name in _set_by(statement):
+            if name in set_once:
+                yield name
+            set_once.add(name)
+
+
+def _set_by(statement: ast.stmt) -> Iterator[str]:
+    """The names of its module that a statement outside of all functions sets."""
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield statement.name
+    elif isinstance(statement, (ast.Import, ast.ImportFrom)):
+        for alias in statement.names:
+            yield (alias.asname or alias.name).split(".")[0]
+    else:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                yield node.id
+
+
+def _globals_of(code: CodeType) -> Iterator[str]:
+    """The names outside of a function that its code reads, or that of functions and comprehensions within it."""
+    import dis
+
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _GLOBALS:
+            yield instruction.argval
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _globals_of(constant)
+
+
+def _walk(node: ast.AST) -> Iterator[ast.AST]:
+    """All parts of a statement but annotations of variables, which a function does not evaluate."""
+    yield node
+    for name, value in ast.iter_fields(node):
+        if name == "annotation":
+            continue
+        for part in value if isinstance(value, list) else (value,):
+            if isinstance(part, ast.AST):
+                yield from _walk(part)
+
+
+def _is_allowed(node: ast.AST) -> bool:
+    if isinstance(node, (ast.Assign, ast.For, ast.AugAssign, ast.AnnAssign, ast.comprehension)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return all(map(_is_own, targets)) and not getattr(node, "is_async", 0)
+    if isinstance(node, ast.Attribute):
+        return isinstance(node.ctx, ast.Load) and not node.attr.startswith("_")
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.ctx, ast.Load) or isinstance(node.value, ast.Name)
+    return isinstance(node, (ast.Name, *_STATEMENTS, *_EXPRESSIONS, *_PARTS))
+
+
+def _is_used_well(parts: list[ast.AST], known: dict[str, object]) -> bool:
+    """Whether modules are asked only for what is known of them, and functions and classes for nothing: they may carry more."""
+    n_used = dict.fromkeys(known, 0)
+    for part in parts:
+        if isinstance(part, ast.Name):
+            if part.id in n_used:
+                n_used[part.id] += 1
+        elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id in known:
+            found = known[part.value.id]
+            if isinstance(found, ModuleType):
+                if part.attr not in _LIBRARY[found.__name__].split():
+                    return False
+                # Counted once more as a name: a module is not to be anything but asked.
+                n_used[part.value.id] -= 1
+            elif not _is_constant(found):
+                return False
+    return not any(isinstance(known[name], ModuleType) and n_used[name] for name in known)
+
+
+def _is_own(target: ast.expr) -> bool:
+    """Whether what is set is the function's: a variable, or an element of what one holds. What comes from outside is constant."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return all(map(_is_own, target.elts))
+    if isinstance(target, ast.Starred):
+        return _is_own(target.value)
+    if isinstance(target, ast.Subscript):
+        return isinstance(target.value, ast.Name)
+    return isinstance(target, ast.Name)
+
+
+def _is_of_library(value: object) -> bool:
+    for name, members in _LIBRARY.items():
+        module = sys.modules.get(name)
+        if module is not None and any(getattr(module, member, None) is value for member in members.split()):
+            return True
+    return False
+
+
+def _is_constant(value: object) -> bool:
+    """Whether it is a value that nobody can change."""
+    if type(value) in (tuple, frozenset):
+        return all(map(_is_constant, value))  # type: ignore[call-overload]  # it has elements
+    expressions = sys.modules.get("re")
+    return type(value) in _PLAIN or (expressions is not None and type(value) is expressions.Pattern)
+
+
+def _is_exception(value: object) -> bool:
+    from inmanta import plugins
+
+    is_known = value is plugins.PluginException or getattr(value, "__module__", None) == "builtins"
+    return is_known and isinstance(value, type) and issubclass(value, Exception)
+
+
+def _builtins() -> Any:
+    import builtins
+
+    return builtins
