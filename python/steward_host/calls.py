@@ -98,7 +98,11 @@ def result(number: int, value: object) -> bytes | None:
 
 def computed(number: int, value: object, reads: list[tuple[int, str]] | bool | None) -> bytes | None:
     """The answer to a call of which is said what it has read (False: it does more than compute); None as above."""
-    return _packed(_head(_COMPUTED, number), (value, reads)) if _is_data(value) else None
+    head = _head(_COMPUTED, number)
+    if not _is_data(value) or _packed(head, value) is None:
+        return None
+    # The numbers of instances may look like half of a character.
+    return head + _dumps((value, reads), _FORMAT)
 
 
 def rendered(number: int, values: list[object], identity: dict[str, str] | None, id_value: list[object]) -> bytes | None:

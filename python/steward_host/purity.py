@@ -58,6 +58,12 @@ _EXPRESSIONS = (
 _PARTS = (
     ast.arg, ast.arguments, ast.boolop, ast.cmpop, ast.comprehension, ast.expr_context, ast.keyword, ast.operator, ast.unaryop,
 )  # fmt: skip
+# What may be caught: not what says that an attribute has no value yet, after which the call is made again. Whether it has one
+# by now depends on more than the call.
+_CAUGHT = frozenset(
+    "ArithmeticError AssertionError AttributeError IndexError KeyError LookupError NotImplementedError OverflowError StopIteration"
+    " TypeError UnicodeDecodeError UnicodeEncodeError UnicodeError ValueError ZeroDivisionError".split()
+)
 # Instructions that read a name of the module, or of Python itself.
 _GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME")
 _PLAIN = (str, int, float, bool, bytes, type(None))
@@ -211,14 +217,27 @@ def _is_allowed(node: ast.AST) -> bool:
         return isinstance(node.ctx, ast.Load) and not node.attr.startswith("_")
     if isinstance(node, ast.Subscript):
         return isinstance(node.ctx, ast.Load) or isinstance(node.value, ast.Name)
+    if isinstance(node, ast.ExceptHandler):
+        return all(isinstance(kind, ast.Name) and kind.id in _CAUGHT for kind in _kinds_of(node))
+    if isinstance(node, ast.Try):
+        # What follows in any case may return, so that the exception is lost.
+        return not node.finalbody
     return isinstance(node, (ast.Name, *_STATEMENTS, *_EXPRESSIONS, *_PARTS))
+
+
+def _kinds_of(handler: ast.ExceptHandler) -> list[ast.expr | None]:
+    return [*handler.type.elts] if isinstance(handler.type, ast.Tuple) else [handler.type]
 
 
 def _is_used_well(parts: list[ast.AST], known: dict[str, object]) -> bool:
     """Whether modules are asked only for what is known of them, and functions and classes for nothing: they may carry more."""
     n_used = dict.fromkeys(known, 0)
     for part in parts:
-        if isinstance(part, ast.Name):
+        if isinstance(part, ast.ExceptHandler):
+            # A name of the module in the place of Python's own.
+            if any(isinstance(kind, ast.Name) and kind.id in known for kind in _kinds_of(part)):
+                return False
+        elif isinstance(part, ast.Name):
             if part.id in n_used:
                 n_used[part.id] += 1
         elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id in known:

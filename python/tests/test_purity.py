@@ -81,6 +81,10 @@ IMPURE = {
     "a generator": ("", "yield x"),
     "a file that is closed": ("", "with x as y: return y"),
     "the library's own memory": ("import functools\n@functools.lru_cache\ndef other(x): return x", "return other(x)"),
+    "all exceptions are caught": ("", "try: return x.name\n    except Exception: return 1"),
+    "any exception is caught": ("", "try: return x.name\n    except: return 1"),
+    "an exception is lost": ("", "try: return x.name\n    finally: return 1"),
+    "another exception by a known name": ("ValueError = Exception", "try: return x.name\n    except ValueError: return 1"),
     "code": ("", "return eval(x)"),
     "another exception": ("class Own(Exception): pass", "raise Own(x)"),
 }

@@ -26,8 +26,8 @@ impl Machine<'_> {
         let sent = self.python.ahead.turn.take();
         if sent.is_none() {
             self.be_observed().map_err(PluginError::Compile)?;
-            if let Some(value) = self.remembered(site, bound) {
-                return Ok(value);
+            if let Some(known) = self.remembered(site, bound) {
+                return known;
             }
             self.settle_ahead();
         }

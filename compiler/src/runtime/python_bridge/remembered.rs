@@ -1,6 +1,7 @@
 //! Calls of plugins whose answers are known from earlier compiles (`python_host/memo.rs`): looking them up, and adding to them.
 //!
-//! A call is looked up in its turn, by reading what the plugin would read, in the same order. Where a value is missing, or is
+//! A call is looked up in its turn, by reading what the plugin would read, in the same order. Where an attribute has no value
+//! yet, the plugin would let the exception through that says so, and the step waits for it as it would then. Where a value is
 //! one that only Python understands (an object, a reference, an Unknown, a dataclass), the call is made as if nothing were
 //! known. An answer that Python gives comes with what the plugin has read for it, if it only computes, and is added then:
 //! the model stands still until the step is over, so the values are those that the plugin saw.
@@ -8,11 +9,11 @@
 use rmpv::Value as Wire;
 use smallvec::SmallVec;
 
-use crate::hir::plugin::Bound;
+use crate::hir::plugin::{Bound, PluginError};
 use crate::protocol::{ParameterKind, Reads};
 use crate::python_host::memo::{Memo, Next, Place, place};
 use crate::runtime::exec::calls::Site;
-use crate::runtime::{InstId, Machine};
+use crate::runtime::{InstId, Machine, ReadError, VarId};
 use crate::types::Value;
 
 /// Bytes of a call's arguments, or of a value that it reads, at most.
@@ -21,6 +22,16 @@ const MOST_BYTES: usize = 64 << 10;
 const MOST_READS: usize = 10_000;
 /// How deeply values are nested at most.
 const MAX_DEPTH: u32 = 100;
+
+/// What is known of a call.
+pub(super) enum Known {
+    /// Nothing, or not enough.
+    Nothing,
+    /// It reads an attribute that has no value yet.
+    Waits(VarId),
+    /// Its result: the places that led there, and its number in the memo.
+    Result(SmallVec<[Place; 16]>, u32),
+}
 
 /// A call on its way through what is known.
 struct Path {
@@ -49,27 +60,39 @@ impl Path {
 }
 
 impl Machine<'_> {
-    /// What a call gives, if that is known.
-    pub(super) fn remembered(&mut self, site: Site, bound: &Bound) -> Option<Value> {
-        let (path, at) = self.look_up(site, bound)?;
+    /// What a call gives, or what it waits for; `None`: Python has to be asked.
+    pub(super) fn remembered(
+        &mut self,
+        site: Site,
+        bound: &Bound,
+    ) -> Option<Result<Value, PluginError>> {
+        let (places, at) = match self.look_up(site, bound) {
+            Known::Nothing => return None,
+            Known::Waits(slot) => return Some(Err(PluginError::Unset(vec![slot.0]))),
+            Known::Result(places, at) => (places, at),
+        };
         let memo = self.python.memo.as_ref()?;
         let mut result = memo.result(at)?;
         let value = rmpv::decode::read_value(&mut result).ok()?;
         let value = self.value_of(&value, 0).ok()?;
         let memo = self.python.memo.as_mut()?;
-        for place in path {
+        for place in places {
             memo.use_place(place);
         }
-        Some(value)
+        Some(Ok(value))
     }
 
-    /// Whether what a call gives is known.
+    /// Whether Python need not be asked for a call, as things are.
     pub(super) fn is_remembered(&self, site: Site, bound: &Bound) -> bool {
-        self.look_up(site, bound).is_some()
+        matches!(self.look_up(site, bound), Known::Result(..))
     }
 
-    /// The places that a call goes through, and the result at the end.
-    fn look_up(&self, site: Site, bound: &Bound) -> Option<(SmallVec<[Place; 16]>, u32)> {
+    fn look_up(&self, site: Site, bound: &Bound) -> Known {
+        self.follow(site, bound).unwrap_or(Known::Nothing)
+    }
+
+    /// Goes the way of a call; `None`: it leads nowhere.
+    fn follow(&self, site: Site, bound: &Bound) -> Option<Known> {
         let memo = self.python.memo.as_ref()?;
         let name = self.program.text(self.program.plugins[site.plugin.index()].name);
         if !memo.has_calls_of(name) {
@@ -80,9 +103,15 @@ impl Machine<'_> {
         loop {
             places.push(path.place);
             match memo.next(path.place)? {
-                Next::Result { at } => return Some((places, at)),
+                Next::Result { at } => return Some(Known::Result(places, at)),
                 Next::Read { instance, name } => {
-                    self.read_next(&mut path, instance, memo.name(name)?)?;
+                    let slot = self.slot_of(&path, instance, memo.name(name)?)?;
+                    match self.state.read_slot(slot) {
+                        Ok(value) => self.find_value(value, &mut path, 0)?,
+                        Err(ReadError::NotReady(_)) => return Some(Known::Waits(slot)),
+                        Err(_) => return None,
+                    }
+                    path.go_on();
                 }
             }
         }
@@ -121,14 +150,10 @@ impl Machine<'_> {
         Some(path)
     }
 
-    /// Reads an attribute of an instance that a call came upon.
-    fn read_next(&self, path: &mut Path, instance: u32, name: &str) -> Option<()> {
+    /// The slot of an attribute of an instance that a call came upon.
+    fn slot_of(&self, path: &Path, instance: u32, name: &str) -> Option<VarId> {
         let id = *path.instances.get(instance as usize)?;
-        let slot = self.state.slot(id, self.program.names.find(name)?)?;
-        let value = self.state.read_slot(slot).ok()?;
-        self.find_value(value, path, 0)?;
-        path.go_on();
-        Some(())
+        self.state.slot(id, self.program.names.find(name)?)
     }
 
     /// Adds a value to what was found. `None`: it is one that only Python understands, or too large.
@@ -228,7 +253,10 @@ impl Machine<'_> {
             let instance = path.instances.iter().position(|known| *known == id)?;
             let instance = u32::try_from(instance).ok()?;
             steps.push((path.place, instance, name));
-            self.read_next(&mut path, instance, name)?;
+            let slot = self.slot_of(&path, instance, name)?;
+            let value = self.state.read_slot(slot).ok()?;
+            self.find_value(value, &mut path, 0)?;
+            path.go_on();
         }
         let mut result = Vec::new();
         rmpv::encode::write_value(&mut result, value).ok()?;
