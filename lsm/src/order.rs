@@ -237,8 +237,12 @@ pub fn progress(
         }
         let is_bad = match state.label {
             Some(Label::Danger) => true,
-            Some(Label::Warning) => step.is_error,
-            Some(Label::Success | Label::Info) | None => false,
+            // What was ordered is refused: the instance is as good as before, and not as it was wanted.
+            Some(Label::Warning | Label::Success) => step.is_error,
+            // A deletion that a validation refuses leads back, whatever the instance was about.
+            Some(Label::Info) | None => {
+                step.is_error && !step.is_deployment && action == Action::Delete
+            }
         };
         if is_bad {
             let failure = if step.is_error && !step.is_deployment {

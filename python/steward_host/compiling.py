@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 
 from inmanta import plugins, resources
 from inmanta.ast import Location, MultiUnsetException, RuntimeException, UnknownException, UnsetException
@@ -265,7 +266,7 @@ class Compiling:
                         args[index] = self._values.argument(calls.value(given), called[1][index], name)
                 packed = None
                 if name in noted:
-                    result, packed = self._noting(number, name, called[0], args)
+                    result, packed = self._noting(number, name, partial(called[0].call, *args))
                 else:
                     result = called[0].call(*args)
                 if packed is None:
@@ -301,16 +302,16 @@ class Compiling:
                 self._noted[name] = True
         return plugin, plugin.args
 
-    def _noting(self, number: int, name: str, plugin: plugins.Plugin, args: list[Any]) -> tuple[object, bytes | None]:
+    def _noting(self, number: int, name: str, call: Callable[[], object]) -> tuple[object, bytes | None]:
         """Calls a plugin, and answers with what it has read, or with that it does more than compute; no answer if there is more
         to its result than data."""
         if not self._noted[name]:
             del self._noted[name]
-            result = plugin.call(*args)
+            result = call()
             return result, calls.computed(number, result, False)
         proxy.begin_reads()
         try:
-            result = plugin.call(*args)
+            result = call()
         finally:
             reads = proxy.end_reads()
         return result, calls.computed(number, result, reads)
@@ -329,9 +330,12 @@ class Compiling:
         output = self._output
         try:
             self._values.constructs = True
-            result = self._call(request)
             packed = None
-            if in_frame:
+            if in_frame and request[1] in self._noted and not PluginMeta.has_other_ways:
+                result, packed = self._noting(number, request[1], partial(self._call, request))
+            else:
+                result = self._call(request)
+            if in_frame and packed is None:
                 packed = calls.text_result(number, result) if type(result) is str else calls.result(number, result)
             if packed is not None:
                 pass

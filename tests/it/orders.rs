@@ -248,6 +248,44 @@ fn items_are_carried_out_in_the_order_of_their_relations_and_each_has_its_result
 }
 
 #[test]
+fn a_change_that_its_validation_refuses_fails_wherever_the_instance_is_led_back_to() {
+    let lifecycle = "lsm::fsm::simple_with_delete_validate";
+    let model = MODEL.replacen("lsm::fsm::simple", lifecycle, 1);
+    let world = World::with(&model, &[], "link");
+    let items = [
+        create(1, "site", json!({"name": "s1"})),
+        create(2, "link", json!({"name": "l1", "site": id(1)})),
+    ];
+    let (_, words) = ended(&world, &place(&world, &items));
+    assert_eq!(words, ["completed", "completed"]);
+    // It is as good as before, and not gone.
+    let (order, words) = ended(&world, &place(&world, &[delete(1, "site")]));
+    assert_eq!(words, ["failed VALIDATION_COMPILE_FAILED"]);
+    let status = &order["service_order_items"][0]["status"];
+    assert!(status["validation_compile_id"].is_string(), "{order:#}");
+    assert!(
+        status["reason"].as_str().unwrap().contains(&id(1)),
+        "the compiler's first error: {order:#}"
+    );
+    assert_eq!(instance(&world, "site", 1)["state"], "up");
+}
+
+#[test]
+fn what_an_expert_removed_can_be_ordered_again() {
+    let world = world();
+    let item = [create(1, "site", json!({"name": "s1"}))];
+    let (_, words) = ended(&world, &place(&world, &item));
+    assert_eq!(words, ["completed"]);
+    let setting = "/api/v2/environment_settings/enable_lsm_expert_mode";
+    world.call("POST", setting, json!({"value": true}));
+    let expert = format!("/lsm/v2/service_inventory/site/{}/expert", id(1));
+    world.call("DELETE", &expert, json!({"message": "it hangs"}));
+    let (_, words) = ended(&world, &place(&world, &item));
+    assert_eq!(words, ["completed"]);
+    assert_eq!(instance(&world, "site", 1)["state"], "up");
+}
+
+#[test]
 fn an_order_goes_on_after_the_server_was_killed_in_the_middle_of_it() {
     let mut world = world();
     let items: Vec<Value> = (1..=12)

@@ -15,16 +15,16 @@
 //! kept one. If they differ, the answer is forgotten, and the compile begins again without it (see `compile_here`).
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use md5::{Digest, Md5};
 use serde::{Deserialize, Serialize};
 
 use crate::file_stamp::{self, FileStamp};
-use crate::python_host::memo::Memo;
 use crate::protocol::{self, Depends, FromHost, PythonModule, ToHost};
+use crate::python_host::memo::Memo;
 use crate::{Options, PythonRuntime};
 
 /// Where answers are kept between compiles, by a digest: a name of lower-case hexadecimal digits. Nothing there may fail: what
@@ -105,7 +105,8 @@ impl Declarations {
     /// What calls of plugins gave in earlier compiles with the same answer.
     pub(in crate::python_host) fn memo(&self) -> Memo {
         let kept = self.identity.get();
-        let kept = kept.and_then(|identity| Some((self.store.get(&self.memo_digest())?, *identity)));
+        let kept =
+            kept.and_then(|identity| Some((self.store.get(&self.memo_digest())?, *identity)));
         kept.map_or_else(Memo::default, |(bytes, identity)| {
             Memo::from_bytes(&bytes, identity)
         })

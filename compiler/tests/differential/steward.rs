@@ -1,12 +1,13 @@
 //! Our compiler, in this process.
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::time::{Duration, SystemTime};
 
 use steward_compiler::{
-    Compiled, Diagnostic, DirWorld, Limits, MemWorld, Options, PythonRuntime, PythonSource,
-    Severity, Tiling, compile, export_json,
+    AnswerStore, Compiled, Diagnostic, DirWorld, Limits, MemWorld, Options, PythonRuntime,
+    PythonSource, Severity, Tiling, compile, export_json,
 };
 
 use crate::answer::{Answer, Found, Outcome, base_name};
@@ -92,7 +93,7 @@ fn run_on_disk(case: &Case) -> std::io::Result<Answer> {
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();
-    let world = DirWorld::new(project, variables, move |line| {
+    let world = DirWorld::new(project.clone(), variables, move |line| {
         let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
         sink.push_str(line);
         sink.push('\n');
@@ -101,16 +102,96 @@ fn run_on_disk(case: &Case) -> std::io::Result<Answer> {
         python: python(),
         ..options(case)
     };
-    let compiled = compile(&world, &options);
-    let printed = printed.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(answer(&compiled, printed.clone()))
+    let run = |options: &Options| {
+        let compiled = compile(&world, options);
+        let mut printed = printed.lock().unwrap_or_else(PoisonError::into_inner);
+        answer(&compiled, std::mem::take(&mut *printed))
+    };
+    let found = run(&options);
+    // What is known from an earlier compile changes nothing.
+    make_old(&project)?;
+    let options = Options {
+        declarations: Some(Arc::new(Kept::default())),
+        ..options
+    };
+    for time in ["first", "second"] {
+        let kept = run(&options);
+        let is_same = without_addresses(&kept) == without_addresses(&found);
+        assert!(
+            is_same,
+            "the {time} compile that keeps what it learns differs: {kept:#?}\n{found:#?}\n{}",
+            case.listing()
+        );
+    }
+    Ok(found)
+}
+
+/// An answer as a text, but for the addresses of Python objects that some messages show.
+fn without_addresses(answer: &Answer) -> String {
+    let text = format!("{answer:?}");
+    let mut parts = text.split("0x");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |before, part| {
+        before + part.trim_start_matches(|letter: char| letter.is_ascii_hexdigit())
+    })
+}
+
+/// What compiles keep, in memory.
+#[derive(Debug, Default)]
+struct Kept(Mutex<BTreeMap<String, Vec<u8>>>);
+
+impl Kept {
+    fn all(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Vec<u8>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AnswerStore for Kept {
+    fn get(&self, digest: &str) -> Option<Vec<u8>> {
+        self.all().get(digest).cloned()
+    }
+
+    fn put(&self, digest: &str, answer: &[u8]) {
+        self.all().insert(digest.to_owned(), answer.to_owned());
+    }
+
+    fn remove(&self, digest: &str) {
+        self.all().remove(digest);
+    }
+}
+
+/// As if the files had been there for long: of those that were written just now nothing is kept.
+fn make_old(directory: &Path) -> std::io::Result<()> {
+    let before = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            make_old(&path)?;
+        } else {
+            std::fs::File::options()
+                .write(true)
+                .open(&path)?
+                .set_modified(before)?;
+        }
+    }
+    std::fs::File::open(directory)?.set_modified(before)
 }
 
 /// `STEWARD_PYTHON`, else the `python3` of the path, with our package for it.
 fn python() -> PythonSource {
-    let interpreter = std::env::var_os("STEWARD_PYTHON").unwrap_or_else(|| "python3".into());
+    static INTERPRETER: OnceLock<std::ffi::OsString> = OnceLock::new();
+    let interpreter = INTERPRETER.get_or_init(|| {
+        std::env::var_os("STEWARD_PYTHON").unwrap_or_else(|| {
+            // What is on the path may be a script that chooses one, with which nothing is kept.
+            let asked = std::process::Command::new("python3")
+                .args(["-c", "import sys; print(sys.executable)"])
+                .output();
+            let asked = asked.map(|asked| String::from_utf8_lossy(&asked.stdout).trim().to_owned());
+            asked.unwrap_or_else(|_| "python3".to_owned()).into()
+        })
+    });
     let mut runtime = PythonRuntime {
-        interpreter: interpreter.into(),
+        interpreter: interpreter.clone().into(),
         package: Path::new(env!("CARGO_MANIFEST_DIR")).join("../python"),
         files: None,
         launcher: Default::default(),

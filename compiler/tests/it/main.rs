@@ -24,6 +24,7 @@ mod names;
 mod partial;
 mod projects;
 mod published;
+mod remembered;
 mod rendering;
 mod robust;
 mod services;

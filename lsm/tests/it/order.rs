@@ -135,6 +135,15 @@ fn an_item_ends_with_the_first_state_that_decides_wherever_the_instance_is_by_th
         Progress::Completed
     );
     assert_eq!(ended(Action::Delete, "up", &[]), Progress::Running);
+    // A validation refused it: it is where it was, which is good, or on its way.
+    for back in ["up", "creating"] {
+        let refused = [step("deleting", false, false), step(back, true, false)];
+        let refused = ended(Action::Delete, back, &refused);
+        assert_eq!(failure(&refused), Some(Failure::ValidationCompileFailed));
+    }
+    let refused = [step("acknowledged", false, false), step("up", true, false)];
+    let refused = ended(Action::Update, "up", &refused);
+    assert_eq!(failure(&refused), Some(Failure::ValidationCompileFailed));
 }
 
 #[test]

@@ -358,6 +358,7 @@ async fn export(app: App, args: Args) -> Result<Answer, ApiError> {
         correlation_id: Uuid::new_v4(),
         metadata: json!({"type": "lsm", "message": "Export of the service definitions"}),
         requested_at: Timestamp::now(),
+        made_at: Timestamp(0),
     };
     let queued = app.store.compile_request_services(environment, &request);
     queued.await?;

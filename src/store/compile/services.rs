@@ -27,6 +27,8 @@ pub struct ServiceCompile {
     /// `type`, `message` and what docs/reference/lsm.md § 3.8 says.
     pub metadata: Value,
     pub requested_at: Timestamp,
+    /// When the instance was made: what was validated before was another one that had its id.
+    pub made_at: Timestamp,
 }
 
 /// What a compile was asked for by services.
@@ -116,7 +118,7 @@ on_both! {
             request: &ServiceCompile,
         ) -> Result<CompileId> {
             const KNOWN: &str = "SELECT id FROM compile WHERE environment_id = $1 AND remote_id = $2 \
-                                 AND purpose = 'validation'";
+                                 AND purpose = 'validation' AND requested_us >= $3";
             const INSERT: &str = "INSERT INTO compile (id, environment_id, remote_id, requested_us, state, do_export, \
                                   update_repository, metadata, variables, purpose, is_partial, instances, \
                                   instance_version, removed_sets, is_handled) \
@@ -128,6 +130,7 @@ on_both! {
                 let known: Option<(String,)> = sqlx::query_as(KNOWN)
                     .bind(environment.to_string())
                     .bind(&remote)
+                    .bind(request.made_at.0)
                     .fetch_optional(&mut *self)
                     .await?;
                 if let Some((id,)) = known {

@@ -18,6 +18,7 @@ fn production(instances: &[&str], removed: &[&str], at: i64) -> ServiceCompile {
         correlation_id: Uuid::new_v4(),
         metadata: json!({"type": "lsm_export", "message": "a transfer"}),
         requested_at: Timestamp(at),
+        made_at: Timestamp(0),
     }
 }
 

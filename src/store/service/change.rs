@@ -117,6 +117,7 @@ impl Rules {
                 ),
             }),
             requested_at: now,
+            made_at: Timestamp(instance.created_at.0),
         }
     }
 
@@ -168,12 +169,8 @@ trait Changes {
     ) -> Result<()>;
 
     /// Whether a validation that is to be asked for was asked for before: by an automatic transfer, whose id is made of the
-    /// instance and its version.
-    async fn is_validated_already(
-        &mut self,
-        environment: EnvironmentId,
-        next: &[Next],
-    ) -> Result<bool>;
+    /// instance and its version. An instance that had its id before, and was removed, is another one.
+    async fn is_validated_already(&mut self, instance: &Instance, next: &[Next]) -> Result<bool>;
 
     /// Notes an update by its own id; `false`: it is known.
     async fn update_note(&mut self, environment: EnvironmentId, cause: &Cause) -> Result<bool>;
@@ -289,14 +286,15 @@ on_both! {
             if missing.is_empty() { Ok(()) } else { Err(Error::Refused(missing.join("; "))) }
         }
 
-        async fn is_validated_already(&mut self, environment: EnvironmentId, next: &[Next]) -> Result<bool> {
+        async fn is_validated_already(&mut self, instance: &Instance, next: &[Next]) -> Result<bool> {
             const SQL: &str = "SELECT id FROM compile WHERE environment_id = $1 AND remote_id = $2 \
-                               AND purpose = 'validation' LIMIT 1";
+                               AND purpose = 'validation' AND requested_us >= $3 LIMIT 1";
             for next in next {
                 let Next::Validate(validation) = next else { continue };
                 let known: Option<(String,)> = sqlx::query_as(SQL)
-                    .bind(environment.to_string())
+                    .bind(instance.environment.to_string())
                     .bind(validation.correlation_id.to_string())
+                    .bind(instance.created_at.0)
                     .fetch_optional(&mut *self)
                     .await?;
                 if known.is_some() {
@@ -365,7 +363,7 @@ impl Store {
                 };
                 if tx.update_note(environment, cause).await? {
                     let (definition, decision) = decide(&catalog, definition, &before).map_err(refused)?;
-                    if tx.is_validated_already(environment, &decision.next).await? {
+                    if tx.is_validated_already(&before, &decision.next).await? {
                         nothing(before, &definition)
                     } else {
                         let checks = cause.checks_relations;

@@ -231,12 +231,18 @@ on_both! {
         }
 
         async fn instance_remove(&mut self, environment: EnvironmentId, id: Uuid) -> Result<()> {
-            const SQL: &str = "DELETE FROM service_instance WHERE environment_id = $1 AND id = $2";
-            sqlx::query(SQL)
-                .bind(environment.to_string())
-                .bind(id.to_string())
-                .execute(&mut *self)
-                .await?;
+            // Its id may be given to another one, whose versions begin with 1 again.
+            const STATEMENTS: [&str; 2] = [
+                "DELETE FROM service_instance WHERE environment_id = $1 AND id = $2",
+                "DELETE FROM service_instance_log WHERE environment_id = $1 AND instance_id = $2",
+            ];
+            for sql in STATEMENTS {
+                sqlx::query(sql)
+                    .bind(environment.to_string())
+                    .bind(id.to_string())
+                    .execute(&mut *self)
+                    .await?;
+            }
             Ok(())
         }
 

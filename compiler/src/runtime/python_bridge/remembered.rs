@@ -30,7 +30,7 @@ pub(super) enum Known {
     /// It reads an attribute that has no value yet.
     Waits(VarId),
     /// Its result: the places that led there, and its number in the memo.
-    Result(SmallVec<[Place; 16]>, u32),
+    Result(Vec<Place>, u32),
 }
 
 /// A call on its way through what is known.
@@ -94,12 +94,14 @@ impl Machine<'_> {
     /// Goes the way of a call; `None`: it leads nowhere.
     fn follow(&self, site: Site, bound: &Bound) -> Option<Known> {
         let memo = self.python.memo.as_ref()?;
-        let name = self.program.text(self.program.plugins[site.plugin.index()].name);
+        let name = self
+            .program
+            .text(self.program.plugins[site.plugin.index()].name);
         if !memo.has_calls_of(name) {
             return None;
         }
         let mut path = self.begin(site, bound)?;
-        let mut places = SmallVec::new();
+        let mut places = Vec::new();
         loop {
             places.push(path.place);
             match memo.next(path.place)? {

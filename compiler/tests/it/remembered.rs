@@ -1,0 +1,147 @@
+//! Calls of plugins that are not made again: what a plugin that only computes gave for the same is known from an earlier
+//! compile. Source: docs/reference/compile-contract.md § 1.
+
+use crate::declarations::{Case, case};
+
+const HEAD: &str = "from inmanta.plugins import plugin\n";
+/// Sites with ends; what their texts are made of is read one after the other.
+const SITES: &str = "import m\nentity Site:\n    string name\n    string text\nend\nentity End:\n    string name\n    int port\nend\n\
+                     Site.ends [0:] -- End.site [1]\nimplement Site using described\nimplement End using std::none\n\
+                     implementation described for Site:\n    self.text = m::described(self)\n    std::print(self.text)\nend\n";
+const DESCRIBED: &str = "@plugin\ndef described(site: \"any\") -> \"string\":\n    \
+                         ends = [f\"{end.name}:{end.port}\" for end in site.ends if end.port > 9]\n    \
+                         return site.name + \" \" + \", \".join(sorted(ends))\n";
+
+fn sites(text: &str) -> String {
+    format!("{SITES}{text}")
+}
+
+/// What a compile prints that starts Python so often, the same as one that knows nothing.
+#[track_caller]
+fn printed(case: &Case, n_starts: usize) -> String {
+    case.check(n_starts);
+    case.run(true).0.printed
+}
+
+#[test]
+fn a_call_with_the_same_arguments_is_known() {
+    let model = "import m\nstd::print(m::shout(\"a\", times=2))\nstd::print(m::shout(\"b\"))\n";
+    let code = "@plugin\ndef shout(text: \"string\", times: \"int\" = 1) -> \"string\":\n    return text.upper() * times\n";
+    let case = case(model, &format!("{HEAD}{code}"));
+    assert_eq!(printed(&case, 1), "AA\nB\n");
+    assert_eq!(printed(&case, 0), "AA\nB\n");
+    case.write("main.cf", &model.replace("times=2", "times=3"));
+    assert_eq!(printed(&case, 1), "AAA\nB\n");
+    assert_eq!(printed(&case, 0), "AAA\nB\n");
+}
+
+#[test]
+fn what_a_plugin_reads_of_instances_counts_and_nothing_else() {
+    let text = "a = Site(name=\"a\", ends=[End(name=\"x\", port=10), End(name=\"y\", port=2)])\n";
+    let case = case(&sites(text), &format!("{HEAD}{DESCRIBED}"));
+    assert_eq!(printed(&case, 1), "a x:10\n");
+    assert_eq!(printed(&case, 0), "a x:10\n");
+    // Other instances come first, and others follow: their numbers are others, and so is the order.
+    let more = "End(name=\"z\", port=10, site=b)\nb = Site(name=\"a\")\n";
+    case.write("main.cf", &sites(&format!("c = Site(name=\"c\")\n{text}")));
+    assert_eq!(printed(&case, 1), "c \na x:10\n");
+    // The second end's name was never read.
+    case.write(
+        "main.cf",
+        &sites(&format!("c = Site(name=\"c\")\n{}", text.replace('y', "w"))),
+    );
+    assert_eq!(printed(&case, 0), "c \na x:10\n");
+    // Its port was.
+    case.write(
+        "main.cf",
+        &sites(&format!("{}{more}", text.replace('2', "12"))),
+    );
+    assert_eq!(printed(&case, 1), "a x:10, y:12\na z:10\n");
+    assert_eq!(printed(&case, 0), "a x:10, y:12\na z:10\n");
+}
+
+#[test]
+fn a_call_that_waits_for_a_value_waits_without_python_too() {
+    // The port is known after the text of another site was made.
+    let text = "a = Site(name=\"a\", ends=[x])\nx = End(name=\"x\", port=n)\nb = Site(name=\"b\")\n\
+                n = b.text == \"b \" ? 11 : 12\n";
+    let case = case(&sites(text), &format!("{HEAD}{DESCRIBED}"));
+    let first = printed(&case, 1);
+    assert_eq!(first, "b \na x:11\n");
+    assert_eq!(printed(&case, 0), first);
+}
+
+#[test]
+fn a_plugin_that_does_more_than_compute_is_called_each_time() {
+    let model = "import m\nstd::print(m::counted(1))\nstd::print(m::counted(1))\n";
+    let code = "CALLS = []\n\n@plugin\ndef counted(number: \"int\") -> \"int\":\n    CALLS.append(number)\n    return len(CALLS)\n";
+    let case = case(model, &format!("{HEAD}{code}"));
+    for _ in 0..3 {
+        assert_eq!(printed(&case, 1), "1\n2\n");
+    }
+}
+
+#[test]
+fn what_is_not_a_value_of_the_model_is_made_each_time() {
+    let model = "import m\nstd::print(m::shown(std::Host(name=\"a\", os=std::linux)))\nstd::print(m::failed(\"x\"))\n";
+    let code = "@plugin\ndef shown(host: \"std::Host\") -> \"string\":\n    return f\"{host}\"\n\n\
+                @plugin\ndef failed(text: \"string\") -> \"string\":\n    try:\n        return str(int(text))\n    \
+                except ValueError as error:\n        return str(error)\n";
+    let case = case(model, &format!("{HEAD}{code}"));
+    for _ in 0..2 {
+        // The text of an instance says more than its attributes.
+        assert!(printed(&case, 1).contains("invalid literal"));
+    }
+}
+
+#[test]
+fn exceptions_come_each_time() {
+    let model = "import m\nstd::print(m::refused(\"x\"))\n";
+    let code = "from inmanta.plugins import PluginException\n\n@plugin\ndef refused(text: \"string\") -> \"string\":\n    \
+                if text == \"x\":\n        raise PluginException(f\"not {text}\")\n    return text\n";
+    let case = case(model, &format!("{HEAD}{code}"));
+    for _ in 0..3 {
+        let (seen, compiled) = case.run(true);
+        assert!(
+            compiled.diagnostics[0].message.contains("not x"),
+            "{:#?}",
+            compiled.diagnostics
+        );
+        assert_eq!(seen.n_starts, 1);
+    }
+}
+
+#[test]
+fn other_code_forgets_all_calls() {
+    let model = "import m\nstd::print(m::shout(\"a\"))\n";
+    let code = format!(
+        "{HEAD}@plugin\ndef shout(text: \"string\") -> \"string\":\n    return text.upper()\n"
+    );
+    let case = case(model, &code);
+    assert_eq!(printed(&case, 1), "A\n");
+    assert_eq!(printed(&case, 0), "A\n");
+    case.write(
+        "libs/m/plugins/__init__.py",
+        &code.replace("upper()", "upper() + \"!\""),
+    );
+    assert_eq!(printed(&case, 1), "A!\n");
+    assert_eq!(printed(&case, 0), "A!\n");
+    // What another file does to a name of this one.
+    let reset = "import inmanta_plugins.m as m\nm.shout.later = 1\n";
+    case.write("libs/m/plugins/other.py", reset);
+    assert_eq!(printed(&case, 1), "A!\n");
+}
+
+#[test]
+fn a_memo_that_is_damaged_is_made_anew() {
+    let case = case(
+        "import m\nstd::print(m::shout(\"a\"))\n",
+        &format!(
+            "{HEAD}@plugin\ndef shout(text: \"string\") -> \"string\":\n    return text.upper()\n"
+        ),
+    );
+    assert_eq!(printed(&case, 1), "A\n");
+    case.damage(|kept| kept.truncate(kept.len() / 2));
+    assert_eq!(printed(&case, 1), "A\n");
+    assert_eq!(printed(&case, 0), "A\n");
+}
