@@ -248,11 +248,11 @@ pub fn gc_venvs(data: &DataDir, kept: &[PathBuf], age: Duration) -> usize {
             n_removed += usize::from(remove_unused(&path, kept, age));
             continue;
         }
+        // Compile workers see this folder and no other of its name, so it stays as long as there is such an environment of the
+        // server, also while it is empty.
         for path in folders(&path) {
             n_removed += usize::from(remove_unused(&path, kept, age));
         }
-        // Only if it is empty.
-        let _ = fs::remove_dir(&path);
     }
     // Nothing else keeps a build from being one that runs.
     const LONGEST_BUILD: Duration = Duration::from_secs(24 * 3600);

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
+use crate::environments::{Logged, configure};
 use crate::harness::{Host, Repo, Running, events, finish, steward, wait_until};
 
 const WHEEL: &str = include_str!("../../fixtures/packages/wheel.py");
@@ -380,6 +381,48 @@ fn a_server_installs_what_a_commit_asks_for_once_and_again_after_a_crash() {
         "{event}"
     );
     assert!(running.stop().success());
+}
+
+#[test]
+fn what_a_project_asks_for_later_is_found_by_workers_that_were_there_before_a_housekeeping() {
+    let repo = Repo::new("import first\nstd::print(first::number())\n");
+    let code =
+        "from inmanta.plugins import plugin\n\n@plugin\ndef number() -> \"int\":\n    return 1\n";
+    repo.write_module("first", "", code);
+    repo.commit("without packages");
+    let dir = tempfile::tempdir().unwrap();
+    let config = format!(
+        "housekeeping: 1s\nenvironments:\n- {{project: p, name: e, repository: {}}}\n",
+        repo.path().display()
+    );
+    let served = Logged::start(&configure(dir.path(), &config));
+    let id = served.environment("e")["id"].as_str().unwrap().to_owned();
+    let newest = || served.get("/api/v2/compilereport?limit=1", &id)["data"][0].clone();
+    wait_until("it compiles", || newest()["success"] == true);
+    // What belongs to no environment goes in each; when it is gone twice, one has ended.
+    for _ in 0..2 {
+        let unknown = uuid::Uuid::new_v4().to_string();
+        let unneeded = dir.path().join("data/python/environments").join(unknown);
+        fs::create_dir(&unneeded).unwrap();
+        wait_until("the housekeeping runs", || !unneeded.exists());
+    }
+    let wheels = Wheels::new();
+    wheels.module("greet", "1.0", &[]);
+    carry(&repo, &wheels);
+    repo.write(
+        "requirements.txt",
+        "--no-index\n--find-links wheels\ninmanta-module-greet\n",
+    );
+    repo.write(
+        "main.cf",
+        "import first\nimport greet\nstd::print(greet::version())\n",
+    );
+    let commit = repo.commit("with a module");
+    wait_until("the commit is compiled", || {
+        newest()["commit"] == commit && newest()["completed"].is_string()
+    });
+    assert_eq!(newest()["success"], true, "{:#}", newest());
+    served.stop();
 }
 
 //: deploy 99
