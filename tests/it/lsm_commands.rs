@@ -16,7 +16,11 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let (repo, host) = (Repo::new(LINKS), Host::new());
+        Self::with(LINKS)
+    }
+
+    fn with(model: &str) -> Self {
+        let (repo, host) = (Repo::new(model), Host::new());
         let running = Running::start(host.up(repo.path()));
         wait_until("the service is in the catalog", || {
             running.get("/lsm/v1/service_catalog/link").0 == 200
@@ -122,6 +126,36 @@ fn every_command_writes_json_and_an_instance_that_ends_badly_is_an_error() {
         why.contains("ams2 is rejected") && why.contains("main.cf:"),
         "{why}"
     );
+}
+
+#[test]
+fn a_deletion_that_is_refused_is_an_error_though_the_instance_is_well() {
+    let model = LINKS
+        .replace("lsm::fsm::simple", "lsm::fsm::simple_with_delete_validate")
+        .replace(
+            "implement Link using deploy, parents\n",
+            "implementation beside for Link:\n    other = Link[site=\"ams1\"]\nend\n\
+             implement Link using beside when self.site == \"ams2\"\nimplement Link using deploy, parents\n",
+        );
+    let world = World::with(&model);
+    for site in ["ams1", "ams2"] {
+        world.ok(&[
+            "create",
+            "link",
+            "--set",
+            &format!("site={site}"),
+            "--watch",
+        ]);
+    }
+    let (code, out, err) = world.run(&["delete", "link", "ams1", "--watch"]);
+    assert_eq!(code, Some(1), "{out}{err}");
+    assert!(out.trim_end().ends_with("up"), "{out}");
+    assert!(
+        err.contains("the change did not succeed") && err.contains("the validation failed"),
+        "{err}"
+    );
+    world.ok(&["delete", "link", "ams2", "--watch"]);
+    world.ok(&["delete", "link", "ams1", "--watch"]);
 }
 
 #[test]

@@ -160,7 +160,7 @@ fn after(
         }));
     }
     let from = instance["version"].as_u64().unwrap_or_default();
-    follow(client, service, instance, from, &Goal::default())
+    follow(client, service, instance, from, &Goal::of_change(from))
 }
 
 /// The version that a change is for, and the instance as it is.

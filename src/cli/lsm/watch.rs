@@ -21,6 +21,18 @@ pub(super) struct Goal {
     /// In this state; `None`: in one where the instance stays.
     until: Option<String>,
     timeout: Option<Duration>,
+    /// A change that was asked for with this version has to be done, and not refused.
+    changed_in: Option<u64>,
+}
+
+impl Goal {
+    /// To see a change to its end that was asked for with this version of the instance.
+    pub(super) fn of_change(version: u64) -> Self {
+        Self {
+            changed_in: Some(version),
+            ..Self::default()
+        }
+    }
 }
 
 pub(super) fn run(arguments: &WatchArguments) -> Result<ExitCode, Failure> {
@@ -29,6 +41,7 @@ pub(super) fn run(arguments: &WatchArguments) -> Result<ExitCode, Failure> {
     let goal = Goal {
         until: arguments.until.clone(),
         timeout: arguments.timeout.map(Duration::from_secs),
+        changed_in: None,
     };
     if let Some(state) = &goal.until {
         let mut states = service["lifecycle"]["states"]
@@ -85,7 +98,13 @@ pub(super) fn follow(
             .is_some_and(|version| version < next);
         if is_there && goal.until.is_none() && is_resting(service, &now) {
             page.end();
-            return Ok(verdict(service, &now));
+            let refusal = goal
+                .changed_in
+                .map(|version| refusal(client, &path, version));
+            return match refusal.transpose()?.flatten() {
+                Some(refusal) => Err((refusal, FAILED)),
+                None => Ok(verdict(service, &now)),
+            };
         }
         if is_there && goal.until.is_some() && now["deleted"] == true {
             page.end();
@@ -127,6 +146,24 @@ fn is_resting(service: &Value, instance: &Value) -> bool {
     };
     let mut transfers = lifecycle["transfers"].as_array().into_iter().flatten();
     !transfers.any(leads_on)
+}
+
+/// Why a change is not done although the instance may be as well as before: the first edge to an error state that it followed
+/// since this version.
+fn refusal(client: &Client, path: &str, since: u64) -> Result<Option<String>, Failure> {
+    let events = client.get(&format!("{path}/events?limit=100"))?;
+    let mut events = events["data"].as_array().into_iter().flatten();
+    let refused = events.rfind(|event| {
+        event["is_error_transition"] == true
+            && event["ignored_transition"] != true
+            && event["service_instance_version"]
+                .as_u64()
+                .is_some_and(|version| version >= since)
+    });
+    Ok(refused.map(|event| {
+        let message = printable(event["message"].as_str().unwrap_or_default());
+        format!("the change did not succeed: {message}; `steward lsm diagnose` says why")
+    }))
 }
 
 fn verdict(service: &Value, instance: &Value) -> ExitCode {
