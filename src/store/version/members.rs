@@ -51,10 +51,9 @@ impl Members {
 
 /// The first half of the digest of a resource.
 fn half(resource: &StoredResource) -> Option<u128> {
-    let mut half = [0; 16];
-    let text = resource.digest.get(..32)?;
-    hex::decode_to_slice(text, &mut half).ok()?;
-    Some(u128::from_be_bytes(half))
+    let digits = resource.digest.get(..32)?.chars();
+    let mut digits = digits.map(|digit| digit.to_digit(16));
+    digits.try_fold(0, |half, digit| Some(half << 4 | u128::from(digit?)))
 }
 
 /// The members of large sets, of all environments.

@@ -105,12 +105,8 @@ async fn store_full(
         let members = digest.and_then(|digest| large_sets.find(new.environment_id, name, digest));
         known.extend(members.map(|members| (*name, members)));
     }
-    let old = old_members(connection, &environment, &plan, known).await?;
-    let is_kept = |name: &str, one: &StoredResource| {
-        let known = old.known.get(name);
-        known.is_some_and(|known| known.has(one))
-    };
-    let plan = plan.with_resources(old.rows, is_kept);
+    let old = old_members(connection, &environment, &plan, &known).await?;
+    let plan = plan.with_resources(old.rows, &old.new);
     let header = Header {
         number,
         n_resources: new.resources.len() as i64,
@@ -124,11 +120,13 @@ async fn store_full(
 
 type Known<'a> = HashMap<&'a str, Arc<Members>>;
 
-/// The resources that the sets which end have in the newest version.
+/// What sets that end have in the newest version, and what they have not.
+#[derive(Default)]
 struct Old<'a> {
-    /// All of them, but for those of the known sets that stay as they are.
+    /// Their resources; of the sets in `new` those that do not stay as they are.
     rows: Vec<OpenResource>,
-    known: Known<'a>,
+    /// The resources that known sets do not have so.
+    new: HashMap<&'a str, Vec<&'a StoredResource>>,
 }
 
 /// Reads what the sets have that end; of those whose members are known, only what differs.
@@ -136,30 +134,30 @@ async fn old_members<'a>(
     connection: &mut impl Writer,
     environment: &str,
     plan: &Plan<'a>,
-    mut known: Known<'a>,
+    known: &Known<'_>,
 ) -> Result<Old<'a>> {
-    let mut rows = Vec::new();
+    let mut old = Old::default();
     for &(name, set) in &plan.begun_sets {
         let Some(members) = known.get(name) else {
             continue;
         };
         let new = set.members.iter().filter(|one| !members.has(one));
-        let new: Vec<&ResourceId> = new.map(|one| &one.resource_id).collect();
-        let n_ended = (members.len() + new.len()).saturating_sub(set.members.len());
-        let mut found = match new.len() <= members.len() / 2 {
-            true => connection.open_some_members(environment, &new).await?,
-            false => Vec::new(),
-        };
+        let new: Vec<&StoredResource> = new.copied().collect();
+        if new.len() > members.len() / 2 {
+            continue;
+        }
+        let ids: Vec<&ResourceId> = new.iter().map(|one| &one.resource_id).collect();
+        let mut found = connection.open_some_members(environment, &ids).await?;
         found.retain(|row| row.set_name == name);
-        if found.len() == n_ended {
-            rows.extend(found);
-        } else {
-            // Some have left the set, whose ids only the database has.
-            known.remove(name);
+        // Otherwise some have left the set, whose ids only the database has.
+        if found.len() + set.members.len() == members.len() + new.len() {
+            old.rows.extend(found);
+            old.new.insert(name, new);
         }
     }
     let unknown = plan.ended_sets.iter().copied();
-    let unknown: Vec<&str> = unknown.filter(|name| !known.contains_key(name)).collect();
-    rows.extend(connection.open_members(environment, &unknown).await?);
-    Ok(Old { rows, known })
+    let unknown: Vec<&str> = unknown.filter(|name| !old.new.contains_key(name)).collect();
+    let rows = connection.open_members(environment, &unknown).await?;
+    old.rows.extend(rows);
+    Ok(old)
 }
