@@ -17,6 +17,8 @@ mod server;
 use server::{Database, Server};
 
 const ROUNDS: usize = 15;
+/// Resources of a large environment.
+const MANY: usize = 100_000;
 
 fn main() {
     let asked: Vec<String> = std::env::args().skip(1).collect();
@@ -36,6 +38,9 @@ fn main() {
     databases.extend(std::env::var("STEWARD_TEST_POSTGRES").map(Database::Postgres));
     if is_asked("release") {
         databases.iter().for_each(release_of_ten);
+    }
+    if is_asked("store") {
+        databases.iter().for_each(store_versions);
     }
 }
 
@@ -267,34 +272,110 @@ fn compile_cold() {
     }
 }
 
+/// A hundred thousand resources of a hundred agents, ten of which have this value.
+fn ten_of_many(value: usize) -> String {
+    format!(
+        "import std::testing\nfor n in std::sequence({MANY}):\n    agent = n % 100\n    \
+         value = n < 10 ? {value} : 0\n    std::testing::NullResource(name=\"r{{{{n}}}}\", \
+         agentname=\"agent{{{{agent}}}}\", value=\"{{{{value}}}}\", send_event=false)\nend\n"
+    )
+}
+
+/// What the server takes for a version, from what a worker exports until it is stored: one whose resources are all new, and
+/// some in which ten of them changed.
+fn store_versions(database: &Database) {
+    const VERSIONS: usize = 4;
+    let first = ten_of_many(0);
+    let files = [("project.yml", "name: bench\n"), ("main.cf", &*first)];
+    let mut server = Server::new(database, &files, "auto_deploy: false");
+    server.start();
+    let mut before = processor_time(&server);
+    for version in 1..=VERSIONS {
+        if version > 1 {
+            before = processor_time(&server);
+            commit_value(&server, version);
+        }
+        wait_until_stored(&server, version);
+        let took = processor_time(&server) - before;
+        let stored = milliseconds_of_storing(&server);
+        let new = if version == 1 { MANY } else { 10 };
+        println!(
+            "{:<44} stored in {stored:>6.0} ms; processor time {:>5.2} s, {:.1} us a resource",
+            format!("version with {new} of {MANY} new, {}", database.name()),
+            took.as_secs_f64(),
+            took.as_secs_f64() * 1e6 / MANY as f64
+        );
+    }
+}
+
+/// How long it took to store the version of the newest compile.
+fn milliseconds_of_storing(server: &Server) -> f64 {
+    loop {
+        let newest = server.get("/api/v2/compilereport?limit=1");
+        let id = newest["data"][0]["id"].as_str().expect("a compile");
+        let compile = &server.get(&format!("/api/v2/compilereport/{id}"))["data"];
+        let mut stages = compile["reports"].as_array().into_iter().flatten();
+        let is_storing = |stage: &&Value| {
+            stage["name"] == "Storing the version" && stage["completed"].is_string()
+        };
+        if let Some(stage) = stages.find(is_storing) {
+            let moment = |name| server::milliseconds(&stage[name]);
+            return moment("completed") - moment("started");
+        }
+        // It is written a moment after the version.
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The processor time that the server has taken without the processes below it, and PostgreSQL for it, if that runs on this
+/// machine: as long as the server's connections live.
+fn processor_time(server: &Server) -> Duration {
+    const SESSIONS: &str = "SELECT pid FROM pg_stat_activity WHERE datname = CURRENT_DATABASE() AND pid <> pg_backend_pid()";
+    let mut processes = vec![server.pid()];
+    if let Database::Postgres(url) = server.database() {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let sessions: Vec<(i32,)> = runtime.block_on(async {
+            let pool = sqlx::PgPool::connect(url).await.expect("PostgreSQL");
+            let sessions = sqlx::query_as(SESSIONS).fetch_all(&pool).await;
+            sessions.expect("sessions")
+        });
+        processes.extend(sessions.into_iter().map(|(pid,)| pid.cast_unsigned()));
+    }
+    let own = |pid: u32| -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let rest = stat.rsplit(')').next().unwrap_or_default();
+        // In hundredths of a second, in user mode and in the kernel.
+        let fields = rest.split_whitespace().skip(11).take(2);
+        fields.filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+    };
+    Duration::from_millis(10 * processes.into_iter().map(own).sum::<u64>())
+}
+
+/// The next version of [`ten_of_many`]. The server sees the commit: whoever asked for a compile, too, would get two versions, as
+/// long as the first one has not ended.
+fn commit_value(server: &Server, value: usize) {
+    let repository = server.data().with_file_name("project");
+    fs::write(repository.join("main.cf"), ten_of_many(value)).expect("it is written");
+    git(
+        &repository,
+        &["commit", "--quiet", "--all", "--message", "next"],
+    );
+}
+
 /// From the request to release a version to the first run of one of the ten resources, of a hundred thousand, that it changes.
 fn release_of_ten(database: &Database) {
-    const RESOURCES: usize = 100_000;
     const VERSIONS: usize = 5;
-    let model = |value: usize| {
-        format!(
-            "import std::testing\nfor n in std::sequence({RESOURCES}):\n    agent = n % 100\n    \
-             value = n < 10 ? {value} : 0\n    std::testing::NullResource(name=\"r{{{{n}}}}\", \
-             agentname=\"agent{{{{agent}}}}\", value=\"{{{{value}}}}\", send_event=false)\nend\n"
-        )
-    };
-    let first = model(0);
+    let first = ten_of_many(0);
     let files = [("project.yml", "name: bench\n"), ("main.cf", &*first)];
     let mut server = Server::new(database, &files, "auto_deploy: false");
     server.start();
     release(&server, 1);
-    wait_until_deployed(&server, RESOURCES);
+    wait_until_deployed(&server, MANY);
     let mut samples = Vec::new();
     for version in 2..VERSIONS + 2 {
-        let repository = server.data().with_file_name("project");
-        fs::write(repository.join("main.cf"), model(version)).expect("it is written");
-        git(
-            &repository,
-            &["commit", "--quiet", "--all", "--message", "next"],
-        );
-        server.notify();
+        commit_value(&server, version);
         let asked = release(&server, version);
-        wait_until_deployed(&server, RESOURCES);
+        wait_until_deployed(&server, MANY);
         let runs = server.get("/api/v2/resource_actions?limit=10");
         let runs = runs["data"].as_array().into_iter().flatten();
         let first = runs
@@ -315,11 +396,7 @@ fn release_of_ten(database: &Database) {
 
 /// Waits until a version is stored, and releases it; gives when that was asked for, in milliseconds of the day.
 fn release(server: &Server, version: usize) -> f64 {
-    while server.get("/api/v1/version?limit=1")["versions"][0]["version"].as_u64()
-        != Some(version as u64)
-    {
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    wait_until_stored(server, version);
     // From rest: what the compile left to do is done.
     std::thread::sleep(Duration::from_secs(1));
     let now = steward::domain::Timestamp::now().0 as f64 / 1e3 % 86_400_000.0;
@@ -328,6 +405,14 @@ fn release(server: &Server, version: usize) -> f64 {
         &serde_json::json!({}),
     );
     now
+}
+
+fn wait_until_stored(server: &Server, version: usize) {
+    while server.get("/api/v1/version?limit=1")["versions"][0]["version"].as_u64()
+        != Some(version as u64)
+    {
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }
 
 /// Waits until each resource is as it shall be, and stays so.

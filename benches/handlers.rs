@@ -108,7 +108,9 @@ fn task(agent: usize, n: usize) -> Task {
 
 /// Resources a second, the hosts started: the median of some rounds.
 fn rate(code: &ExecutorCommand, n_agents: usize) -> f64 {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_steward"))
+    let other = std::env::var_os("STEWARD_BENCH_PROGRAM");
+    let program = other.unwrap_or_else(|| env!("CARGO_BIN_EXE_steward").into());
+    let mut child = Command::new(program)
         .arg("executor")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -228,7 +228,7 @@ impl Server {
         self.get(&format!("/api/v2/compilereport/{id}"))["data"].clone()
     }
 
-    fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.as_ref().expect("it runs").id()
     }
 

@@ -716,9 +716,14 @@ fn result_digest(export: &Export) -> String {
     let mut resources: Vec<&Resource> = export.resources.iter().collect();
     resources.sort_unstable_by(|a, b| a.id.cmp(&b.id));
     let mut hasher = Sha256::new();
+    let mut text = Vec::new();
     for resource in resources {
-        hasher.update(json!(resource).to_string().as_bytes());
-        hasher.update(b"\n");
+        text.clear();
+        // Texts, lists and flags can be written as JSON, and to memory.
+        if serde_json::to_writer(&mut text, resource).is_ok() {
+            hasher.update(&text);
+            hasher.update(b"\n");
+        }
     }
     hex::encode(hasher.finalize())
 }

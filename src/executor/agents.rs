@@ -23,6 +23,7 @@ use crate::executor::agent::{Ask, Worker, native_handler};
 use crate::executor::code_folder::Code;
 use crate::executor::hosts::{Host, Hosts, TURN};
 use crate::executor::limits::{Limits, cores};
+use crate::executor::outbox::Urgency;
 use crate::executor::protocol::{Task, TaskDone};
 
 /// A task that has run for longer is likely to be waiting for something.
@@ -40,8 +41,8 @@ const TIDY: Duration = Duration::from_secs(1);
 /// A thread without work ends after this time.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Says what came of a task.
-pub(crate) type Reply = Arc<dyn Fn(TaskDone) + Send + Sync>;
+/// Says what came of a task, and whether that may wait for what is said next.
+pub(crate) type Reply = Arc<dyn Fn(TaskDone, Urgency) + Send + Sync>;
 
 /// All agents of an executor.
 #[derive(Clone)]
@@ -115,27 +116,19 @@ impl Agents {
         Self(shared)
     }
 
-    /// Gives an agent a task, behind those that it has.
-    pub(crate) fn give(&self, task: Task, code: Arc<Code>) {
-        let kind = match native_handler(&task.resource_type, &code) {
-            Some(_) => Kind::Native,
-            None => Kind::Python,
-        };
-        let name = task.agent.clone();
+    /// Gives agents tasks, each behind those that its agent has. Those that come together are taken together.
+    pub(crate) fn give(&self, tasks: impl IntoIterator<Item = (Task, Arc<Code>)>) {
         let mut state = self.0.state();
-        let State { agents, lanes } = &mut *state;
-        let agent = agents.entry(name.clone()).or_insert_with(|| Agent {
-            tasks: VecDeque::new(),
-            worker: Some(Worker::new(name.clone(), Arc::clone(&self.0.ask))),
-        });
-        let is_first = agent.tasks.is_empty() && agent.worker.is_some();
-        let job = Job { task, code, kind };
-        if is_first {
-            lanes[kind as usize].add(&job, name, &self.0.hosts);
+        let mut woken = [0, 0];
+        for (task, code) in tasks {
+            if let Some(kind) = self.0.queue(&mut state, task, code) {
+                woken[kind as usize] += 1;
+            }
         }
-        agent.tasks.push_back(job);
-        if is_first {
-            self.0.wake(&mut state, kind);
+        for kind in [Kind::Native, Kind::Python] {
+            for _ in 0..woken[kind as usize] {
+                self.0.wake(&mut state, kind);
+            }
         }
     }
 }
@@ -157,6 +150,27 @@ impl Agent {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a task behind those of its agent. Gives the lane in which the agent waits since then, if it does.
+    fn queue(&self, state: &mut State, task: Task, code: Arc<Code>) -> Option<Kind> {
+        let kind = match native_handler(&task.resource_type, &code) {
+            Some(_) => Kind::Native,
+            None => Kind::Python,
+        };
+        let name = task.agent.clone();
+        let State { agents, lanes } = state;
+        let agent = agents.entry(name.clone()).or_insert_with(|| Agent {
+            tasks: VecDeque::new(),
+            worker: Some(Worker::new(name.clone(), Arc::clone(&self.ask))),
+        });
+        let is_first = agent.tasks.is_empty() && agent.worker.is_some();
+        let job = Job { task, code, kind };
+        if is_first {
+            lanes[kind as usize].add(&job, name, &self.hosts);
+        }
+        agent.tasks.push_back(job);
+        is_first.then_some(kind)
     }
 
     /// An agent waits in a lane: has a thread take it.
@@ -262,7 +276,10 @@ impl Shared {
                     codes.insert(task.action, code);
                     native.push_back((handler, task));
                 }
-                None => (self.reply)(worker.run(task, &code, &self.hosts, host)),
+                None => {
+                    let done = worker.run(task, &code, &self.hosts, host);
+                    (self.reply)(done, Urgency::Now);
+                }
             }
         }
         if native.is_empty() {

@@ -20,6 +20,7 @@ mod hosts;
 pub mod limits;
 pub(crate) mod link;
 mod native;
+mod outbox;
 mod output_capture;
 pub(crate) mod places;
 pub mod process;

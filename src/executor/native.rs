@@ -22,6 +22,7 @@ use crate::domain::{ActionId, ResourceId};
 use crate::executor::agent::{done_of, refused};
 use crate::executor::agents::Reply;
 use crate::executor::handler::{self, Handler};
+use crate::executor::outbox::Urgency;
 use crate::executor::protocol::{Task, TaskOutcome};
 
 /// A command of a resource is ended at the limit, which takes a moment.
@@ -81,7 +82,7 @@ impl Native {
         let mut todo = VecDeque::with_capacity(jobs.len());
         for (handler, task) in jobs {
             match self.why_not(&task) {
-                Some(why) => reply(done_of(task.action, refused(&why))),
+                Some(why) => reply(done_of(task.action, refused(&why)), Urgency::Now),
                 None => todo.push_back((handler, task)),
             }
         }
@@ -136,7 +137,7 @@ impl Native {
                     let lost = begun.or_else(|| Some(progress.todo.pop_front()?.1.action));
                     if let Some(action) = lost {
                         let outcome = refused("the thread of the handler is gone");
-                        (batch.reply)(done_of(action, outcome));
+                        (batch.reply)(done_of(action, outcome), Urgency::Now);
                     }
                     return std::mem::take(&mut progress.todo);
                 }
@@ -171,7 +172,7 @@ impl Native {
                 current.resource_id,
                 current.limit.as_secs_f64()
             );
-            reply(done_of(current.action, refused(&message)));
+            reply(done_of(current.action, refused(&message)), Urgency::Now);
             self.stuck.insert(current.resource_id, runner.thread);
         }
         std::mem::take(&mut progress.todo)
@@ -209,8 +210,12 @@ impl Batch {
                 return false;
             }
             progress.current = None;
+            let urgency = match progress.todo.is_empty() {
+                true => Urgency::Now,
+                false => Urgency::Soon,
+            };
             drop(progress);
-            (self.reply)(done_of(task.action, outcome));
+            (self.reply)(done_of(task.action, outcome), urgency);
         }
     }
 }

@@ -5,7 +5,9 @@
 //! (`hosts.rs`). At the end of stdin it ends: the server is gone.
 
 use std::collections::HashMap;
-use std::io::{self, BufReader, BufWriter, Read};
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,11 +26,15 @@ use crate::executor::bounds;
 use crate::executor::code_folder::Code;
 use crate::executor::far_python::FarPython;
 use crate::executor::limits::Limits;
+use crate::executor::outbox::{Outbox, Urgency};
 use crate::executor::protocol::{BEAT, ExecutorCommand, ExecutorReply, Hello, HelloError, Python};
 use crate::process;
 
 /// A handler waits this long for what it asked of the server.
 const ANSWER: Duration = Duration::from_secs(60);
+
+/// What is read at once: as much as a pipe holds.
+const READ_BYTES: usize = 1 << 16;
 
 /// Bytes of what a handler asks, as JSON. Each agent has one question open at most.
 const ASK_BYTES: usize = 4 << 20;
@@ -43,7 +49,7 @@ type OpenCalls = Arc<Mutex<HashMap<u64, mpsc::Sender<(u16, Value)>>>>;
 /// Where answers go: whole frames, one at a time.
 #[derive(Debug, Clone)]
 struct Replies {
-    writer: Arc<Mutex<BufWriter<io::Stdout>>>,
+    outbox: Arc<Outbox<File>>,
     open: OpenCalls,
     next: Arc<AtomicU64>,
 }
@@ -60,19 +66,19 @@ impl Replies {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = mpsc::channel();
         locked(&self.open).insert(id, sender);
-        self.send(&ExecutorReply::Ask {
+        let ask = ExecutorReply::Ask {
             id,
             method,
             arguments,
-        });
+        };
+        self.send(&ask, Urgency::Now);
         let answer = receiver.recv_timeout(ANSWER);
         locked(&self.open).remove(&id);
         answer.unwrap_or_else(|_| (503, serde_json::json!({"message": "the server is busy"})))
     }
 
-    fn send(&self, reply: &ExecutorReply) {
-        let mut writer = locked(&self.writer);
-        if protocol::write_frame(&mut *writer, reply).is_err() {
+    fn send(&self, reply: &ExecutorReply, urgency: Urgency) {
+        if self.outbox.send(reply, urgency).is_err() {
             // Nobody listens any more; what we would do now nobody would know of.
             std::process::exit(0);
         }
@@ -89,28 +95,37 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// `carried`: the folder of one that came over ssh; it ends when it hears nothing for `SILENCE`.
 pub fn run(limits: Limits, carried: Option<PathBuf>) -> ExitCode {
     process::die_with_parent();
+    let stdout = match io::stdout().as_fd().try_clone_to_owned() {
+        Ok(stdout) => File::from(stdout),
+        Err(error) => {
+            tracing::error!(%error, "cannot write to the server");
+            return ExitCode::FAILURE;
+        }
+    };
     let replies = Replies {
-        writer: Arc::new(Mutex::new(BufWriter::new(io::stdout()))),
+        outbox: Outbox::new(stdout),
         open: OpenCalls::default(),
         next: Arc::default(),
     };
-    replies.send(&ExecutorReply::Hello(Hello::ours()));
+    replies.send(&ExecutorReply::Hello(Hello::ours()), Urgency::Now);
     let alive = replies.clone();
     // On a thread of its own: whoever works is not taken for one that hangs. It ends with the process.
     thread::spawn(move || {
         loop {
-            alive.send(&ExecutorReply::Alive);
+            alive.send(&ExecutorReply::Alive, Urgency::Now);
             thread::sleep(BEAT);
         }
     });
-    let mut reader = BufReader::new(io::stdin());
+    let mut reader = BufReader::with_capacity(READ_BYTES, io::stdin());
     if let Err(error) = read_hello(&mut reader) {
         tracing::error!(%error, "cannot work for this server");
         return ExitCode::FAILURE;
     }
     let (asking, replying) = (replies.clone(), replies.clone());
     let ask: Ask = Arc::new(move |method, arguments| asking.ask(method, arguments));
-    let reply: Reply = Arc::new(move |done| replying.send(&ExecutorReply::Done(done)));
+    let reply: Reply = Arc::new(move |done, urgency| {
+        replying.send(&ExecutorReply::Done(done), urgency);
+    });
     let agents = Agents::new(limits, ask, reply);
     let mut codes: HashMap<String, Arc<Code>> = HashMap::new();
     let far = carried.map(|folder| FarPython::new(&folder, None));
@@ -118,7 +133,12 @@ pub fn run(limits: Limits, carried: Option<PathBuf>) -> ExitCode {
     if far.is_some() {
         end_after_silence(Arc::clone(&heard));
     }
+    // Tasks that came with others, which are given to their agents together.
+    let mut tasks = Vec::new();
     loop {
+        if !tasks.is_empty() && !begins_with_frame(reader.buffer()) {
+            agents.give(tasks.drain(..));
+        }
         let command = protocol::read_frame(&mut reader);
         *locked(&heard) = Instant::now();
         match command {
@@ -141,7 +161,7 @@ pub fn run(limits: Limits, carried: Option<PathBuf>) -> ExitCode {
                     tracing::error!(code = task.code, "a task for code that was not announced");
                     return ExitCode::FAILURE;
                 };
-                agents.give(task, code);
+                tasks.push((task, code));
             }
             Ok(Some(ExecutorCommand::Answer { id, code, body })) => {
                 if let Some(waiting) = locked(&replies.open).remove(&id) {
@@ -165,6 +185,15 @@ pub fn run(limits: Limits, carried: Option<PathBuf>) -> ExitCode {
             }
         }
     }
+}
+
+/// Whether what was read so far holds a whole frame, or what can be none: then reading it waits for nothing.
+fn begins_with_frame(read: &[u8]) -> bool {
+    let Some((length, rest)) = read.split_first_chunk() else {
+        return false;
+    };
+    let length = u32::from_be_bytes(*length);
+    length > protocol::MAX_FRAME_BYTES || rest.len() >= length as usize
 }
 
 /// The Python of this machine, for code that comes from another one; none for code without Python.
@@ -200,5 +229,26 @@ fn read_hello(reader: &mut impl Read) -> io::Result<()> {
         Some(ExecutorCommand::Hello(hello)) => hello.check_server().map_err(io::Error::other),
         Some(_) => Err(io::Error::other(HelloError::Missing { peer: "server" })),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Given: bytes of which a frame is a part, or not yet. Expected: what can be read at once is known.
+    #[test]
+    fn a_frame_that_is_there_is_told_from_one_that_is_still_to_come() {
+        let mut frames = Vec::new();
+        for text in ["one", "another"] {
+            protocol::write_frame(&mut frames, &text).unwrap();
+        }
+        let first = 4 + 1 + "one".len();
+        assert!((0..first).all(|n_read| !begins_with_frame(&frames[..n_read])));
+        assert!(begins_with_frame(&frames[..first]));
+        assert!(begins_with_frame(&frames));
+        assert!(!begins_with_frame(&frames[first..frames.len() - 1]));
+        // Its reader says what is wrong with it.
+        assert!(begins_with_frame(&[255; 4]));
     }
 }

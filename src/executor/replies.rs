@@ -51,9 +51,12 @@ pub(crate) struct Source {
     pub(crate) startup: Duration,
 }
 
+/// What is read at once: as much as a pipe holds.
+const READ_BYTES: usize = 1 << 16;
+
 /// Reads to the end; the last message is [`Message::Ended`].
 pub(crate) async fn read(replies: impl AsyncRead + Unpin, source: Source) {
-    let mut replies = BufReader::new(replies);
+    let mut replies = BufReader::with_capacity(READ_BYTES, replies);
     let mut has_greeted = false;
     let why = loop {
         match next(&mut replies, &source, &mut has_greeted).await {

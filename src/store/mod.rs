@@ -182,6 +182,8 @@ pub struct Store {
     catalogs: Arc<service::Catalogs>,
     /// What pools of services have given away.
     used: Arc<service::Used>,
+    /// What large resource sets had when they were stored last.
+    large_sets: Arc<version::LargeSets>,
     /// The ids that searches for parts of texts go through.
     names: Arc<listing::NameLists>,
 }
@@ -229,6 +231,7 @@ impl Store {
             life: Arc::default(),
             catalogs: Arc::default(),
             used: Arc::default(),
+            large_sets: Arc::default(),
             names: Arc::default(),
         })
     }
@@ -252,6 +255,7 @@ impl Store {
             life: Arc::default(),
             catalogs: Arc::default(),
             used: Arc::default(),
+            large_sets: Arc::default(),
             names: Arc::default(),
         })
     }

@@ -70,7 +70,7 @@ impl StoredResource {
         for require in &self.requires {
             part(require.as_str());
         }
-        self.digest = hex::encode(hasher.finalize());
+        self.digest = format!("{:x}", hasher.finalize());
         self
     }
 

@@ -80,7 +80,7 @@ pub(crate) async fn environment(store: &Store) -> EnvironmentId {
 
 pub(crate) fn resource(name: &str, value: &str, set: &str) -> StoredResource {
     StoredResource {
-        digest: format!("digest-{name}-{value}"),
+        digest: String::new(),
         resource_id: ResourceId::new(format!("t::R[a,name={name}]")),
         resource_type: "t::R".into(),
         agent: AgentName::new("a"),
@@ -93,6 +93,7 @@ pub(crate) fn resource(name: &str, value: &str, set: &str) -> StoredResource {
         set_name: set.into(),
         created: Timestamp(0),
     }
+    .with_digest()
 }
 
 pub(crate) async fn store_version(

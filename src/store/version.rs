@@ -48,6 +48,7 @@
 //!   the same row first, so a version can not lose content that was taken for unused a moment before.
 
 mod base;
+mod members;
 mod partial;
 mod plan;
 mod purge;
@@ -62,6 +63,7 @@ use super::macros::{read, row, transaction};
 use super::{Error, Result, Store, StoredResource, document};
 use crate::domain::{AgentName, EnvironmentId, ResourceId, Timestamp, VersionNumber};
 
+pub(super) use members::LargeSets;
 pub use partial::{PartialCode, PartialVersion};
 pub use plan::SetChange;
 pub(super) use rows::on_both;

@@ -57,7 +57,7 @@ fn task(name: &str) -> Task {
 fn replies() -> (Reply, mpsc::Receiver<(String, &'static str, String)>) {
     let (sender, receiver) = mpsc::channel();
     let sender = Mutex::new(sender);
-    let reply: Reply = Arc::new(move |done: crate::executor::protocol::TaskDone| {
+    let reply: Reply = Arc::new(move |done: crate::executor::protocol::TaskDone, _| {
         let last = done.outcome.logs.last().map(|line| line.msg.clone());
         let sent = (
             done.action.to_string(),

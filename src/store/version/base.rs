@@ -226,7 +226,7 @@ async fn write(
     let old = connection
         .open_members(&environment, &plan.ended_sets)
         .await?;
-    let plan = plan.with_resources(old);
+    let plan = plan.with_resources(old, &HashMap::new());
     let header = Header {
         number,
         n_resources,

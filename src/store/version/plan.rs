@@ -101,14 +101,19 @@ impl<'a> Plan<'a> {
         plan
     }
 
-    /// Adds what the resources are about; `old` are those of all sets that end.
-    pub(super) fn with_resources(mut self, old: Vec<OpenResource>) -> Self {
+    /// Adds what the resources are about; `old` are those of all sets that end. Of sets in `new` they are those that do not stay
+    /// as they are, and the resources there are those that the set did not have so.
+    pub(super) fn with_resources(
+        mut self,
+        old: Vec<OpenResource>,
+        new: &HashMap<&str, Vec<&'a StoredResource>>,
+    ) -> Self {
         let mut old: HashMap<ResourceId, OpenResource> = old
             .into_iter()
             .map(|row| (row.resource_id.clone(), row))
             .collect();
         for &(name, set) in &self.begun_sets {
-            for &member in &set.members {
+            for &member in new.get(name).unwrap_or(&set.members) {
                 let same = |row: &OpenResource| row.digest == member.digest && row.set_name == name;
                 if old.get(&member.resource_id).is_some_and(same) {
                     old.remove(&member.resource_id);

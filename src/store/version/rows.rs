@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::plan::{OpenResource, Plan};
 use super::{NewVersion, OPEN};
-use crate::domain::{AgentName, VersionNumber};
+use crate::domain::{AgentName, ResourceId, VersionNumber};
 use crate::store::compile::finish;
 use crate::store::{CompileEnd, Error, Outcome, Result, StoredResource};
 
@@ -38,6 +38,12 @@ pub(super) trait Writer {
     /// The resources that these sets have in the newest version.
     async fn open_members(&mut self, environment: &str, sets: &[&str])
     -> Result<Vec<OpenResource>>;
+    /// Those of these resources that the newest version has, whatever their sets.
+    async fn open_some_members(
+        &mut self,
+        environment: &str,
+        ids: &[&ResourceId],
+    ) -> Result<Vec<OpenResource>>;
     async fn write_plan(
         &mut self,
         environment: &str,
@@ -106,7 +112,8 @@ impl InsertResources for SqliteConnection {
 }
 
 impl InsertResources for PgConnection {
-    /// Columns as arrays: PostgreSQL plans a list of thousands of parameters anew each time, and eleven arrays once.
+    /// Columns as arrays, which make the same statement of any number of rows. It is planned once: each plan of its own would hold
+    /// copies of all that the arrays hold.
     async fn insert_resources(
         &mut self,
         environment: &str,
@@ -117,6 +124,10 @@ impl InsertResources for PgConnection {
             "{COLUMNS} SELECT $1, $2, $3, $4, * FROM UNNEST($5::TEXT[], $6::TEXT[], $7::TEXT[], $8::TEXT[], $9::TEXT[], \
              $10::TEXT[], $11::TEXT[], $12::TEXT[], $13::TEXT[], $14::TEXT[], $15::BOOLEAN[])"
         );
+        const PLAN_ONCE: &str = "SET LOCAL plan_cache_mode TO force_generic_plan";
+        // As `line::options` has it.
+        const PLAN_EACH: &str = "SET LOCAL plan_cache_mode TO force_custom_plan";
+        sqlx::query(PLAN_ONCE).execute(&mut *self).await?;
         for chunk in resources.chunks(ROWS) {
             let column = |of: fn(&StoredResource) -> &str| -> Vec<&str> {
                 chunk.iter().map(|resource| of(resource)).collect()
@@ -142,6 +153,7 @@ impl InsertResources for PgConnection {
                 .execute(&mut *self)
                 .await?;
         }
+        sqlx::query(PLAN_EACH).execute(&mut *self).await?;
         Ok(())
     }
 }
@@ -207,6 +219,21 @@ on_both! {
                     list.push_bind(*set);
                 }
                 query.push(")");
+                let rows: Vec<OpenResource> = query.build_query_as().fetch_all(&mut *self).await?;
+                members.extend(rows);
+            }
+            Ok(members)
+        }
+
+        async fn open_some_members(&mut self, environment: &str, ids: &[&ResourceId]) -> Result<Vec<OpenResource>> {
+            let mut members = Vec::new();
+            for chunk in ids.chunks(ROWS) {
+                let mut query = sqlx::QueryBuilder::new(
+                    "SELECT resource_id, digest, set_name FROM desired_resource WHERE environment_id = ",
+                );
+                query.push_bind(environment);
+                query.push(" AND to_version = 9223372036854775807");
+                crate::store::state::push_ids!(query, chunk.iter().copied());
                 let rows: Vec<OpenResource> = query.build_query_as().fetch_all(&mut *self).await?;
                 members.extend(rows);
             }

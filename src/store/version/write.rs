@@ -1,13 +1,15 @@
 //! Storing a full version.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use super::NewVersion;
-use super::plan::{Plan, SetChange, SetContent, crossing_of, sets_of};
+use super::members::{LargeSets, Members};
+use super::plan::{OpenResource, Plan, SetChange, SetContent, crossing_of, sets_of};
 use super::rows::{Header, Writer};
-use crate::domain::{EnvironmentId, Timestamp, VersionNumber};
+use crate::domain::{EnvironmentId, ResourceId, Timestamp, VersionNumber};
 use crate::store::macros::transaction;
-use crate::store::{CompileEnd, Error, Result, Store};
+use crate::store::{CompileEnd, Error, Result, Store, StoredResource};
 
 impl Store {
     /// Stores a full version and the end of the compile that made it, in one transaction, and gives its number.
@@ -19,11 +21,13 @@ impl Store {
     ) -> Result<(VersionNumber, SetChange)> {
         let content = FullContent::of(new);
         let environment = new.environment_id.to_string();
-        Ok(transaction!(self.db, tx => {
+        let stored = transaction!(self.db, tx => {
             let number = tx.next_number(&environment).await?;
-            let change = store_full(tx, new, number, &content, Some(end)).await?;
+            let change = store_full(tx, &self.large_sets, new, number, &content, Some(end)).await?;
             (number, change)
-        }))
+        });
+        self.large_sets.keep(new.environment_id, &content.sets);
+        Ok(stored)
     }
 
     /// The next number of a version, for who is going to store it.
@@ -46,7 +50,7 @@ impl Store {
         const NEWEST: &str = "SELECT MAX(number) FROM version WHERE environment_id = $1";
         let content = FullContent::of(new);
         let environment = new.environment_id.to_string();
-        Ok(transaction!(self.db, tx => {
+        let change = transaction!(self.db, tx => {
             let last: Option<(VersionNumber,)> =
                 sqlx::query_as(LAST).bind(&environment).fetch_optional(&mut *tx).await?;
             let (newest,): (Option<VersionNumber>,) =
@@ -62,8 +66,10 @@ impl Store {
                     "version {number} can not be stored: version {newest} is stored already; reserve a new number"
                 )));
             }
-            store_full(tx, new, number, &content, None).await?
-        }))
+            store_full(tx, &self.large_sets, new, number, &content, None).await?
+        });
+        self.large_sets.keep(new.environment_id, &content.sets);
+        Ok(change)
     }
 }
 
@@ -84,6 +90,7 @@ impl<'a> FullContent<'a> {
 
 async fn store_full(
     connection: &mut impl Writer,
+    large_sets: &LargeSets,
     new: &NewVersion,
     number: VersionNumber,
     content: &FullContent<'_>,
@@ -92,10 +99,14 @@ async fn store_full(
     let environment = new.environment_id.to_string();
     let open = connection.open_sets(&environment).await?;
     let plan = Plan::of_sets(&open, &content.sets);
-    let old = connection
-        .open_members(&environment, &plan.ended_sets)
-        .await?;
-    let plan = plan.with_resources(old);
+    let mut known = Known::new();
+    for (name, _) in &plan.begun_sets {
+        let digest = open.get(*name);
+        let members = digest.and_then(|digest| large_sets.find(new.environment_id, name, digest));
+        known.extend(members.map(|members| (*name, members)));
+    }
+    let old = old_members(connection, &environment, &plan, &known).await?;
+    let plan = plan.with_resources(old.rows, &old.new);
     let header = Header {
         number,
         n_resources: new.resources.len() as i64,
@@ -105,4 +116,48 @@ async fn store_full(
     connection.write_plan(&environment, &plan, &header).await?;
     connection.write_header(new, &header, end).await?;
     Ok(plan.change())
+}
+
+type Known<'a> = HashMap<&'a str, Arc<Members>>;
+
+/// What sets that end have in the newest version, and what they have not.
+#[derive(Default)]
+struct Old<'a> {
+    /// Their resources; of the sets in `new` those that do not stay as they are.
+    rows: Vec<OpenResource>,
+    /// The resources that known sets do not have so.
+    new: HashMap<&'a str, Vec<&'a StoredResource>>,
+}
+
+/// Reads what the sets have that end; of those whose members are known, only what differs.
+async fn old_members<'a>(
+    connection: &mut impl Writer,
+    environment: &str,
+    plan: &Plan<'a>,
+    known: &Known<'_>,
+) -> Result<Old<'a>> {
+    let mut old = Old::default();
+    for &(name, set) in &plan.begun_sets {
+        let Some(members) = known.get(name) else {
+            continue;
+        };
+        let new = set.members.iter().filter(|one| !members.has(one));
+        let new: Vec<&StoredResource> = new.copied().collect();
+        if new.len() > members.len() / 2 {
+            continue;
+        }
+        let ids: Vec<&ResourceId> = new.iter().map(|one| &one.resource_id).collect();
+        let mut found = connection.open_some_members(environment, &ids).await?;
+        found.retain(|row| row.set_name == name);
+        // Otherwise some have left the set, whose ids only the database has.
+        if found.len() + set.members.len() == members.len() + new.len() {
+            old.rows.extend(found);
+            old.new.insert(name, new);
+        }
+    }
+    let unknown = plan.ended_sets.iter().copied();
+    let unknown: Vec<&str> = unknown.filter(|name| !old.new.contains_key(name)).collect();
+    let rows = connection.open_members(environment, &unknown).await?;
+    old.rows.extend(rows);
+    Ok(old)
 }
