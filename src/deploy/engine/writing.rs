@@ -12,11 +12,12 @@
 //!
 //! What is lost when the server is killed is what nobody was told of: these resources are dirty still, or due, and run again.
 //!
-//! While the database does not take a batch, it is tried again after growing pauses, and nothing new is begun.
+//! While the database does not take a batch, it is tried again after growing pauses, and nothing new is begun. Nor is anything
+//! while it does not answer: a server that were killed then would have to repeat all that it had begun.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -30,6 +31,10 @@ use crate::store::{self, ActionEnd, ActionStart, Store};
 
 /// Results that may wait for the database before runs are held back: as many as one transaction takes within a few seconds.
 const MAX_UNWRITTEN: usize = 20_000;
+
+/// How long a transaction may go on before nothing new is begun: the database stands still, or is so slow that more results
+/// would only wait longer.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The longest pause before a database that is away is tried again.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
@@ -56,6 +61,8 @@ pub(super) struct Written {
 #[derive(Debug, Default)]
 pub(super) struct Writing {
     task: JoinSet<Option<Written>>,
+    /// When it began.
+    began: Option<Instant>,
     /// The last attempt to write has failed.
     has_failed: Arc<AtomicBool>,
 }
@@ -69,6 +76,12 @@ impl Batch {
 impl Writing {
     pub(super) fn is_going_on(&self) -> bool {
         !self.task.is_empty()
+    }
+
+    /// Whether it should have ended by now.
+    fn is_late(&self) -> bool {
+        let began = self.began.filter(|_| self.is_going_on());
+        began.is_some_and(|began| began.elapsed() > PATIENCE)
     }
 
     /// Waits for the end of the transaction; for ever, if none goes on. `None`: it was given up. Dropping this loses nothing.
@@ -88,6 +101,7 @@ impl Reconciler {
     /// Whether another run may begin: its result will find room, and a database.
     pub(super) fn may_begin(&self) -> bool {
         !self.writing.has_failed.load(Ordering::Relaxed)
+            && !self.writing.is_late()
             && self.unwritten.ends.len() < MAX_UNWRITTEN
             && self.store.is_usable().is_ok()
     }
@@ -117,6 +131,7 @@ impl Reconciler {
         };
         let batch = std::mem::take(&mut self.unwritten);
         let reports = std::mem::take(&mut self.reports);
+        self.writing.began = Some(Instant::now());
         self.writing.task.spawn(attempts.write(reports, batch));
     }
 
