@@ -252,13 +252,14 @@ class Definition:
         }
 
     def _relation(self, one: Info, target: Info, notes: Notes, text: str | None) -> Record:
-        services = [
-            _model.service_name(binding)
-            for binding in bindings()
-            if target["name"] in (definition.service_entity for definition in _definitions_of(binding))
-        ]
+        services = _services_of(target["name"])
         if not services:
             self.problems.append(f"{one['name']} leads to {target['name']}, which is the entity of no service")
+        elif len(services) > 1:
+            known = ", ".join(services)
+            self.problems.append(
+                f"{one['name']} leads to {target['name']}, which entities of several services extend ({known}): a relation leads to one"
+            )
         return {
             "name": one["name"],
             "entity_type": services[0] if services else "",
@@ -373,6 +374,16 @@ class Definition:
 
 def _definitions_of(binding: Any) -> list[Any]:
     return list(binding.versions) if _model.kind_of(binding) == "lsm::ServiceBinding" else [binding]
+
+
+def _services_of(entity: str) -> list[str]:
+    """The service that has this entity; otherwise those with an entity that extends it, as the entities of all versions of a
+    service may extend one that is the entity of none. Source: docs/reference/lsm.md § 1.5."""
+    found = [(_model.service_name(one), [of.service_entity for of in _definitions_of(one)]) for one in bindings()]
+    for name, entities in found:
+        if entity in entities:
+            return [name]
+    return [name for name, entities in found if any(entity in kept_info(of)["parents"] for of in entities)]
 
 
 class Notes:

@@ -1,0 +1,124 @@
+"""Definitions of services, made of what the compiler says of entities."""
+
+from __future__ import annotations
+
+import unittest
+from types import SimpleNamespace
+from typing import Any
+
+import inmanta  # noqa: F401  # makes our modules importable
+from inmanta.execute import runtime
+from inmanta.plugins import Runtime
+from inmanta_plugins.lsm._definitions import Definition, entity_info
+from tests.support import FakeWorld, use_world
+
+SERVICE = "lsm::ServiceEntity"
+EMBEDDED = "lsm::EmbeddedEntity"
+# The numbers of instances of the model that stand for `lsm::__service__` and `lsm::__r__`.
+IS_SERVICE, IS_READ_ONLY = 901, 902
+
+
+def attribute(name: str, type_name: str = "string", **more: object) -> dict[str, Any]:
+    return {
+        "name": name,
+        "type_name": type_name,
+        "relation": False,
+        "inverse": None,
+        "low": 1,
+        "high": 1,
+        "has_default": "default" in more,
+        "default": None,
+        "optional": False,
+        "annotations": [],
+        "given": True,
+        **more,
+    }
+
+
+def relation(name: str, to: str, back: str | None, high: int | None, *annotations: int) -> dict[str, Any]:
+    kinds = {IS_SERVICE: "lsm::InterServiceRelation", IS_READ_ONLY: "lsm::RelationModifier"}
+    notes = [runtime.instance(number, kinds[number]) for number in annotations]
+    return attribute(name, to, relation=True, inverse=back, low=0, high=high, annotations=notes)
+
+
+class Definitions(unittest.TestCase):
+    def setUp(self) -> None:
+        self.world: FakeWorld = use_world(self, {IS_READ_ONLY: {"modifier": "r"}})
+        self.entities: dict[str, dict[str, Any]] = {}
+        self.bound: dict[str, list[runtime.Instance]] = {}
+        self.world.entity = lambda name: self.entities.get(name)  # type: ignore[method-assign]
+        self.world.instances = lambda name: self.bound.get(name, [])  # type: ignore[method-assign]
+        # What is known for the length of a compile is known by its inputs.
+        before, Runtime.inputs = Runtime.inputs, {}
+        self.addCleanup(setattr, Runtime, "inputs", before)
+        kinds = ("InterServiceRelation", "RelationModifier", "ServiceBinding", "ServiceBindingVersion", "ServiceEntityBinding")
+        for name in (SERVICE, EMBEDDED, *(f"lsm::{kind}" for kind in kinds)):
+            self.entity(name, [])
+
+    def entity(
+        self, name: str, parents: list[str], *attributes: dict[str, Any], comment: str | None = None, index: list[str] | None = None
+    ) -> None:
+        inherited = [one for parent in parents for one in self.entities[parent]["attributes"]]
+        fields = {one["name"]: one for one in (*inherited, *attributes)}
+        above = list(dict.fromkeys(up for parent in parents for up in (parent, *self.entities[parent]["parents"])))
+        self.entities[name] = {
+            "name": name,
+            "attributes": list(fields.values()),
+            "parents": above,
+            "indices": [] if index is None else [index],
+            "place": None,
+            "comment": comment,
+        }
+
+    def bind(self, number: int, service: str, *entities: str) -> None:
+        """A service with a version for each of these entities."""
+        versions = [runtime.instance(number + 1 + nth, "lsm::ServiceBindingVersion") for nth in range(len(entities))]
+        for version, entity in zip(versions, entities):
+            self.world.values[version.id] = {"service_entity": entity}
+        self.world.values[number] = {"service_entity_name": service, "versions": versions}
+        self.bound.setdefault("lsm::ServiceBinding", []).append(runtime.instance(number, "lsm::ServiceBinding"))
+
+    def fields(self, entity: str) -> tuple[dict[str, Any], list[str]]:
+        """What an entity gives its service, and what is wrong with it."""
+        definition = Definition("service", SimpleNamespace(strict_modifier_enforcement=True), 0)
+        return definition.fields(entity_info(entity), None, "", [entity]), definition.problems
+
+    def test_a_relation_to_what_all_versions_of_a_service_extend_leads_to_that_service(self) -> None:
+        self.entity("m::Base", [SERVICE])
+        self.entity("m::V0", ["m::Base"])
+        self.entity("m::V1", ["m::Base"])
+        self.entity("m::Child", [SERVICE], relation("t", "m::Base", None, 1, IS_SERVICE))
+        self.bind(10, "t", "m::V0", "m::V1")
+        self.bind(20, "child", "m::Child")
+        found, problems = self.fields("m::Child")
+        self.assertEqual(problems, [])
+        self.assertEqual([one["entity_type"] for one in found["inter_service_relations"]], ["t"])
+        # The entity of a service is that service, whoever extends it.
+        self.entity("m::Other", ["m::V0"])
+        self.entity("m::Child", [SERVICE], relation("t", "m::V0", None, 1, IS_SERVICE))
+        self.bind(30, "other", "m::Other")
+        Runtime.inputs = {}
+        found, problems = self.fields("m::Child")
+        self.assertEqual(([one["entity_type"] for one in found["inter_service_relations"]], problems), (["t"], []))
+
+    def test_a_relation_to_what_several_services_extend_leads_to_none_of_them(self) -> None:
+        self.entity("m::Base", [SERVICE])
+        self.entity("m::Unused", [SERVICE])
+        self.entity("m::A", ["m::Base"])
+        self.entity("m::B", ["m::Base"])
+        relations = relation("t", "m::Base", None, 1, IS_SERVICE), relation("u", "m::Unused", None, 1, IS_SERVICE)
+        self.entity("m::Child", [SERVICE], *relations)
+        self.bind(10, "a", "m::A")
+        self.bind(20, "b", "m::B")
+        _, problems = self.fields("m::Child")
+        self.assertEqual(
+            problems,
+            [
+                "t leads to m::Base, which entities of several services extend (a, b): a relation leads to one",
+                "u leads to m::Unused, which is the entity of no service",
+            ],
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()
