@@ -119,6 +119,26 @@ class Definitions(unittest.TestCase):
             ],
         )
 
+    def parts(self, modifier: str, *annotations: int, named: list[str] | None = None) -> tuple[dict[str, Any], list[str]]:
+        """A service with a list of parts, of which the key has this modifier."""
+        body = [attribute("k"), attribute("k__modifier", default=modifier), relation("_s", "m::Service", "parts", 1)]
+        if named is not None:
+            body.append(attribute("__lsm_key_attributes", "string[]?", default=named))
+        self.entity("m::Part", [EMBEDDED], *body, index=["_s", "k"])
+        self.entity("m::Service", [SERVICE], relation("parts", "m::Part", "_s", None, *annotations))
+        return self.fields("m::Service")
+
+    #: lsm 9, 10
+    def test_the_keys_of_a_list_that_only_compiles_write_are_written_by_them_too(self) -> None:
+        found, problems = self.parts("r", IS_READ_ONLY)
+        self.assertEqual((found["embedded_entities"][0]["key_attributes"], problems), (["k"], []))
+        for modifier, annotations in (("r", ()), ("rw+", ())):
+            _, problems = self.parts(modifier, *annotations)
+            self.assertEqual(len(problems), 1)
+            self.assertIn(f"parts.k has the modifier {modifier}, but a key attribute must be rw", problems[0])
+        _, problems = self.parts("rw", IS_READ_ONLY)
+        self.assertEqual(problems, ["parts.k has the modifier rw, but must be r: it is below a relation that is r"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -324,8 +324,10 @@ class Definition:
                     " without a leading underscore, and of no relation but the one back"
                 )
             return
+        # Below a relation that only compiles write, they write the keys, too.
+        allowed = ("rw", "r") if record["modifier"] == "r" else ("rw",)
         for attribute in record["attributes"]:
-            if attribute["name"] in record["key_attributes"] and attribute["modifier"] != "rw":
+            if attribute["name"] in record["key_attributes"] and attribute["modifier"] not in allowed:
                 self.problems.append(
                     f"{path}.{attribute['name']} has the modifier {attribute['modifier']}, but a key attribute must be rw:"
                     " it tells elements apart, so it never changes"
