@@ -139,6 +139,14 @@ class Definitions(unittest.TestCase):
         _, problems = self.parts("rw", IS_READ_ONLY)
         self.assertEqual(problems, ["parts.k has the modifier rw, but must be r: it is below a relation that is r"])
 
+    #: lsm 8
+    def test_key_attributes_that_are_no_index_are_named(self) -> None:
+        _, problems = self.parts("rw", named=["zz"])
+        self.assertEqual(
+            problems, ["parts: __lsm_key_attributes of m::Part names zz: there is no index of that, but of k"]
+        )
+        self.assertEqual(self.parts("rw", named=["k"])[1], [])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -34,6 +34,8 @@ _OWN = frozenset(
 )
 # They stand beside the attribute that they say something about.
 _HELPERS = ("__modifier", "__annotations", "__description")
+# With it, an embedded entity says which of its indexes tells its elements apart.
+_NAMED_KEY = "__lsm_key_attributes"
 # Which relations and attributes clients may set is told from what they may change.
 _IDENTITY_TYPES = ("string", "int")
 
@@ -159,10 +161,16 @@ def key_candidates(info: Info, back: str | None) -> tuple[list[str], list[list[s
         if plain and not others and all(is_exposed(info, name) for name in plain):
             # An index has its attributes by name; a key has them in the order of their declaration.
             found.append([name for name in by_name if name in plain])
-    named = by_name.get("__lsm_key_attributes", {}).get("default")
+    named = named_key(info)
     if named is not None:
         return (next((key for key in found if set(key) == set(named)), []), found)
     return (found[0] if len(found) == 1 else [], found)
+
+
+def named_key(info: Info) -> list[str] | None:
+    """The key attributes that an embedded entity names itself, whether there is an index of them or not."""
+    found: list[str] | None = next((one["default"] for one in info["attributes"] if one["name"] == _NAMED_KEY), None)
+    return found
 
 
 class Definition:
@@ -292,7 +300,7 @@ class Definition:
         if text is not None:
             record["description"] = text
         if self.strict:
-            self._check_keys(record, candidates, path)
+            self._check_keys(record, named_key(target), candidates, path)
             if notes.modifier == "r":
                 self._check_read_only(record, path)
         return record
@@ -310,13 +318,18 @@ class Definition:
         if back["high"] != 1:
             self.problems.append(f"{path}: the relation {one['inverse']} back from {target['name']} must have at most one end")
 
-    def _check_keys(self, record: Record, candidates: list[list[str]], path: str) -> None:
+    def _check_keys(self, record: Record, named: list[str] | None, candidates: list[list[str]], path: str) -> None:
         if not record["key_attributes"]:
-            if len(candidates) > 1:
-                known = " and ".join(", ".join(key) for key in candidates)
+            known = " and ".join(", ".join(key) for key in candidates)
+            if candidates and named is not None and (len(candidates) > 1 or record["upper_limit"] != 1):
+                self.problems.append(
+                    f"{path}: {_NAMED_KEY} of {record['type']} names {', '.join(named) or 'no attribute'}:"
+                    f" there is no index of that, but of {known}"
+                )
+            elif len(candidates) > 1:
                 self.problems.append(
                     f"{path}: {record['type']} has several indexes that could tell its elements apart ({known}):"
-                    " name the attributes of one in `string[]? __lsm_key_attributes = [...]`"
+                    f" name the attributes of one in `string[]? {_NAMED_KEY} = [...]`"
                 )
             elif record["upper_limit"] != 1:
                 self.problems.append(
