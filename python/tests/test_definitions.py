@@ -147,6 +147,24 @@ class Definitions(unittest.TestCase):
         )
         self.assertEqual(self.parts("rw", named=["k"])[1], [])
 
+    def test_an_attribute_is_described_where_it_is_declared_or_closer(self) -> None:
+        attributes = [attribute(name) for name in ("name", "size", "old", "bare")]
+        self.entity("m::Base", [SERVICE], *attributes, comment="B.\n:attr name: of the base\n:attr size: in m\n:attr old: new way")
+        self.entity("m::Left", ["m::Base"], comment=":attr size: in km")
+        self.entity("m::Right", ["m::Base"])
+        self.entity(
+            "m::Service", ["m::Right", "m::Left"], attribute("old__description", default="by a helper"), comment="S.\n:attr name: own"
+        )
+        found, _ = self.fields("m::Right")
+        told = {one["name"]: one["description"] for one in found["attributes"]}
+        self.assertEqual(told, {"name": "of the base", "size": "in m", "old": "new way", "bare": None})
+        found, _ = self.fields("m::Service")
+        told = {one["name"]: one["description"] for one in found["attributes"]}
+        self.assertEqual(told, {"name": "own", "size": "in km", "old": "by a helper", "bare": None})
+        # What the base says of itself is of the base.
+        self.assertEqual(found["description"], "S.")
+        self.assertIsNone(self.fields("m::Right")[0]["description"])
+
 
 if __name__ == "__main__":
     unittest.main()

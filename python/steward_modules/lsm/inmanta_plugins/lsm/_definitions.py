@@ -89,6 +89,15 @@ def kept_info(name: str) -> Info:
     return found
 
 
+def inherited_documentation(info: Info) -> dict[str, str]:
+    """What the entities that an entity extends say of attributes; of several the most derived one counts."""
+    found: dict[str, str] = {}
+    # Whatever extends an entity has more parents than that. The first of equals is to come last, since the last one counts.
+    for parent in sorted(map(kept_info, reversed(info["parents"])), key=lambda one: len(one["parents"])):
+        found.update(_types.documentation(parent["comment"])[1])
+    return found
+
+
 def is_ever_given(entity: str, attribute: str) -> bool:
     """Whether any constructor of an entity names an attribute."""
     values, key = kept.values(), ("given", entity, attribute)
@@ -216,6 +225,7 @@ class Definition:
     def fields(self, info: Info, back: str | None, place: str, above: list[str]) -> Record:
         """What services and embedded entities have in common. `place`: the path to here, for messages."""
         description, of_attributes = _types.documentation(info["comment"])
+        inherited = inherited_documentation(info)
         attributes, embedded, relations = [], [], []
         by_name = {one["name"]: one for one in info["attributes"]}
         for one in info["attributes"]:
@@ -223,6 +233,9 @@ class Definition:
             if name.startswith("_") or name in _OWN:
                 continue
             text = of_attributes.get(name)
+            if text is None:
+                helper = by_name.get(f"{name}__description", {}).get("default")
+                text = inherited.get(name) if helper is None else helper
             if not one["relation"]:
                 if is_exposed(info, name):
                     attributes.append(self._attribute(one, by_name, text))
@@ -252,7 +265,7 @@ class Definition:
         return {
             "name": name,
             **_types.described(one["type_name"]),
-            "description": text if text is not None else helper("__description", None),
+            "description": text,
             "modifier": helper("__modifier", "rw"),
             "default_value": one["default"],
             "default_value_set": one["has_default"],
