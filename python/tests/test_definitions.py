@@ -10,6 +10,7 @@ import inmanta  # noqa: F401  # makes our modules importable
 from inmanta.execute import runtime
 from inmanta.plugins import Runtime
 from inmanta_plugins.lsm._definitions import Definition, entity_info
+from inmanta_plugins.lsm.allocation_v2.framework import unwrapped
 from tests.support import FakeWorld, use_world
 
 SERVICE = "lsm::ServiceEntity"
@@ -164,6 +165,17 @@ class Definitions(unittest.TestCase):
         # What the base says of itself is of the base.
         self.assertEqual(found["description"], "S.")
         self.assertIsNone(self.fields("m::Right")[0]["description"])
+
+
+class Unwrapping(unittest.TestCase):
+    def test_collected_values_are_put_back_and_stay_where_they_were_collected(self) -> None:
+        collected = {"parts[n=a].v": 1, "parts[n=gone].v": 2}
+        instance = {"id": "i", "attributes": {"parts": [{"n": "a", "v": None}], "alloc": collected}}
+        found = unwrapped(instance, "alloc", True)
+        self.assertEqual(found["attributes"], {"parts": [{"n": "a", "v": 1}], "alloc": collected})
+        self.assertEqual(found["id"], "i")
+        for empty in ({"alloc": None}, {}):
+            self.assertEqual(unwrapped({"attributes": empty}, "alloc", False)["attributes"], empty)
 
 
 if __name__ == "__main__":
