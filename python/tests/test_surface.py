@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -406,6 +407,9 @@ class Answer(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         body = json.dumps({"path": self.path, "tid": self.headers.get("X-Inmanta-tid")}).encode()
         self.send_response(404 if "missing" in self.path else 200)
+        if "_docs" in self.path:
+            body = f"<p>{self.path}</p>".encode()
+            self.send_header("Content-Type", "text/html; charset=utf-8")
         self.end_headers()
         self.wfile.write(body)
 
@@ -423,6 +427,14 @@ class Clients(unittest.TestCase):
     def setUp(self) -> None:
         self.addCleanup(Config._reset)
 
+    def serve(self) -> None:
+        server = HTTPServer(("127.0.0.1", 0), Answer)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        Config.set("agent_rest_transport", "host", "127.0.0.1")
+        Config.set("agent_rest_transport", "port", server.server_port)
+
     #: sdk 43
     def test_43_a_client_without_server_says_so(self) -> None:
         from inmanta.protocol import SyncClient
@@ -436,12 +448,7 @@ class Clients(unittest.TestCase):
 
         from inmanta.protocol import Client, SyncClient
 
-        server = HTTPServer(("127.0.0.1", 0), Answer)
-        self.addCleanup(server.server_close)
-        self.addCleanup(server.shutdown)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        Config.set("agent_rest_transport", "host", "127.0.0.1")
-        Config.set("agent_rest_transport", "port", server.server_port)
+        self.serve()
         result = SyncClient("agent").get_param(tid="t", id="a b", resource_id="r[a,b=c]")
         path = "/api/v1/parameter/a%20b?resource_id=r%5Ba%2Cb%3Dc%5D"
         self.assertEqual((result.code, result.result), (200, {"path": path, "tid": "t"}))
@@ -450,6 +457,57 @@ class Clients(unittest.TestCase):
         self.assertEqual(asyncio.run(Client("agent").get_file("h")).result["path"], "/api/v1/file/h")
         with self.assertRaises(AttributeError):
             SyncClient("agent").no_such_method()
+
+    def test_arguments_may_be_given_in_the_order_of_the_reference(self) -> None:
+        from inmanta.protocol import SyncClient
+
+        self.serve()
+        client = SyncClient("agent")
+        self.assertEqual(client.environment_list(True).result, {"path": "/api/v2/environment?details=True", "tid": None})
+        found = client.get_reports("t", None, None, 5).result
+        self.assertEqual(found, {"path": "/api/v1/compilereport?limit=5", "tid": "t"})
+        self.assertEqual(client.project_create("p").result, {"name": "p"})
+        path = "/lsm/v1/service_inventory/link/i?current_version=3"
+        self.assertEqual(client.lsm_services_get("t", "link", "i", 3).result, {"path": path, "tid": "t"})
+        definitions: list[object] = []
+        body = {"service_entity_definitions": definitions, "default_version": 1}
+        self.assertEqual(client.lsm_service_catalog_update_entity_versions("t", "link", definitions, 1).result, body)
+        for message, call in (
+            ("takes 1 positional arguments but 2", lambda: client.environment_list(True, True)),
+            ("multiple values for the argument id", lambda: client.get_file("x", id="y")),
+            ("needs the argument id", lambda: client.get_param("t")),
+        ):
+            with self.assertRaisesRegex(TypeError, message):
+                call()
+
+    def test_a_page_for_people_is_its_text(self) -> None:
+        from inmanta.protocol import SyncClient
+
+        self.serve()
+        found = SyncClient("agent").lsm_services_openapi_docs(environment="e")
+        self.assertEqual(found.result, "<p>/lsm/v1/service_catalog_docs?environment=e</p>")
+        self.assertEqual(found.value(), found.result)
+
+    def test_each_call_that_the_reference_names_and_the_server_answers_is_one_that_clients_know(self) -> None:
+        from inmanta.protocol.endpoints import _METHODS
+
+        def of(path: str) -> str:
+            """A path with nothing said of what its arguments are called."""
+            return re.sub(r"<[^>]*>|{[^}]*}|(?<=/actions/environment/)[a-z]+", "*", path).rstrip("/")
+
+        docs = os.path.join(os.path.dirname(PACKAGE), "docs")
+        with open(os.path.join(docs, "api.md")) as file:
+            served = {(verb, of(path)) for verb, path in re.findall(r"^\| ([A-Z]+) \| `([^`]+)`", file.read(), re.M)}
+        with open(os.path.join(docs, "reference", "rest.md")) as file:
+            named = re.findall(r"^- `([A-Z]+) (/[^`]+)` \(`(\w+)`", file.read(), re.M)
+        # What a server tells its agents is called by nobody else.
+        calls = {name: (verb, of(path)) for verb, path, name in named if name != "trigger"}
+        expected = {name: call for name, call in calls.items() if call in served}
+        self.assertGreater(len(expected), 100)
+        known = {name: (verb, of(path)) for name, (verb, path, _) in _METHODS.items()}
+        self.assertEqual({name: known.get(name) for name in expected}, expected)
+        # Nor is there one that it does not answer.
+        self.assertEqual({name for name in known if known[name] not in served}, set())
 
 
 class Imports(unittest.TestCase):

@@ -72,6 +72,19 @@ impl Fields {
         let embedded = embedded.map(|one| (one.name.as_str(), one.modifier));
         attributes.chain(relations).chain(embedded)
     }
+
+    fn remove_descriptions(&mut self) {
+        for attribute in &mut self.attributes {
+            attribute.description = None;
+        }
+        for relation in &mut self.inter_service_relations {
+            relation.description = None;
+        }
+        for embedded in &mut self.embedded_entities {
+            embedded.description = None;
+            embedded.fields.remove_descriptions();
+        }
+    }
 }
 
 /// A plain attribute. Source: docs/reference/lsm.md § 1.3.
@@ -183,5 +196,15 @@ impl ServiceEntity {
     /// Every contradiction, by path.
     pub fn check(&self) -> Result<(), crate::Problems> {
         check::check(self)
+    }
+
+    /// The same without its descriptions, which are for people and mean nothing to instances: a published version may be
+    /// described in other words.
+    #[must_use]
+    pub fn undocumented(&self) -> Self {
+        let mut bare = self.clone();
+        bare.description = None;
+        bare.fields.remove_descriptions();
+        bare
     }
 }

@@ -226,10 +226,10 @@ fn changes_of_transfers_touch_no_instance_and_a_state_that_is_needed_stays() {
 //: lsm 15
 #[test]
 fn a_published_version_stays_as_it_is() {
-    let version = |number: u64, description: &str| {
+    let version = |number: u64, display_name: &str| {
         let mut entity = uplink("simple");
         entity.version = number;
-        entity.description = Some(description.to_owned());
+        entity.service_identity_display_name = Some(display_name.to_owned());
         entity
     };
     let [zero, one, two] = [0, 1, 2].map(|number| version(number, "a"));
@@ -251,6 +251,29 @@ fn a_published_version_stays_as_it_is() {
     let changed = change::versions(&both, &[version(0, "b"), one.clone()], 1);
     assert_eq!(paths(&changed.unwrap_err()), ["versions[0]"]);
     assert_eq!(change::versions(&both, &[one], 1).unwrap().removed, [0]);
+}
+
+#[test]
+fn a_published_version_may_be_described_in_other_words() {
+    let versions = [0, 1].map(|number| ServiceEntity {
+        version: number,
+        ..vpn(true)
+    });
+    let mut described = versions.clone();
+    for entity in &mut described {
+        let text = Some("in other words".to_owned());
+        entity.description.clone_from(&text);
+        entity.fields.attributes[0].description.clone_from(&text);
+        let embedded = &mut entity.fields.embedded_entities[0];
+        embedded.description.clone_from(&text);
+        embedded.fields.attributes[0].description = text;
+    }
+    assert_ne!(versions, described);
+    let changed = change::versions(&versions, &described, 0).unwrap();
+    assert_eq!(
+        (changed.added, changed.removed, changed.updated),
+        (vec![], vec![], None)
+    );
 }
 
 //: lsm 54, 55, 56

@@ -34,7 +34,7 @@ def _typed(value: object) -> Any:
 
 @_without("available callback method_properties pageable set_result wait")
 class Result:
-    """An answer: `code` is the HTTP status, `result` the body as a dict, or None.
+    """An answer: `code` is the HTTP status, `result` the body as a dict, or None; of a page for people its text.
 
     A v2 call has its payload under "data".
     """
@@ -42,20 +42,22 @@ class Result:
     def __init__(
         self,
         code: int = 0,
-        result: dict[str, Any] | None = None,
+        result: dict[str, Any] | str | None = None,
         follow: Callable[[str], Result] | None = None,
     ) -> None:
         self.code = code
-        self._result = result
+        self._result: Any = result
         # Gets what a link of the answer leads to.
         self._follow = follow
 
     @property
     def result(self) -> dict[str, Any] | None:
-        return self._result
+        # The few calls for a page are none of those that code looks into.
+        found: dict[str, Any] | None = self._result
+        return found
 
     def get_result(self) -> dict[str, Any] | None:
-        return self._result
+        return self.result
 
     def value(self) -> Any:
         """The payload of a call that succeeded; an exception for another."""
@@ -64,7 +66,7 @@ class Result:
 
             message = (self._result or {}).get("message", "no explanation")
             raise exceptions.of_status(self.code, message)
-        return _typed((self._result or {}).get("data"))
+        return self._result if isinstance(self._result, str) else _typed((self._result or {}).get("data"))
 
     def _next_page(self) -> Result | None:
         link = (self._result or {}).get("links", {}).get("next")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from inmanta import _without
 from inmanta.config import Config, is_bool
+from inmanta.protocol._methods import METHODS
 from inmanta.protocol._services import SERVICE_METHODS
 from inmanta.protocol.common import ClientCall, Result
 
@@ -17,68 +18,34 @@ if TYPE_CHECKING:
     from ssl import SSLContext
     from typing import Any
 
-# What modules use: HTTP method, path, and the arguments that are part of the path. `tid` goes into a header, what is
-# left into the query of a GET, HEAD or DELETE, into the body of another method.
-_METHODS: dict[str, tuple[str, str]] = {
-    "create_token": ("POST", "/api/v1/environment_auth"),
-    "environment_create_token": ("POST", "/api/v2/environment_auth"),
-    "discovered_resource_create": ("POST", "/api/v2/discovered/{discovered_resource_id}"),
-    "discovered_resource_create_batch": ("POST", "/api/v2/discovered/"),
-    "discovered_resources_get": ("GET", "/api/v2/discovered/{rid}"),
-    "discovered_resources_get_batch": ("GET", "/api/v2/discovered"),
-    "environment_create": ("PUT", "/api/v2/environment"),
-    "environment_get": ("GET", "/api/v2/environment/{id}"),
-    "environment_modify": ("POST", "/api/v2/environment/{id}"),
-    "environment_setting_get": ("GET", "/api/v2/environment_settings/{id}"),
-    "get_agents": ("GET", "/api/v2/agents"),
-    "get_all_facts": ("GET", "/api/v2/facts"),
-    "compile_details": ("GET", "/api/v2/compilereport/{id}"),
-    "get_compile_reports": ("GET", "/api/v2/compilereport"),
-    "get_compliance_report": ("POST", "/api/v2/compliance_report"),
-    "get_environment": ("GET", "/api/v1/environment/{id}"),
-    "get_fact": ("GET", "/api/v2/resource/{rid}/facts/{id}"),
-    "get_facts": ("GET", "/api/v2/resource/{rid}/facts"),
-    "get_file": ("GET", "/api/v1/file/{id}"),
-    "get_param": ("GET", "/api/v1/parameter/{id}"),
-    "get_parameters": ("GET", "/api/v2/parameters"),
-    "get_setting": ("GET", "/api/v1/environment_settings/{id}"),
-    "get_version": ("GET", "/api/v1/version/{id}"),
-    "list_desired_state_versions": ("GET", "/api/v2/desiredstate"),
-    "list_params": ("POST", "/api/v1/parameter"),
-    "project_create": ("PUT", "/api/v2/project"),
-    "project_get": ("GET", "/api/v2/project/{id}"),
-    "project_list": ("GET", "/api/v2/project"),
-    "notify_change": ("POST", "/api/v1/notify/{id}"),
-    "release_version": ("POST", "/api/v1/version/{id}"),
-    "resource_details": ("GET", "/api/v2/resource/{rid}"),
-    "resource_list": ("GET", "/api/v2/resource"),
-    "resource_did_dependency_change": ("GET", "/api/v2/resource/{rvid}/did_dependency_change"),
-    "set_param": ("PUT", "/api/v1/parameter/{id}"),
-    "set_parameters": ("PUT", "/api/v1/parameters"),
-    "set_setting": ("POST", "/api/v1/environment_settings/{id}"),
-    "stat_file": ("HEAD", "/api/v1/file/{id}"),
-    "stat_files": ("POST", "/api/v1/file"),
-    "upload_file": ("PUT", "/api/v1/file/{id}"),
-    **SERVICE_METHODS,
-}
+_METHODS = {**METHODS, **SERVICE_METHODS}
 
 
 class NoServer(ConnectionRefusedError):
     """No server is configured for an endpoint."""
 
 
-def _given(endpoint: str, method: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Result | None:
+def _named(method: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
+    """All arguments of a call by their names."""
+    names = _METHODS[method][2].split()
+    if len(args) > len(names):
+        raise TypeError(f"{method}() takes {len(names)} positional arguments but {len(args)} were given")
+    twice = [name for name in names[: len(args)] if name in kwargs]
+    if twice:
+        raise TypeError(f"{method}() got multiple values for the argument {', '.join(twice)}")
+    return {**dict(zip(names, args)), **kwargs}
+
+
+def _given(endpoint: str, method: str, arguments: dict[str, Any]) -> Result | None:
     """What is known without a server: inputs of a compile, files of an executor. None: it is not."""
     from inmanta.plugins import Runtime
 
     if Runtime.files_dir is not None:
         from inmanta.protocol import files
 
-        found = files.answer(Runtime.files_dir, method, {**dict(zip(("id", "content"), args)), **kwargs})
+        found = files.answer(Runtime.files_dir, method, arguments)
         if found is not None:
             return found
-    names = ("tid", "id", "resource_id") if method == "get_param" else ("tid", "rid")
-    arguments = {**dict(zip(names, args)), **kwargs}
     if Runtime.ask is not None:
         answer = Runtime.ask(method, arguments)
         return None if answer is None else Result(*answer)
@@ -127,25 +94,19 @@ class _Transport:
     def call(self, method: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Result:
         if method not in _METHODS:
             raise AttributeError(f"method {method} is not one that this client knows")
-        given = _given(self.endpoint_name, method, args, kwargs)
+        arguments = _named(method, args, kwargs)
+        given = _given(self.endpoint_name, method, arguments)
         if given is not None:
             return given
         if not Config.is_set(self._section, "host") and not Config.is_set(self._section, "port"):
             raise NoServer(f"{method}: no server is configured for {self.endpoint_name}")
-        return self._send(*self._request(method, args, kwargs))
+        return self._send(*self._request(method, arguments))
 
-    def _request(
-        self, method: str, args: tuple[object, ...], kwargs: Mapping[str, object]
-    ) -> tuple[str, str, dict[str, str], bytes | None]:
+    def _request(self, method: str, arguments: dict[str, object]) -> tuple[str, str, dict[str, str], bytes | None]:
         import urllib.parse
 
-        verb, path = _METHODS[method]
+        verb, path, _ = _METHODS[method]
         names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
-        # A method's path arguments come first, `tid` before them where they are given by position.
-        positional = (["tid"] if len(args) > len(names) else []) + names
-        if len(args) > len(positional):
-            raise TypeError(f"{method}() takes {len(positional)} positional arguments but {len(args)} were given")
-        arguments = {**dict(zip(positional, args)), **kwargs}
         missing = [name for name in names if name not in arguments]
         if missing:
             raise TypeError(f"{method}() needs the argument {', '.join(missing)}")
@@ -178,6 +139,8 @@ class _Transport:
         try:
             with urllib.request.urlopen(request, timeout=self._timeout, context=self._ssl_context()) as response:
                 code, data = response.status, response.read()
+                if response.headers.get_content_type() == "text/html":
+                    return Result(code, data.decode("utf-8", "replace"))
         except urllib.error.HTTPError as error:
             code, data = error.code, error.read()
         except urllib.error.URLError as error:

@@ -320,7 +320,10 @@ AllocationSpecV2('parts', ContextV2Wrapper('kept', ForEach(item='part', in_list=
     run.check();
     assert_eq!(
         run.printed,
-        ["@{'name': 'a', 'parts': [{'name': 'one', 'number': 7}, {'name': 'three', 'number': 5}]}"]
+        [
+            "@{'name': 'a', 'parts': [{'name': 'one', 'number': 7}, {'name': 'three', 'number': 5}], \
+             'kept': {'parts[name=one].number': 7, 'parts[name=three].number': 5}}"
+        ]
     );
     let expected = r#"kept={"parts[name=one].number":7,"parts[name=three].number":5}"#;
     assert_eq!(run.writes(), [format!("{} candidate {expected}", id(1))]);

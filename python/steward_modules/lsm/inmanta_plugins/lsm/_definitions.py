@@ -34,6 +34,8 @@ _OWN = frozenset(
 )
 # They stand beside the attribute that they say something about.
 _HELPERS = ("__modifier", "__annotations", "__description")
+# With it, an embedded entity says which of its indexes tells its elements apart.
+_NAMED_KEY = "__lsm_key_attributes"
 # Which relations and attributes clients may set is told from what they may change.
 _IDENTITY_TYPES = ("string", "int")
 
@@ -84,6 +86,15 @@ def kept_info(name: str) -> Info:
     if key not in values:
         values[key] = entity_info(name)
     found: Info = values[key]
+    return found
+
+
+def inherited_documentation(info: Info) -> dict[str, str]:
+    """What the entities that an entity extends say of attributes; of several the most derived one counts."""
+    found: dict[str, str] = {}
+    # Whatever extends an entity has more parents than that. The first of equals is to come last, since the last one counts.
+    for parent in sorted(map(kept_info, reversed(info["parents"])), key=lambda one: len(one["parents"])):
+        found.update(_types.documentation(parent["comment"])[1])
     return found
 
 
@@ -159,10 +170,16 @@ def key_candidates(info: Info, back: str | None) -> tuple[list[str], list[list[s
         if plain and not others and all(is_exposed(info, name) for name in plain):
             # An index has its attributes by name; a key has them in the order of their declaration.
             found.append([name for name in by_name if name in plain])
-    named = by_name.get("__lsm_key_attributes", {}).get("default")
+    named = named_key(info)
     if named is not None:
         return (next((key for key in found if set(key) == set(named)), []), found)
     return (found[0] if len(found) == 1 else [], found)
+
+
+def named_key(info: Info) -> list[str] | None:
+    """The key attributes that an embedded entity names itself, whether there is an index of them or not."""
+    found: list[str] | None = next((one["default"] for one in info["attributes"] if one["name"] == _NAMED_KEY), None)
+    return found
 
 
 class Definition:
@@ -208,6 +225,7 @@ class Definition:
     def fields(self, info: Info, back: str | None, place: str, above: list[str]) -> Record:
         """What services and embedded entities have in common. `place`: the path to here, for messages."""
         description, of_attributes = _types.documentation(info["comment"])
+        inherited = inherited_documentation(info)
         attributes, embedded, relations = [], [], []
         by_name = {one["name"]: one for one in info["attributes"]}
         for one in info["attributes"]:
@@ -215,6 +233,9 @@ class Definition:
             if name.startswith("_") or name in _OWN:
                 continue
             text = of_attributes.get(name)
+            if text is None:
+                helper = by_name.get(f"{name}__description", {}).get("default")
+                text = inherited.get(name) if helper is None else helper
             if not one["relation"]:
                 if is_exposed(info, name):
                     attributes.append(self._attribute(one, by_name, text))
@@ -244,7 +265,7 @@ class Definition:
         return {
             "name": name,
             **_types.described(one["type_name"]),
-            "description": text if text is not None else helper("__description", None),
+            "description": text,
             "modifier": helper("__modifier", "rw"),
             "default_value": one["default"],
             "default_value_set": one["has_default"],
@@ -252,13 +273,14 @@ class Definition:
         }
 
     def _relation(self, one: Info, target: Info, notes: Notes, text: str | None) -> Record:
-        services = [
-            _model.service_name(binding)
-            for binding in bindings()
-            if target["name"] in (definition.service_entity for definition in _definitions_of(binding))
-        ]
+        services = _services_of(target["name"])
         if not services:
             self.problems.append(f"{one['name']} leads to {target['name']}, which is the entity of no service")
+        elif len(services) > 1:
+            known = ", ".join(services)
+            self.problems.append(
+                f"{one['name']} leads to {target['name']}, which entities of several services extend ({known}): a relation leads to one"
+            )
         return {
             "name": one["name"],
             "entity_type": services[0] if services else "",
@@ -291,7 +313,7 @@ class Definition:
         if text is not None:
             record["description"] = text
         if self.strict:
-            self._check_keys(record, candidates, path)
+            self._check_keys(record, named_key(target), candidates, path)
             if notes.modifier == "r":
                 self._check_read_only(record, path)
         return record
@@ -309,13 +331,18 @@ class Definition:
         if back["high"] != 1:
             self.problems.append(f"{path}: the relation {one['inverse']} back from {target['name']} must have at most one end")
 
-    def _check_keys(self, record: Record, candidates: list[list[str]], path: str) -> None:
+    def _check_keys(self, record: Record, named: list[str] | None, candidates: list[list[str]], path: str) -> None:
         if not record["key_attributes"]:
-            if len(candidates) > 1:
-                known = " and ".join(", ".join(key) for key in candidates)
+            known = " and ".join(", ".join(key) for key in candidates)
+            if candidates and named is not None and (len(candidates) > 1 or record["upper_limit"] != 1):
+                self.problems.append(
+                    f"{path}: {_NAMED_KEY} of {record['type']} names {', '.join(named) or 'no attribute'}:"
+                    f" there is no index of that, but of {known}"
+                )
+            elif len(candidates) > 1:
                 self.problems.append(
                     f"{path}: {record['type']} has several indexes that could tell its elements apart ({known}):"
-                    " name the attributes of one in `string[]? __lsm_key_attributes = [...]`"
+                    f" name the attributes of one in `string[]? {_NAMED_KEY} = [...]`"
                 )
             elif record["upper_limit"] != 1:
                 self.problems.append(
@@ -323,8 +350,10 @@ class Definition:
                     " without a leading underscore, and of no relation but the one back"
                 )
             return
+        # Below a relation that only compiles write, they write the keys, too.
+        allowed = ("rw", "r") if record["modifier"] == "r" else ("rw",)
         for attribute in record["attributes"]:
-            if attribute["name"] in record["key_attributes"] and attribute["modifier"] != "rw":
+            if attribute["name"] in record["key_attributes"] and attribute["modifier"] not in allowed:
                 self.problems.append(
                     f"{path}.{attribute['name']} has the modifier {attribute['modifier']}, but a key attribute must be rw:"
                     " it tells elements apart, so it never changes"
@@ -373,6 +402,16 @@ class Definition:
 
 def _definitions_of(binding: Any) -> list[Any]:
     return list(binding.versions) if _model.kind_of(binding) == "lsm::ServiceBinding" else [binding]
+
+
+def _services_of(entity: str) -> list[str]:
+    """The service that has this entity; otherwise those with an entity that extends it, as the entities of all versions of a
+    service may extend one that is the entity of none. Source: docs/reference/lsm.md § 1.5."""
+    found = [(_model.service_name(one), [of.service_entity for of in _definitions_of(one)]) for one in bindings()]
+    for name, entities in found:
+        if entity in entities:
+            return [name]
+    return [name for name, entities in found if any(entity in kept_info(of)["parents"] for of in entities)]
 
 
 class Notes:

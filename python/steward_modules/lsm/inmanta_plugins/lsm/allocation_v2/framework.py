@@ -183,7 +183,8 @@ class ContextV2Wrapper(AllocatorV2):
 def unwrapped(instance: Mapping[str, Any], fallback_attribute: str, track_deletes: bool) -> Record:
     """An instance of `lsm::all` with collected values at their places."""
     attributes = copy.deepcopy(dict(instance["attributes"]))
-    collected = attributes.pop(fallback_attribute, None) or {}
+    # The attribute itself is one of those that the model unrolls, and stays.
+    collected = attributes.get(fallback_attribute) or {}
     if track_deletes:
         collected = {path: value for path, value in collected.items() if _is_there(attributes, path)}
     _put(attributes, collected)
