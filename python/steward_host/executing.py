@@ -259,28 +259,19 @@ class Run:
     def _resolved(self, context: HandlerContext, resource: resources.Resource) -> bool:
         try:
             resource.resolve_all_references(context)
-        except SkipResourceForDependencies as error:
-            self._skipped(context, HandlerResourceState.skipped_for_dependency, error)
-        except SkipResource as error:
-            self._skipped(context, HandlerResourceState.skipped, error)
         except Exception as error:
-            from inmanta.references import MutatorMissingError, ReferenceMissingError
-
-            if isinstance(error, (MutatorMissingError, ReferenceMissingError)):
-                self._unavailable(context, "Unable to resolve references", "Unable to resolve the references of", error)
-            else:
-                self._unexpected(context, error)
-        else:
-            return True
-        return False
+            self._left(context, error)
+            return False
+        return True
 
     def _handle(self, context: HandlerContext, resource: resources.Resource, handler: HandlerAPI[Any]) -> None:
+        """What is called here is given by position: modules call the parameters of their methods as they like."""
         try:
             if self._facts:
                 for name, value in handler.check_facts(context, resource).items():
                     context.set_fact(name, _fact(value))
             elif self._dry_run:
-                handler.execute(context, resource, dry_run=True)
+                handler.execute(context, resource, True)
                 if context.resource_state is HandlerResourceState.failed:
                     self._mark(context, _failure(context))
             else:
@@ -288,6 +279,21 @@ class Run:
                 requires = {rid: _state(state) for rid, state in self._request["requires"].items()}
                 handler.deploy(context, resource, requires)
         except BaseException as error:
+            if self._facts or self._dry_run:
+                # The methods of the bases take in what says "not now"; past them it is a mistake of the handler.
+                self._unexpected(context, error)
+            else:
+                self._left(context, error)
+
+    def _left(self, context: HandlerContext, error: BaseException) -> None:
+        """Writes down what an exception means that left a reference, or a method that a handler has overridden."""
+        if isinstance(error, SkipResourceForDependencies):
+            self._skipped(context, HandlerResourceState.skipped_for_dependency, error)
+        elif isinstance(error, SkipResource):
+            self._skipped(context, HandlerResourceState.skipped, error)
+        elif isinstance(error, Exception) and _is_missing_code(error):
+            self._unavailable(context, "Unable to resolve references", "Unable to resolve the references of", error)
+        else:
             self._unexpected(context, error)
 
     def _skipped(self, context: HandlerContext, state: HandlerResourceState, error: SkipResource) -> None:
@@ -322,6 +328,12 @@ class Run:
     def _mark(self, context: HandlerContext, pseudo: str) -> None:
         """In a dry run a problem shows as a change of the pseudo attribute `handler`."""
         context.add_change("handler", current="FAILED", desired=pseudo)
+
+
+def _is_missing_code(error: Exception) -> bool:
+    from inmanta.references import MutatorMissingError, ReferenceMissingError
+
+    return isinstance(error, (MutatorMissingError, ReferenceMissingError))
 
 
 def _failure(context: HandlerContext) -> str:

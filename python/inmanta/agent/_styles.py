@@ -128,6 +128,10 @@ CRUDHandlerGeneric = CRUDHandler
 class DiscoveryHandler(HandlerAPI[R], Subscripted2[R, Found]):
     """A handler that reports what exists: `discover_resources` gives resource id -> values."""
 
+    def check_facts(self, ctx: HandlerContext, resource: R) -> dict[str, object]:
+        """None: what it finds are resources, so nothing is asked, `pre` and `post` neither."""
+        return {}
+
     @abstractmethod
     def discover_resources(self, ctx: HandlerContext, discovery_resource: R) -> Mapping[str, Found]:
         """What exists: resource id without version -> a model object (`model_dump`)."""
