@@ -176,6 +176,70 @@ class Cached(unittest.TestCase):
             self.task(goes)
             self.assertEqual(len(self.cache), 0, options)
 
+    def limits(self, kept) -> tuple[float | None, float | None]:
+        """After how many seconds without use, and from its making, the one entry that `kept` makes is stale."""
+        self.cache.close()
+        kept()
+        (item,) = self.cache._items.values()
+        return item.idle, None if item.expires is None else item.expires - self.clock.now
+
+    #: sdk 27
+    def test_27_limits_that_are_none_leave_the_default(self) -> None:
+        # Options, and the limits that the reference derives from them.
+        for options, expected in (
+            ({"timeout": 0}, (60, None)),
+            ({"timeout": -1}, (60, None)),
+            ({"timeout": 0, "for_version": False}, (None, 5000)),
+            ({"timeout": -1, "for_version": False}, (None, 5000)),
+            ({"evict_after_creation": -1, "timeout": 7, "for_version": False}, (None, 7)),
+            ({"evict_after_creation": -1}, (60, None)),
+            ({"evict_after_last_access": -1, "timeout": 7}, (None, 7)),
+            ({"evict_after_last_access": -1, "for_version": True}, (60, None)),
+            ({"evict_after_last_access": 5, "for_version": True}, (5, None)),
+            ({"evict_after_last_access": 5, "evict_after_creation": 9}, (5, 9)),
+        ):
+            with self.subTest(**options):
+                handler = self.handler(**options)
+                self.assertEqual(self.limits(lambda: handler.get(None, "a")), expected)
+
+    def test_get_or_else_takes_the_options_of_the_reference(self) -> None:
+        def make(*args: object, **options: object):
+            return lambda: self.cache.get_or_else("k", lambda **_: 5, *args, **options)
+
+        for args, options, expected in (
+            ((), {}, (60, None)),
+            ((), {"timeout": 7}, (60, None)),
+            ((), {"timeout": 7, "evict_after_last_access": 0}, (None, 7)),
+            ((), {"timeout": 0, "evict_after_last_access": 0}, (60, None)),
+            ((), {"timeout": 7, "for_version": False}, (None, 7)),
+            ((), {"for_version": True}, (60, None)),
+            ((), {"evict_after_creation": 9}, (60, 9)),
+            ((True, 100), {}, (60, None)),
+            ((False, 100), {}, (None, 100)),
+            ((None, None, 5, 9, {"a"}, True, None), {"a": 1}, (5, 9)),
+        ):
+            with self.subTest(args=args, options=options):
+                self.assertEqual(self.limits(make(*args, **options)), expected)
+
+    def test_a_resource_makes_one_key_however_it_is_given(self) -> None:
+        self.cache.cache_value("k", 1, resource=Named(1))
+        self.assertEqual(self.cache.get_or_else("k", lambda resource: 2, resource=Named(2)), 1)
+        self.assertEqual(self.cache.get_or_else("n", lambda resource: 3, resource=Named(1)), 3)
+        self.assertEqual(self.cache.find("n", Named(2)), 3)
+        self.cache.cache_value("o", 4)
+        self.assertEqual(self.cache.get_or_else("o", lambda resource: 5, resource=None), 4)
+
+    def test_a_method_may_call_its_parameters_as_options_are_called(self) -> None:
+        class Handler(CRUDHandler):
+            @cache
+            def connect(self, key, timeout, function=None):
+                return key, timeout, function
+
+        handler = Handler(None)
+        handler.cache = self.cache
+        self.assertEqual([handler.connect("a", timeout=5), handler.connect("a", 5)], [("a", 5, None)] * 2)
+        self.assertEqual(len(self.cache), 1)
+
     #: sdk 28
     def test_28_none_is_kept_unless_told_otherwise(self) -> None:
         for options, times in (({}, 1), ({"cache_none": False}, 2), ({"cacheNone": False}, 2)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inmanta.agent.cache import IDLE, WITHOUT_VERSION
+from inmanta.agent.cache import retention
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,12 @@ def cache(
     if cacheNone is not None:
         cache_none = cacheNone
     ignored = frozenset(ignore)
-    creation, idle = _retention(timeout, for_version, evict_after_creation, evict_after_last_access)
+    limits = retention(for_version, timeout, evict_after_creation, evict_after_last_access)
+    if for_version is None and timeout is not None and (evict_after_creation > 0 or evict_after_last_access > 0):
+        import warnings
+
+        text = "@cache: timeout is ignored beside evict_after_creation and evict_after_last_access"
+        warnings.warn(text, stacklevel=2)
 
     def decorate(method: Any) -> Callable[..., Any]:
         import functools
@@ -58,37 +63,11 @@ def cache(
             def produce(**_: object) -> object:
                 return method(self, *args, **kwargs)
 
-            return self.cache.get_or_else(
-                method.__name__,
-                produce,
-                idle,
-                creation,
-                cache_none,
-                call_on_delete,
-                ignored,
-                **bound,
+            return self.cache._kept_or_made(
+                method.__name__, produce, limits, ignored, cache_none, call_on_delete, bound
             )
 
         return cached
 
     return decorate if func is None else decorate(func)
 
-
-def _retention(
-    timeout: float | None, for_version: bool | None, evict_after_creation: float, evict_after_last_access: float
-) -> tuple[float, float]:
-    """Seconds from creation and from last use after which a result is stale; 0: no such limit."""
-    if for_version is True:
-        return 0.0, evict_after_last_access or IDLE
-    if for_version is False:
-        return evict_after_creation or timeout or WITHOUT_VERSION, 0.0
-    if evict_after_creation or evict_after_last_access:
-        if timeout is not None:
-            import warnings
-
-            text = "@cache: timeout is ignored beside evict_after_creation and evict_after_last_access"
-            warnings.warn(text, stacklevel=3)
-        return evict_after_creation, evict_after_last_access
-    if timeout is not None:
-        return timeout, 0.0
-    return 0.0, IDLE

@@ -43,6 +43,10 @@ class HandlerAPI(Subscripted[R], ABC):
             self._cache = AgentCache()
         return self._cache
 
+    @cache.setter
+    def cache(self, cache: AgentCache) -> None:
+        self._cache = cache
+
     def set_cache(self, cache: AgentCache) -> None:
         self._cache = cache
 

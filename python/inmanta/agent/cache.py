@@ -122,7 +122,7 @@ class AgentCache:
 
     @staticmethod
     def _key(key: str, resource: Resource | None) -> str:
-        return f"{key}:{resource.id.resource_str()}" if resource is not None else key
+        return args_key(key, {"resource": resource}, ())
 
     def find(self, key: str, resource: Resource | None = None) -> object:
         """The kept value; KeyError without one."""
@@ -154,17 +154,36 @@ class AgentCache:
         self,
         key: str,
         function: Callable[..., object],
+        for_version: bool | None = None,
+        timeout: float | None = None,
         evict_after_last_access: float = IDLE,
         evict_after_creation: float = 0.0,
+        ignore: Collection[str] = (),
         cache_none: bool = True,
         call_on_delete: Callable[[Any], object] | None = None,
-        ignore: Collection[str] = (),
         **kwargs: object,
     ) -> object:
         """The kept value for `key` and the arguments, else `function(**kwargs)`, which is then kept.
 
-        Callers of one key wait for one producer. A producer that raises keeps nothing.
+        The limits are those of `@cache`, except that without any a value stays until so long after its last use, so
+        that `timeout` alone says nothing. Callers of one key wait for one producer. A producer that raises keeps
+        nothing.
         """
+        limits = retention(for_version, timeout, evict_after_creation, evict_after_last_access)
+        return self._kept_or_made(key, function, limits, ignore, cache_none, call_on_delete, kwargs)
+
+    def _kept_or_made(
+        self,
+        key: str,
+        function: Callable[..., object],
+        limits: tuple[float, float],
+        ignore: Collection[str],
+        cache_none: bool,
+        call_on_delete: Callable[[Any], object] | None,
+        kwargs: dict[str, object],
+    ) -> object:
+        """As `get_or_else`; the arguments may have the names of its options."""
+        creation, idle = limits
         key = args_key(key, kwargs, ignore)
         try:
             return self.find(key)
@@ -181,7 +200,7 @@ class AgentCache:
                     pass
                 value = function(**kwargs)
                 if value is not None or cache_none:
-                    self.cache_value(key, value, evict_after_last_access, evict_after_creation, None, call_on_delete)
+                    self.cache_value(key, value, idle, creation, None, call_on_delete)
                 return value
         finally:
             with self._lock:
@@ -190,13 +209,34 @@ class AgentCache:
                     self._making.pop(key, None)
 
 
+def retention(
+    for_version: bool | None, timeout: float | None, evict_after_creation: float, evict_after_last_access: float
+) -> tuple[float, float]:
+    """Seconds from creation and from last use after which a value is stale; 0: no such limit.
+
+    A limit of zero or below counts as none given.
+    """
+    creation, idle = max(evict_after_creation, 0.0), max(evict_after_last_access, 0.0)
+    from_creation = max(timeout or 0.0, 0.0)
+    if for_version is True:
+        return 0.0, idle or IDLE
+    if for_version is False:
+        return creation or from_creation or WITHOUT_VERSION, 0.0
+    if creation or idle:
+        return creation, idle
+    return (from_creation, 0.0) if from_creation else (0.0, IDLE)
+
+
 def args_key(name: str, kwargs: dict[str, object], ignore: Collection[str]) -> str:
-    """The key of a call: name and arguments by text; a resource counts by its id without version."""
+    """The key of a call: name and arguments by text; a resource counts by its id without version, and no resource
+    as none was given."""
     parts = [name]
     for argument in sorted(kwargs):
         if argument in ignore:
             continue
-        value = kwargs[argument]
+        value: Any = kwargs[argument]
+        if argument == "resource" and value is None:
+            continue
         if argument == "resource" and hasattr(value, "id"):
             parts.append(f"resource,{value.id.resource_str()!r}")
         else:
