@@ -22,6 +22,7 @@ from inmanta.agent.handler import (
 )
 from inmanta.agent.handler import Commander
 from inmanta.data.model import AttributeStateChange
+from inmanta.protocol.common import Result
 from inmanta.resources import Id, PurgeableResource
 from steward_host import pipe
 from steward_host.executing import Executing, report
@@ -642,6 +643,24 @@ class Files(unittest.TestCase):
                 self.assertEqual(outcome["status"], "deployed", outcome)
                 facts = {fact["name"]: fact["value"] for fact in outcome["facts"]}
                 self.assertEqual(facts, {**wanted, "uploaded": "of the handler", "outside": "404"})
+
+
+    def test_only_a_missing_content_is_none(self) -> None:
+        digest = hashlib.sha1(b"content").hexdigest()
+        handler = Handler()
+        for answer, wanted in (
+            (Result(200, {"content": "Y29udGVudA=="}), b"content"),
+            (Result(404, {"message": "no file"}), None),
+        ):
+            handler.run_sync = lambda call, answer=answer: answer
+            self.assertEqual(handler.get_file(digest), wanted)
+        for answer, message in (
+            (Result(200, {"content": "b3RoZXI="}), "is damaged"),
+            (Result(500, {"message": "the disk"}), "answers 500 .*the disk"),
+        ):
+            handler.run_sync = lambda call, answer=answer: answer
+            with self.assertRaisesRegex(Exception, message):
+                handler.get_file(digest)
 
 
 class Reports(unittest.TestCase):

@@ -139,16 +139,21 @@ class HandlerAPI(Subscripted[R], ABC):
         return self._client
 
     def get_file(self, hash_id: str) -> bytes | None:
-        """The content with this SHA-1 from the server's file store; None if there is none or it does not fit."""
+        """The content with this SHA-1 from the server's file store, None if it has none; else an exception."""
         from inmanta.util import hash_file
 
         result = self.run_sync(lambda: self.get_client().get_file(hash_id))
-        if result.code != 200 or result.result is None:
+        if result.code == 404:
             return None
+        if result.code != 200 or not result.result:
+            raise Exception(f"The file {hash_id} could not be read: the server answers {result.code} {result.result}")
         import base64
 
         content = base64.b64decode(result.result["content"])
-        return content if hash_file(content) == hash_id else None
+        found = hash_file(content)
+        if found != hash_id:
+            raise Exception(f"The file {hash_id} is damaged: its content has the hash {found}")
+        return content
 
     def stat_file(self, hash_id: str) -> bool:
         return self.run_sync(lambda: self.get_client().stat_file(hash_id)).code == 200
