@@ -16,6 +16,7 @@ from inmanta.agent.handler import (
     HandlerContext,
     InvalidOperation,
     PythonLogger,
+    ResourceHandler,
     ResourcePurged,
     SkipResource,
     provider,
@@ -231,6 +232,22 @@ class Crud(unittest.TestCase):
         context = run(handler, row(report_only=True))
         self.assertEqual((handler.calls, context.resource_state), (["pre", "post"], "non_compliant"))
         self.assertEqual(run(Handler(found={}), row(report_only=True)).resource_state, "deployed")
+
+    def test_report_only_goes_by_the_differences_that_were_calculated(self) -> None:
+        class Noting(Handler):
+            def pre(self, ctx, resource) -> None:
+                ctx.add_change("value", desired=1, current=2)
+
+        self.assertEqual(run(Noting(found={}), row(report_only=True)).resource_state, "deployed")
+
+        class Listing(Noting):
+            execute = ResourceHandler.execute
+
+            def list_changes(self, ctx, resource):
+                return self.found
+
+        self.assertEqual(run(Listing(found={}), row(report_only=True)).resource_state, "deployed")
+        self.assertEqual(run(Listing(found={"value": (2, 1)}), row(report_only=True)).resource_state, "non_compliant")
 
     def test_the_state_of_dependencies_decides(self) -> None:
         for state, expected, level in (

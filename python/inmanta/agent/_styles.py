@@ -50,7 +50,7 @@ class ResourceHandler(HandlerAPI[R]):
             self.pre(ctx, resource)
             changes = self.list_changes(ctx, resource)
             ctx.update_changes(changes)
-            if _report_only(ctx, resource):
+            if _report_only(ctx, resource, bool(changes)):
                 return
             if dry_run:
                 ctx.set_resource_state(HandlerResourceState.dry)
@@ -100,7 +100,7 @@ class CRUDHandler(ResourceHandler[P]):
                     changes = {"purged": {"current": True, "desired": False}}
             for field, change in changes.items():
                 ctx.add_change(field, desired=change["desired"], current=change["current"])
-            if _report_only(ctx, resource):
+            if _report_only(ctx, resource, bool(changes)):
                 return
             if dry_run:
                 ctx.set_resource_state(HandlerResourceState.dry)
@@ -169,11 +169,14 @@ def _difference(current: Resource, desired: Resource) -> Changes:
     return changes
 
 
-def _report_only(ctx: HandlerContext, resource: Resource) -> bool:
-    """Whether only a report is wanted; then it is made from the differences found."""
+def _report_only(ctx: HandlerContext, resource: Resource, differs: bool) -> bool:
+    """Whether only a report is wanted; then it is made.
+
+    What was calculated decides: methods add changes that they only want to be seen.
+    """
     if not getattr(resource, "report_only", False):
         return False
-    if ctx.changes:
+    if differs:
         ctx.set_resource_state(HandlerResourceState.non_compliant)
         ctx.info(
             "Resource %(resource_id)s was marked as non-compliant.",
