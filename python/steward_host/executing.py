@@ -268,8 +268,12 @@ class Run:
         """What is called here is given by position: modules call the parameters of their methods as they like."""
         try:
             if self._facts:
-                for name, value in handler.check_facts(context, resource).items():
-                    context.set_fact(name, _fact(value))
+                returned = handler.check_facts(context, resource)
+                # Of two values for a fact the one that the handler has set counts.
+                named = {fact["id"] for fact in context.facts}
+                for name, value in returned.items():
+                    if name not in named:
+                        context.set_fact(name, _fact(value))
             elif self._dry_run:
                 handler.execute(context, resource, True)
                 if context.resource_state is HandlerResourceState.failed:

@@ -348,6 +348,8 @@ HANDLERS = """
         def delete_resource(self, ctx, resource): ctx.set_purged()
         def facts(self, ctx, resource):
             ctx.set_fact("set", "1")
+            if resource.value == "both":
+                return {"set": "returned", "returned": 2}
             if resource.value == "raise":
                 raise ValueError("no facts")
             return {"returned": 2}
@@ -481,6 +483,9 @@ class Runs(unittest.TestCase):
         _, body = self.host.ask("facts", request)
         facts = {fact["name"]: fact["value"] for fact in body["outcome"]["facts"]}
         self.assertEqual((facts, body["outcome"]["status"]), ({"set": "1", "returned": "2"}, "deployed"))
+        # What is set counts before what is returned.
+        _, body = self.host.ask("facts", {**request, "resource": exported("both")})
+        self.assertEqual({fact["name"]: fact["value"] for fact in body["outcome"]["facts"]}, facts)
         _, body = self.host.ask("facts", {**request, "resource": exported("raise")})
         self.assertEqual((body["outcome"]["status"], len(body["outcome"]["facts"])), ("failed", 1))
 
