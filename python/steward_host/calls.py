@@ -96,7 +96,7 @@ def result(number: int, value: object) -> bytes | None:
     return _packed(_head(_VALUE, number), value) if _is_data(value) else None
 
 
-def computed(number: int, value: object, reads: list[tuple[int, str]] | bool | None) -> bytes | None:
+def computed(number: int, value: Any, reads: list[tuple[int, str]] | bool | None) -> bytes | None:
     """The answer to a call of which is said what it has read (False: it does more than compute); None as above."""
     head = _head(_COMPUTED, number)
     if not _is_data(value) or _packed(head, value) is None:
