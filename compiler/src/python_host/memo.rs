@@ -32,9 +32,9 @@ pub type Place = (u64, u64);
 /// The form of what is kept.
 const FORM: &[u8; 8] = b"memo\0\0\0\x01";
 /// Places at most. More are not added.
-const MOST_PLACES: usize = 2_000_000;
+const MOST_PLACES: usize = 1_000_000;
 /// Bytes of all results at most, for the same reason.
-const MOST_BYTES: usize = 64 << 20;
+const MOST_BYTES: usize = 16 << 20;
 /// A record: the digest, and two numbers.
 const RECORD: usize = 24;
 /// In the place of the number of an instance: the record is that of a result.
