@@ -28,6 +28,8 @@ _BUILTINS = frozenset(
     "abs all any ascii bin bool bytes chr dict divmod enumerate filter float format frozenset getattr hasattr hex int isinstance"
     " iter len list map max min next oct ord pow range repr reversed round set slice sorted str sum tuple zip".split()
 )
+# Those that read an attribute whose name is a text.
+_BY_NAME = ("getattr", "hasattr")
 # What of the standard library only computes.
 _LIBRARY = {
     "re": "ASCII DOTALL I IGNORECASE M MULTILINE S VERBOSE X compile escape findall finditer fullmatch match search split sub subn",
@@ -38,7 +40,7 @@ _LIBRARY = {
     "itertools": "accumulate chain combinations count cycle dropwhile groupby islice pairwise permutations product repeat starmap"
     " takewhile zip_longest",
     "functools": "reduce",
-    "operator": "attrgetter itemgetter",
+    "operator": "itemgetter",
     "string": "ascii_letters ascii_lowercase ascii_uppercase digits hexdigits octdigits punctuation",
     "textwrap": "dedent fill indent shorten wrap",
     "base64": "b16encode b32encode b64decode b64encode urlsafe_b64decode urlsafe_b64encode",
@@ -225,6 +227,12 @@ def _is_allowed(node: ast.AST) -> bool:
     return isinstance(node, (ast.Name, *_STATEMENTS, *_EXPRESSIONS, *_PARTS))
 
 
+def _names_attribute(call: ast.Call) -> bool:
+    """Whether a call of `getattr` asks for an attribute that could stand behind a dot."""
+    name = call.args[1] if len(call.args) > 1 else None
+    return isinstance(name, ast.Constant) and isinstance(name.value, str) and not name.value.startswith("_")
+
+
 def _kinds_of(handler: ast.ExceptHandler) -> list[ast.expr | None]:
     return [*handler.type.elts] if isinstance(handler.type, ast.Tuple) else [handler.type]
 
@@ -232,12 +240,15 @@ def _kinds_of(handler: ast.ExceptHandler) -> list[ast.expr | None]:
 def _is_used_well(parts: list[ast.AST], known: dict[str, object]) -> bool:
     """Whether modules are asked only for what is known of them, and functions and classes for nothing: they may carry more."""
     n_used = dict.fromkeys(known, 0)
+    by_name = {id(part.func) for part in parts if isinstance(part, ast.Call) and _names_attribute(part)}
     for part in parts:
         if isinstance(part, ast.ExceptHandler):
             # A name of the module in the place of Python's own.
             if any(isinstance(kind, ast.Name) and kind.id in known for kind in _kinds_of(part)):
                 return False
         elif isinstance(part, ast.Name):
+            if part.id in _BY_NAME and id(part) not in by_name:
+                return False
             if part.id in n_used:
                 n_used[part.id] += 1
         elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id in known:
