@@ -296,7 +296,8 @@ class Compiling:
                 from steward_host.purity import Purity
 
                 self._purity = self._purity or Purity(self._files)
-                is_pure = self._purity.is_pure(vars(type(plugin))["__function__"].__func__)
+                function = vars(type(plugin)).get("__function__")
+                is_pure = not plugin._is_replaced() and self._purity.is_pure(getattr(function, "__func__", None))
                 self._noted[name] = is_pure
             elif is_pure:
                 self._noted[name] = True

@@ -66,6 +66,8 @@ _CAUGHT = frozenset(
     "ArithmeticError AssertionError AttributeError IndexError KeyError LookupError NotImplementedError OverflowError StopIteration"
     " TypeError UnicodeDecodeError UnicodeEncodeError UnicodeError ValueError ZeroDivisionError".split()
 )
+# Attributes by which a function or a plugin gets other code: where some file sets one, nothing is known of any function.
+_REPLACING = frozenset(("call", "call_in_context", "__code__", "__defaults__", "__function__", "__kwdefaults__"))
 # Instructions that read a name of the module, or of Python itself.
 _GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME")
 _PLAIN = (str, int, float, bool, bytes, type(None))
@@ -99,6 +101,8 @@ class Purity:
         return known
 
     def _look_at(self, function: FunctionType) -> bool:
+        if not _REPLACING.isdisjoint(self._names_that_change()):
+            return False
         defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
         if function.__closure__ or hasattr(function, "__wrapped__") or not all(map(_is_constant, defaults)):
             return False

@@ -74,6 +74,8 @@ IMPURE = {
     "a default that can change": ("", "return x"),
     "an attribute that is set": ("", "x.name = 1\n    return x"),
     "a hidden attribute": ("", "return x.__class__"),
+    "code that another file gives it": ("def other(): f.__code__ = other.__code__", "return x"),
+    "a plugin whose call is another": ("def other(): f.__plugin__.call = other", "return x"),
     "a hidden attribute by its name": ("", "return getattr(x, '_get_instance')()"),
     "an attribute by a name that is made": ("", "return getattr(x, '_' + x.name)"),
     "a function that reads any attribute": ("", "return list(map(getattr, [x], ['_get_instance']))"),
