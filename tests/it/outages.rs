@@ -3,7 +3,6 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,7 +11,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::database::{Postgres, Small};
-use crate::harness::{Host, Repo, Running, signal, wait_until};
+use crate::harness::{Repo, signal, wait_until};
 use crate::serve::{Served, serve};
 
 const RESOURCES: usize = 400;
@@ -211,49 +210,6 @@ fn results_whose_commit_was_not_answered_are_written_once_and_a_database_that_st
     wait_until("it is well again", || served.health() == 200);
     wait_for_version(&served, 2);
     check_runs(&served, 2);
-}
-
-/// Takes the write lock of a database of SQLite, and keeps it for some seconds.
-const LOCK: &str = "import sqlite3, sys, time\n\
-    database = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)\n\
-    database.execute('begin immediate')\n\
-    print('locked', flush=True)\n\
-    time.sleep(float(sys.argv[2]))\n\
-    database.execute('rollback')\n";
-
-/// Input: a database that takes no result for eight seconds while resources deploy (docs/reference/security.md § 4.9). Answer: after two seconds nothing new is begun, so that a kill would repeat little; when it answers again, all is deployed, once.
-#[test]
-fn nothing_new_is_begun_while_the_database_stands_still() {
-    let runs = "import exec\nroot = std::get_env(\"ROOT\")\nhost = std::Host(name=\"localhost\", os=std::linux)\n\
-                for number in std::sequence(100):\n    exec::Run(host=host, \
-                command=\"/bin/sh -c 'echo {{number}} >> {{root}}/runs; sleep 0.1'\")\nend\n";
-    let (repo, host) = (Repo::new(runs), Host::new());
-    let running = Running::start(host.up(repo.path()));
-    let n_begun = || host.read("runs").lines().count();
-    wait_until("some have run", || n_begun() > 5);
-    let mut lock = Command::new("python3");
-    lock.args(["-c", LOCK])
-        .arg(host.data().join("steward.db"))
-        .arg("8");
-    let mut lock = lock.stdout(std::process::Stdio::piped()).spawn().unwrap();
-    let mut said = [0; 6];
-    lock.stdout.take().unwrap().read_exact(&mut said).unwrap();
-    std::thread::sleep(Duration::from_secs(4));
-    let before = n_begun();
-    assert!(
-        before < 90,
-        "the machine is too fast for this test: {before}"
-    );
-    std::thread::sleep(Duration::from_secs(3));
-    assert!(n_begun() <= before + 1, "{before}, and then {}", n_begun());
-    assert!(lock.wait().unwrap().success());
-    wait_until("all have run", || n_begun() >= 100);
-    wait_until("all is deployed", || {
-        let (status, body) = running.get("/api/v2/resource?deploy_summary=true");
-        // It may take a moment until it is well again.
-        status == 200 && body["metadata"]["deploy_summary"]["by_state"]["deployed"] == 100
-    });
-    assert_eq!(n_begun(), 100);
 }
 
 /// How many seconds the database is away: a minute by hand, a moment where many tests run.

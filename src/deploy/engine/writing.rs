@@ -261,3 +261,23 @@ async fn complain_and_wait(
     *pause = (*pause * 2).min(MAX_PAUSE);
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Given: a transaction that has ended, one that began just now, and one that should have ended. Expected: only the last
+    /// one keeps runs from beginning.
+    #[tokio::test]
+    async fn a_transaction_that_does_not_end_is_late() {
+        let mut writing = Writing {
+            began: Instant::now().checked_sub(PATIENCE * 2),
+            ..Writing::default()
+        };
+        assert!(!writing.is_late(), "none goes on");
+        writing.task.spawn(std::future::pending());
+        assert!(writing.is_late());
+        writing.began = Some(Instant::now());
+        assert!(!writing.is_late(), "it may still end in time");
+    }
+}
