@@ -197,6 +197,7 @@ impl Memo {
     /// Notes what a plugin gives at a place, as MessagePack; `false`: as above.
     pub fn add_result(&mut self, place: Place, result: &[u8]) -> bool {
         if let Some(Next::Result { at }) = self.next(place) {
+            self.use_place(place);
             return self.result(at) == Some(result);
         }
         let (Ok(at), Ok(size)) = (
