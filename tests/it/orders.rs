@@ -247,6 +247,52 @@ fn items_are_carried_out_in_the_order_of_their_relations_and_each_has_its_result
     );
 }
 
+/// Given: an instance whose resource can not be deployed; before it is tried, another instance is exported into a newer version.
+/// Expected: what the run in the newer version said is the reason of the item, and is in the diagnosis.
+#[test]
+fn what_failed_in_a_version_that_was_exported_for_another_instance_is_told() {
+    let world = world();
+    std::fs::create_dir_all(world.host.file("blocked/x")).unwrap();
+    let agent = |action: &str| {
+        let path = format!("/api/v2/agent/localhost/{action}");
+        assert_eq!(world.running.call("POST", &path, None).0, 200);
+    };
+    // There is an agent as soon as it has a resource.
+    let first = place(&world, &[create(1, "site", json!({"name": "s1"}))]);
+    assert_eq!(ended(&world, &first).1, ["completed"]);
+    agent("pause");
+    let exported = |name: &str| {
+        let path = world.host.file(name).display().to_string();
+        crate::harness::wait_until(&path, || {
+            let list = world.running.get_ok("/api/v2/resource?limit=100");
+            list["data"].to_string().contains(&path)
+        });
+    };
+    let order = place(&world, &[create(4, "site", json!({"name": "blocked"}))]);
+    exported("blocked");
+    let other = place(&world, &[create(6, "site", json!({"name": "s6"}))]);
+    exported("s6");
+    agent("unpause");
+    assert_eq!(ended(&world, &other).1, ["completed"]);
+    let (order, words) = ended(&world, &order);
+    assert_eq!(words, ["failed EXECUTION_FAILED"], "{order:#}");
+    let said = &order["service_order_items"][0]["status"]["reason"];
+    assert!(said.as_str().unwrap().contains("blocked]: "), "{said}");
+    let path = format!(
+        "/lsm/v1/service_inventory/site/{}/diagnose?failure_lookbehind=9",
+        id(4)
+    );
+    let diagnosis = world.running.get_ok(&path)["data"].clone();
+    let failures = diagnosis["failures"][0]["failures"].as_array().unwrap();
+    // It came into the state `creating` as its version 3; the state that it failed into is exported, too.
+    let of_creation = failures.iter().find(|one| one["instance_version"] == 3);
+    let message = &of_creation.unwrap_or_else(|| panic!("{diagnosis:#}"))["message"];
+    assert!(
+        message.as_str().unwrap().contains("is a directory"),
+        "{message}"
+    );
+}
+
 #[test]
 fn a_change_that_its_validation_refuses_fails_wherever_the_instance_is_led_back_to() {
     let lifecycle = "lsm::fsm::simple_with_delete_validate";

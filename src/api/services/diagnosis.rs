@@ -1,8 +1,6 @@
 //! Why an instance is where it is: validations that failed, and deployments that failed.
 //! Source: docs/reference/lsm.md § 3.13, § 5.7.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde_json::{Value, json};
 
 use super::find;
@@ -13,10 +11,8 @@ use crate::api::http::principal::EnvironmentAccess;
 use crate::api::routes::routes;
 use crate::api::{Answer, wire};
 use crate::app::App;
-use crate::domain::{
-    CompileId, CompileState, EnvironmentId, ResourceId, ResourceStatus, VersionNumber,
-};
-use crate::lsm::transfer_id;
+use crate::domain::{CompileId, CompileState, EnvironmentId, ResourceId, ResourceStatus};
+use crate::lsm::{Exported, FailedRun, failed_runs, transfer_id};
 use crate::store::{Compile, StoredEvent};
 
 routes! {
@@ -82,12 +78,15 @@ async fn compiles_of<'a>(
 }
 
 /// The versions of the model that were exported for versions of an instance, with the latter.
-fn exported(compiles: &[(&StoredEvent, Compile)]) -> BTreeMap<VersionNumber, u64> {
+fn exported(compiles: &[(&StoredEvent, Compile)]) -> Exported {
     let version = |(event, compile): &(&StoredEvent, Compile)| {
         let version = event.event.service_instance_version + 1;
         Some((compile.version?, version))
     };
-    compiles.iter().filter_map(version).collect()
+    Exported {
+        versions: compiles.iter().filter_map(version).collect(),
+        until: None,
+    }
 }
 
 /// What an error wraps, from the outside to the inside: mostly the last one says what is wrong.
@@ -138,32 +137,23 @@ async fn failed_exports(
     Ok(failed)
 }
 
-/// The messages of failed runs of one resource in these versions of the model, the newest first.
-async fn failures_of(
-    app: &App,
-    environment: EnvironmentId,
-    resource: &ResourceId,
-    versions: &BTreeMap<VersionNumber, u64>,
-) -> Result<Option<Value>, ApiError> {
-    let runs = app.store.action_list(environment, Some(resource), MAX_RUNS);
-    let mut failures = Vec::new();
-    for run in &runs.await? {
-        let Some(instance_version) = versions.get(&run.version) else {
-            continue;
-        };
-        let messages = run.messages.as_array().into_iter().flatten();
-        for message in messages.filter(|message| message["level"] == "ERROR") {
-            failures.push(json!({
-                "instance_version": instance_version,
+/// What a resource said whose runs failed: a member for each message, the newest run first.
+fn failures_of((resource, runs): &(ResourceId, Vec<FailedRun>)) -> Value {
+    let of_run = |failed: &FailedRun| {
+        let (run, version) = (&failed.run, failed.instance_version);
+        let member = |message: &String| {
+            json!({
+                "instance_version": version,
                 "model_version": run.version,
                 "resource_id": format!("{resource},v={}", run.version),
                 "time": run.started.to_string(),
-                "message": message["msg"],
-            }));
-        }
-    }
-    let found = json!({"resource_id": resource, "failures": failures});
-    Ok((!failures.is_empty()).then_some(found))
+                "message": message,
+            })
+        };
+        failed.messages.iter().map(member).collect::<Vec<Value>>()
+    };
+    let failures: Vec<Value> = runs.iter().flat_map(of_run).collect();
+    json!({"resource_id": resource, "failures": failures})
 }
 
 /// Why the deployment of an instance has not ended: the explanation of the resource that reports its end, from there to the
@@ -220,18 +210,18 @@ async fn diagnose(entity: Segment, id: Segment, app: App, args: Args) -> Result<
     let events = events.await?;
     let compiles = compiles_of(&app, &events).await?;
     let exports = failed_exports(&app, environment, &compiles).await?;
-    let versions = exported(&compiles);
+    let mut exported = exported(&compiles);
+    let later = store.service_events_of(environment, instance.id, version..=instance.version);
+    let later = later.await?;
+    let later = compiles_of(&app, &later).await?;
+    let newest = exported.versions.keys().next_back();
+    exported.until = later
+        .iter()
+        .filter_map(|(_, compile)| compile.version)
+        .find(|later| newest.is_none_or(|newest| later > newest));
     let transfer = transfer_id(instance.id);
-    let mut resources = BTreeSet::new();
-    for model in versions.keys() {
-        let ids = std::slice::from_ref(&transfer);
-        let requires = store.resource_requires(environment, *model, ids).await?;
-        resources.extend(requires.into_values().flatten());
-    }
-    let mut failures = Vec::new();
-    for resource in &resources {
-        failures.extend(failures_of(&app, environment, resource, &versions).await?);
-    }
+    let failed = failed_runs(store, environment, instance.id, &exported, MAX_RUNS).await?;
+    let failures: Vec<Value> = failed.iter().map(failures_of).collect();
     let waiting = match version == instance.version && !instance.deleted {
         true => waiting_for(&app, &access, &transfer).await?,
         false => Value::Null,

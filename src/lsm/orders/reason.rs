@@ -1,13 +1,13 @@
 //! Why an item failed, in the words of the compiler or of a handler.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use steward_lsm::order::Failure;
 use uuid::Uuid;
 
-use crate::domain::{CompileId, EnvironmentId, ResourceId, VersionNumber};
-use crate::lsm::transfer_id;
+use crate::domain::{CompileId, EnvironmentId, VersionNumber};
+use crate::lsm::{Exported, failed_runs};
 use crate::store::{self, OrderItem, Store, StoredEvent};
 
 /// Runs of a resource among which the message of a failure is looked for.
@@ -15,7 +15,7 @@ const MAX_RUNS: i64 = 10;
 
 /// An instance hears of its deployment before the runs of its resources are in the database, so that no crash can lose the news.
 /// What a failed run said comes a transaction later: so often it is looked for, with this pause.
-const LOOKS: usize = 20;
+const LOOKS: usize = 60;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// What is known about a failure.
@@ -71,7 +71,7 @@ async fn look(
                 });
             }
             (Failure::ExecutionFailed, Some(version)) => {
-                let message = failed_resource(store, environment, item.instance, version).await?;
+                let message = failed_resource(store, environment, item, version).await?;
                 if message.is_some() {
                     return Ok(Reason {
                         validation: None,
@@ -85,25 +85,21 @@ async fn look(
     Ok(Reason::default())
 }
 
-/// What the first of the resources of an instance said that failed in a version of the model.
+/// What the first of the resources of an instance said that failed in a version of the model, or in one that it was carried over into.
 async fn failed_resource(
     store: &Store,
     environment: EnvironmentId,
-    instance: Uuid,
+    item: &OrderItem,
     version: VersionNumber,
 ) -> store::Result<Option<String>> {
-    let transfer = [transfer_id(instance)];
-    let requires = store.resource_requires(environment, version, &transfer);
-    let requires: BTreeSet<ResourceId> = requires.await?.into_values().flatten().collect();
-    for resource in &requires {
-        let runs = store.action_list(environment, Some(resource), MAX_RUNS);
-        for run in runs.await?.iter().filter(|run| run.version == version) {
-            let mut messages = run.messages.as_array().into_iter().flatten();
-            if let Some(message) = messages.find(|message| message["level"] == "ERROR") {
-                let message = message["msg"].as_str().unwrap_or_default();
-                return Ok(Some(format!("{resource}: {message}")));
-            }
-        }
-    }
-    Ok(None)
+    let exported = Exported {
+        versions: BTreeMap::from([(version, 0)]),
+        until: None,
+    };
+    let failed = failed_runs(store, environment, item.instance, &exported, MAX_RUNS).await?;
+    let first = failed.first().and_then(|(resource, runs)| {
+        let message = runs.first()?.messages.first()?;
+        Some(format!("{resource}: {message}"))
+    });
+    Ok(first)
 }
