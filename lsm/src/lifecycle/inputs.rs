@@ -26,10 +26,7 @@ pub(super) fn auto(case: &Case<'_>, known_result: bool) -> Decision {
         return follow(case, Way::target(transfer), Extra::default());
     }
     // After a hop that kept the desired state nothing is deployed again, so nothing will report: what is known counts.
-    let known = case
-        .before
-        .known_result
-        .filter(|_| known_result && case.settings.transfer_optimization);
+    let known = case.before.known_result.filter(|_| known_result);
     let arrived = known.and_then(|succeeded| resource_based(case, succeeded));
     let failures = match arrived {
         Some(decision) if decision.effect == Effect::NewVersion => return decision,
@@ -232,8 +229,11 @@ pub(super) fn reported(case: &Case<'_>, next_version: u64, succeeded: bool) -> D
         Some(decision) => decision,
         None => Decision::unchanged(Vec::new()),
     };
-    // Repairs report again and again: only what is new is stored.
-    if case.settings.transfer_optimization && before.known_result != Some(succeeded) {
+    // Repairs report again and again: only what is new is stored, and that only where a hop that keeps the desired state may
+    // make use of it, with or without a compile of its own: what that exports is deployed already.
+    let is_of_use = case.settings.transfer_optimization
+        || leaving(case).any(|one| one.target_same_desired_state || one.error_same_desired_state);
+    if is_of_use && before.known_result != Some(succeeded) {
         let mut after = before.clone();
         after.known_result = Some(succeeded);
         decision.effect = Effect::Stored;

@@ -190,7 +190,7 @@ impl Round {
                 random,
             )
             .unwrap();
-        let reference = Reference::new(lifecycle, is_optimized, 1);
+        let reference = Reference::new(lifecycle, 1);
         let mut round = Self {
             server,
             reference,

@@ -33,7 +33,6 @@ enum Went {
 
 pub struct Reference {
     pub lifecycle: Value,
-    pub is_optimized: bool,
     pub now: Snapshot,
     pub switches: BTreeMap<String, bool>,
     known: Option<bool>,
@@ -42,7 +41,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    pub fn new(lifecycle: &Value, is_optimized: bool, value: u64) -> Self {
+    pub fn new(lifecycle: &Value, value: u64) -> Self {
         let state = lifecycle["initial_state"].as_str().unwrap().to_owned();
         let now = Snapshot {
             state,
@@ -56,7 +55,6 @@ impl Reference {
         let switches = BTreeMap::new();
         let mut made = Self {
             lifecycle,
-            is_optimized,
             now,
             switches,
             known: None,
@@ -135,7 +133,7 @@ impl Reference {
                     Went::Nowhere => return,
                 }
             }
-            if let Some(succeeded) = self.known.filter(|_| self.is_optimized)
+            if let Some(succeeded) = self.known
                 && self.deployed(succeeded) == Went::There
             {
                 continue;
@@ -219,8 +217,7 @@ impl Reference {
         }
         match self.deployed(succeeded) {
             Went::There => self.settle(),
-            Went::Nowhere if self.is_optimized => self.known = Some(succeeded),
-            Went::Nowhere => {}
+            Went::Nowhere => self.known = Some(succeeded),
         }
     }
 
