@@ -7,6 +7,7 @@ mod check;
 mod compare;
 mod edit;
 mod fill;
+mod normal;
 mod request;
 mod values;
 mod write;
@@ -32,6 +33,7 @@ pub fn create(entity: &ServiceEntity, given: Attributes) -> Result<Attributes, P
     let mut attributes = given;
     check::unknown(&entity.fields, &attributes, "", &mut problems);
     fill::fill(&entity.fields, &mut attributes);
+    normal::normalize(&entity.fields, &mut attributes);
     let is_strict = entity.strict_modifier_enforcement;
     compare::created(&entity.fields, &attributes, is_strict, "", &mut problems);
     check::check(&entity.fields, &attributes, "", &mut problems);
@@ -76,8 +78,10 @@ pub fn update(
         fill::keep_read_only(&entity.fields, base, &mut attributes, is_ignoring);
     }
     let mut base = base.clone();
-    fill::fill(&entity.fields, &mut base);
-    fill::fill(&entity.fields, &mut attributes);
+    for set in [&mut base, &mut attributes] {
+        fill::fill(&entity.fields, set);
+        normal::normalize(&entity.fields, set);
+    }
     check::unknown(&entity.fields, &attributes, "", &mut problems);
     if is_strict {
         compare::strict(&entity.fields, &base, &attributes, "", &mut problems);
@@ -103,6 +107,7 @@ pub fn complete(entity: &ServiceEntity, given: Attributes) -> Result<Attributes,
     let mut attributes = given;
     check::unknown(&entity.fields, &attributes, "", &mut problems);
     fill::fill(&entity.fields, &mut attributes);
+    normal::normalize(&entity.fields, &mut attributes);
     check::check(&entity.fields, &attributes, "", &mut problems);
     check_identity(entity, &attributes, &mut problems);
     problems.or(attributes)
@@ -162,7 +167,10 @@ fn edited(
         }
     }
     match set {
-        Value::Object(attributes) => attributes,
+        Value::Object(mut attributes) => {
+            normal::normalize(fields, &mut attributes);
+            attributes
+        }
         // No edit can replace the whole set by something else.
         _ => Attributes::new(),
     }

@@ -183,6 +183,50 @@ fn numbers_bools_and_texts_are_not_taken_for_one_another() {
         }
     }
 }
+/// Given: numbers and ids as different clients write them, at every level. Expected: one form is stored, whatever way they came.
+#[test]
+fn numbers_and_ids_have_one_form() {
+    let plain = |name: &str, kind: &str, modifier: &str| json!({"name": name, "type": kind, "modifier": modifier});
+    let record = json!({
+        "name": "s", "service_identity": "number", "strict_modifier_enforcement": true,
+        "attributes": [plain("number", "int", "rw"), plain("share", "float?", "rw+"), plain("shares", "float[]", "rw+"), plain("any", "number", "rw+")],
+        "inter_service_relations": [
+            {"name": "one", "entity_type": "s", "lower_limit": 0, "upper_limit": 1, "modifier": "rw+"},
+            {"name": "all", "entity_type": "s", "lower_limit": 0, "modifier": "rw+"},
+        ],
+        "embedded_entities": [{
+            "name": "parts", "lower_limit": 0, "modifier": "rw+", "key_attributes": ["at"],
+            "attributes": [plain("at", "int", "rw")],
+        }],
+        "lifecycle": {"name": "l", "initial_state": "a", "states": [{"name": "a"}], "transfers": []},
+    });
+    let entity = crate::support::entity(&record);
+    let (id, other) = (id(0xabc), id(0xdef));
+    let given = json!({
+        "number": 5.0, "share": 3, "shares": [1, 2.5], "any": 4.0,
+        "one": id.to_string().to_uppercase(), "all": [other.simple().to_string()], "parts": [{"at": 7.0}],
+    });
+    let made = attributes::create(&entity, object(given)).unwrap();
+    let expected = r#"{"number":5,"share":3.0,"shares":[1.0,2.5],"any":4.0,"#.to_owned()
+        + &format!(r#""one":"{id}","all":["{other}"],"parts":[{{"at":7}}]}}"#);
+    assert_eq!(serde_json::to_string(&made).unwrap(), expected);
+    assert_eq!(attributes::identity(&entity, &made).unwrap(), "5");
+    // The same with other spellings is no change, and an edit is written like the rest.
+    let shouted = json!(id.to_string().to_uppercase());
+    let change = edits(vec![
+        edit(EditOperation::Replace, "share", json!(8)),
+        edit(EditOperation::Replace, "one", shouted),
+    ]);
+    let updated = attributes::update(&entity, &made, &change).unwrap();
+    assert_eq!(
+        serde_json::to_string(&updated).unwrap(),
+        expected.replace("3.0", "8.0")
+    );
+    // A number that no integer of this size is stays what it is, for the compile to judge.
+    let huge = json!({"number": 1e300, "shares": [], "any": 1});
+    let made = attributes::create(&entity, object(huge)).unwrap();
+    assert_eq!(made["number"], json!(1e300));
+}
 
 #[test]
 fn one_of_several_validations_is_enough_and_unknown_ones_are_left_to_compiles() {
