@@ -13,7 +13,8 @@ use crate::api::routes::routes;
 use crate::app::App;
 use crate::domain::Timestamp;
 use crate::metrics::{
-    AGENT_COUNT, COMPILE_RATE, COMPILE_TIME, COMPILE_WAITING_TIME, RESOURCE_COUNT,
+    AGENT_COUNT, COMPILE_RATE, COMPILE_TIME, COMPILE_WAITING_TIME, RESOURCE_COUNT, SERVICE_COUNT,
+    SERVICE_INSTANCE_COUNT,
 };
 use crate::store::Measurement;
 
@@ -31,6 +32,8 @@ const MAX_POINTS: i64 = 10_000;
 enum Kind {
     /// The average of each category.
     Gauge,
+    /// The average of the only category.
+    Count,
     /// Seconds, the average of what was timed.
     Timer,
     /// How many there were an hour.
@@ -38,12 +41,14 @@ enum Kind {
 }
 
 /// The metrics that there are: how they are asked for, how they are stored, and what becomes of the values.
-const KNOWN: [(&str, &str, Kind); 5] = [
+const KNOWN: [(&str, &str, Kind); 7] = [
     (COMPILE_TIME, COMPILE_TIME, Kind::Timer),
     (COMPILE_WAITING_TIME, COMPILE_WAITING_TIME, Kind::Timer),
     (COMPILE_RATE, COMPILE_TIME, Kind::Rate),
     (AGENT_COUNT, AGENT_COUNT, Kind::Gauge),
     (RESOURCE_COUNT, RESOURCE_COUNT, Kind::Gauge),
+    (SERVICE_COUNT, SERVICE_COUNT, Kind::Count),
+    (SERVICE_INSTANCE_COUNT, SERVICE_INSTANCE_COUNT, Kind::Gauge),
 ];
 
 /// The span that is asked for: its points are windows of equal length, each stamped with its end.
@@ -124,6 +129,10 @@ fn point(kind: Kind, measured: &[&Measurement], hours: f64) -> Value {
         Kind::Timer => {
             let total_us: i64 = measured.iter().map(|one| one.total).sum();
             json!(total_us as f64 / 1e6 / n_values as f64)
+        }
+        Kind::Count => {
+            let total: i64 = measured.iter().map(|one| one.total).sum();
+            json!(total as f64 / n_values as f64)
         }
         Kind::Gauge => {
             let minutes: BTreeSet<Timestamp> = measured.iter().map(|one| one.minute).collect();
@@ -240,8 +249,12 @@ mod tests {
         let timers: Vec<_> = timers.iter().collect();
         assert_eq!(point(Kind::Timer, &timers, 0.5), json!(3.0));
         assert_eq!(point(Kind::Rate, &timers, 0.5), json!(6.0));
+        let counts = [measured("", 1, 1, 3), measured("", 2, 1, 4)];
+        let counts: Vec<_> = counts.iter().collect();
+        assert_eq!(point(Kind::Count, &counts, 0.5), json!(3.5));
         for (kind, expected) in [
             (Kind::Gauge, json!(null)),
+            (Kind::Count, json!(null)),
             (Kind::Timer, json!(null)),
             (Kind::Rate, json!(0.0)),
         ] {

@@ -66,9 +66,19 @@ fn not_running(app: &App) -> Vec<serde_json::Value> {
 }
 
 /// Parts of the reference's server that an edition of it may lack, and that are here.
-const FEATURES: [(&str, &str); 2] = [
+const FEATURES: [(&str, &str); 3] = [
     ("core.resource", "resource_discovery"),
     ("core.resource", "compliance_reporting"),
+    ("lsm.order", "order_api"),
+];
+
+/// Parts that clients which know services look for, before they show any. Source: docs/reference/lsm.md Appendix A.
+const SERVICE_SLICES: [&str; 5] = [
+    "lsm.database",
+    "lsm.service_catalog",
+    "lsm.service_inventory",
+    "lsm.callback",
+    "lsm.order",
 ];
 
 async fn feature(_app: App, args: Args) -> Result<Answer, ApiError> {
@@ -88,6 +98,27 @@ async fn server_status(app: App, _args: Args) -> Result<Answer, ApiError> {
     let connected = app.store.check().await.is_ok();
     let state = if connected { "OK" } else { "Error" };
     let slice = |name: &str, status: serde_json::Value| json!({"name": name, "status": status, "reported_status": state, "message": null});
+    let extension = |name: &str| json!({"name": name, "version": env!("CARGO_PKG_VERSION"), "package": "steward"});
+    let mut slices = vec![
+        slice("core.server", json!({})),
+        slice("core.scheduler_manager", json!({})),
+        slice(
+            "core.environments",
+            json!({"not_running": not_running(&app)}),
+        ),
+        slice(
+            "core.database",
+            json!({"connected": connected, "kind": app.store.kind()}),
+        ),
+    ];
+    slices.extend(SERVICE_SLICES.map(|name| slice(name, json!({}))));
+    let mut features: Vec<serde_json::Value> = FEATURES
+        .map(|(slice, name)| json!({"slice": slice, "name": name, "value": true}))
+        .to_vec();
+    // Lifecycles of any name.
+    features.push(
+        json!({"slice": "lsm.service_catalog", "name": "supported_lifecycles", "value": ["*"]}),
+    );
     Ok(Answer::Data(json!({
         "product": "Steward",
         "edition": "Open Source Edition",
@@ -97,13 +128,8 @@ async fn server_status(app: App, _args: Args) -> Result<Answer, ApiError> {
         "started": super::wire::timestamp(app.started),
         "python_version": "",
         "postgresql_version": null,
-        "extensions": [{"name": "core", "version": env!("CARGO_PKG_VERSION"), "package": "steward"}],
-        "slices": [
-            slice("core.server", json!({})),
-            slice("core.scheduler_manager", json!({})),
-            slice("core.environments", json!({"not_running": not_running(&app)})),
-            slice("core.database", json!({"connected": connected, "kind": app.store.kind()})),
-        ],
-        "features": FEATURES.map(|(slice, name)| json!({"slice": slice, "name": name, "value": true})),
+        "extensions": [extension("core"), extension("lsm")],
+        "slices": slices,
+        "features": features,
     })))
 }

@@ -1,15 +1,17 @@
 //! What is measured of every environment, minute by minute. Source: docs/reference/deployment.md § 7.2.
 //!
-//! Gauges say how many there are at the end of a minute: resources of each status, agents that are paused or not. Timers add
-//! up the compiles that ended, and those that began, in the minute. Nothing is measured while the server is down; what is
+//! Gauges say how many there are at the end of a minute: resources of each status, agents that are paused or not, services and
+//! their instances under each label. Timers add up the compiles that ended, and those that began, in the minute. Nothing is measured while the server is down; what is
 //! stored is read again in windows (`crate::api`).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use steward_lsm::definition::Label;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::{EnvironmentId, ResourceStatus, SUMMARY_STATES, Timestamp, chain};
-use crate::store::{self, Measurement, Store};
+use crate::store::{self, Catalog, Measurement, Store};
 
 pub const COMPILE_TIME: &str = "orchestrator.compile_time";
 pub const COMPILE_WAITING_TIME: &str = "orchestrator.compile_waiting_time";
@@ -17,6 +19,8 @@ pub const COMPILE_WAITING_TIME: &str = "orchestrator.compile_waiting_time";
 pub const COMPILE_RATE: &str = "orchestrator.compile_rate";
 pub const AGENT_COUNT: &str = "resource.agent_count";
 pub const RESOURCE_COUNT: &str = "resource.resource_count";
+pub const SERVICE_COUNT: &str = "lsm.service_count";
+pub const SERVICE_INSTANCE_COUNT: &str = "lsm.service_instance_count";
 
 /// How often is measured.
 const EVERY: Duration = Duration::from_secs(60);
@@ -76,6 +80,15 @@ async fn measure_one(
     add(AGENT_COUNT, "paused", 1, n_agents(true));
     add(AGENT_COUNT, "up", 1, n_agents(false));
     add(AGENT_COUNT, "down", 1, 0);
+    // An environment whose models know no services has no values of them.
+    let catalog = store.service_catalog(environment).await?;
+    if catalog.services().next().is_some() {
+        let n_services = catalog.services().count();
+        add(SERVICE_COUNT, "", 1, counted(n_services));
+        for (label, n_instances) in instances_by_label(store, environment, &catalog).await? {
+            add(SERVICE_INSTANCE_COUNT, label, 1, n_instances);
+        }
+    }
     let times = store.compile_times(environment, since, now).await?;
     if times.n_ended > 0 {
         add(COMPILE_TIME, "", times.n_ended, times.ran_us);
@@ -84,6 +97,30 @@ async fn measure_one(
         add(COMPILE_WAITING_TIME, "", times.n_begun, times.waited_us);
     }
     Ok(measured)
+}
+
+fn counted(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// How many instances have not ended, under each label. Source: docs/reference/lsm.md Appendix A.
+async fn instances_by_label(
+    store: &Store,
+    environment: EnvironmentId,
+    catalog: &Catalog,
+) -> store::Result<BTreeMap<&'static str, i64>> {
+    let labels = Label::ALL.map(Label::as_str).into_iter();
+    let labels = labels.chain([Label::NONE]);
+    let mut by_label: BTreeMap<&str, i64> = labels.map(|label| (label, 0)).collect();
+    for (name, versions) in catalog.services() {
+        for (version, state, n) in store.service_state_counts(environment, name).await? {
+            if let Some(definition) = versions.get(&version) {
+                let label = definition.entity.lifecycle.label_of(&state);
+                *by_label.entry(label).or_default() += n;
+            }
+        }
+    }
+    Ok(by_label)
 }
 
 #[cfg(test)]

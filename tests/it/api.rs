@@ -18,9 +18,33 @@ fn start() -> (Repo, Host, Running) {
 fn status_environments_versions_and_resources_can_be_read() {
     let (_repo, host, running) = start();
     assert_eq!(running.get_ok("/api/v2/health"), json!({"data": null}));
-    assert_eq!(
-        running.get_ok("/api/v1/serverstatus")["data"]["status"],
-        "OK"
+    let status = running.get_ok("/api/v1/serverstatus")["data"].clone();
+    assert_eq!(status["status"], "OK");
+    // By these, clients decide whether they show services, and orders.
+    let has = |list: &str, wanted: &Value| {
+        let items = status[list].as_array().unwrap();
+        let fits = |item: &Value| {
+            wanted
+                .as_object()
+                .unwrap()
+                .iter()
+                .all(|(k, v)| item[k] == *v)
+        };
+        assert!(items.iter().any(fits), "{list}: {wanted} of {status:#}");
+    };
+    has("extensions", &json!({"name": "lsm"}));
+    has(
+        "slices",
+        &json!({"name": "lsm.order", "reported_status": "OK"}),
+    );
+    has(
+        "features",
+        &json!({"slice": "lsm.order", "name": "order_api", "value": true}),
+    );
+    let lifecycles = "supported_lifecycles";
+    has(
+        "features",
+        &json!({"slice": "lsm.service_catalog", "name": lifecycles, "value": ["*"]}),
     );
     let environments = running.get_ok("/api/v2/environment");
     assert_eq!(environments["data"].as_array().unwrap().len(), 1);

@@ -135,6 +135,13 @@ impl Lifecycle {
         self.states.iter().find(|state| state.name == name)
     }
 
+    /// The label under which an instance in this state is counted; [`Label::NONE`] for a state without one.
+    #[must_use]
+    pub fn label_of(&self, state: &str) -> &'static str {
+        let label = self.state(state).and_then(|state| state.label);
+        label.map_or(Label::NONE, Label::as_str)
+    }
+
     /// The ways out of a state.
     pub fn leaving<'l>(&'l self, state: &'l str) -> impl Iterator<Item = &'l Transfer> {
         let transfers = self.transfers.iter();
@@ -167,6 +174,8 @@ impl SetName {
 impl Label {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Success, Self::Info, Self::Warning, Self::Danger];
+    /// What is counted in the place of a label where a state has none.
+    pub const NONE: &'static str = "no_label";
 
     /// As models write it.
     #[must_use]

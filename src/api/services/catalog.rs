@@ -51,48 +51,75 @@ fn owned_by(catalog: &Catalog, name: &str) -> Vec<String> {
     services.map(|(other, _)| other.to_owned()).collect()
 }
 
-/// How many instances are in each state and under each label.
-fn summary(definition: &Definition, counts: &[(u64, String, i64)]) -> Value {
-    let labels = ["danger", "warning", "success", "info", "no_label"];
-    let mut by_label: BTreeMap<&str, i64> = labels.into_iter().map(|label| (label, 0)).collect();
-    let states = &definition.entity.lifecycle.states;
-    let live = states.iter().filter(|state| !state.deleted);
-    let mut by_state: BTreeMap<&str, i64> = live.map(|state| (state.name.as_str(), 0)).collect();
+/// How many instances of some versions are in each state and under each label.
+fn summary(versions: &[&Arc<Definition>], counts: &[(u64, String, i64)]) -> Value {
+    let labels = Label::ALL.map(Label::as_str).into_iter();
+    let labels = labels.chain([Label::NONE]);
+    let mut by_label: BTreeMap<&str, i64> = labels.map(|label| (label, 0)).collect();
+    let mut by_state: BTreeMap<&str, i64> = BTreeMap::new();
     let mut total = 0;
-    let version = definition.entity.version;
-    for (_, name, n) in counts.iter().filter(|(of, ..)| *of == version) {
-        total += n;
-        *by_state.entry(name).or_default() += n;
-        let state = states.iter().find(|state| state.name == *name);
-        let label = match state.and_then(|state| state.label) {
-            Some(Label::Danger) => "danger",
-            Some(Label::Warning) => "warning",
-            Some(Label::Success) => "success",
-            Some(Label::Info) => "info",
-            None => "no_label",
-        };
-        *by_label.entry(label).or_default() += n;
+    for definition in versions {
+        let lifecycle = &definition.entity.lifecycle;
+        for state in lifecycle.states.iter().filter(|state| !state.deleted) {
+            by_state.entry(&state.name).or_default();
+        }
+        let version = definition.entity.version;
+        for (_, state, n) in counts.iter().filter(|(of, ..)| *of == version) {
+            total += n;
+            *by_state.entry(state).or_default() += n;
+            *by_label.entry(lifecycle.label_of(state)).or_default() += n;
+        }
     }
     json!({"by_state": by_state, "by_label": by_label, "total": total})
+}
+
+/// Whose instances the summary of a definition counts.
+#[derive(Debug, Clone, Copy)]
+enum Counted {
+    Nobodys,
+    /// The record stands for the service, whatever version its instances have.
+    OfService,
+    OfVersion,
+}
+
+impl Counted {
+    /// What is asked for; a call that names versions is answered with the numbers of each.
+    fn asked(args: &Args, names_versions: bool) -> Result<Self, ApiError> {
+        Ok(
+            match (args.flag("instance_summary", false)?, names_versions) {
+                (false, _) => Self::Nobodys,
+                (true, false) => Self::OfService,
+                (true, true) => Self::OfVersion,
+            },
+        )
+    }
 }
 
 /// The record of a definition. Source: docs/reference/lsm.md § 1.2.
 async fn record(
     app: &App,
     environment: EnvironmentId,
-    (catalog, definition): (&Catalog, &Definition),
-    has_summary: bool,
+    (catalog, definition): (&Catalog, &Arc<Definition>),
+    counted: Counted,
 ) -> Result<Value, ApiError> {
     let entity = &definition.entity;
     let mut record = json!(entity);
     record["environment"] = json!(environment);
     record["config"] = json!(config_of(catalog, &entity.name, Some(entity.version)));
     record["owned_entities"] = json!(owned_by(catalog, &entity.name));
-    record["instance_summary"] = if has_summary {
-        let counts = app.store.service_state_counts(environment, &entity.name);
-        summary(definition, &counts.await?)
-    } else {
+    let versions: Vec<&Arc<Definition>> = match counted {
+        Counted::Nobodys => Vec::new(),
+        Counted::OfVersion => vec![definition],
+        Counted::OfService => {
+            let versions = catalog.versions(&entity.name).into_iter();
+            versions.flat_map(BTreeMap::values).collect()
+        }
+    };
+    record["instance_summary"] = if versions.is_empty() {
         Value::Null
+    } else {
+        let counts = app.store.service_state_counts(environment, &entity.name);
+        summary(&versions, &counts.await?)
     };
     Ok(record)
 }
@@ -118,15 +145,15 @@ pub(super) async fn find(
 }
 
 async fn one(app: &App, args: &Args, named: (&str, Option<u64>)) -> Result<Answer, ApiError> {
-    let has_summary = args.flag("instance_summary", false)?;
+    let counted = Counted::asked(args, named.1.is_some())?;
     let (environment, catalog, definition) = find(app, args, named).await?;
-    let record = record(app, environment, (&catalog, &definition), has_summary);
+    let record = record(app, environment, (&catalog, &definition), counted);
     Ok(Answer::Data(record.await?))
 }
 
 async fn list(app: &App, args: &Args, has_all_versions: bool) -> Result<Answer, ApiError> {
     let environment = scope(app, args).await?.id;
-    let has_summary = args.flag("instance_summary", false)?;
+    let counted = Counted::asked(args, has_all_versions)?;
     let catalog = app.store.service_catalog(environment).await?;
     let mut records = Vec::new();
     for (name, versions) in catalog.services() {
@@ -136,7 +163,7 @@ async fn list(app: &App, args: &Args, has_all_versions: bool) -> Result<Answer, 
             catalog.definition(name, None).into_iter().collect()
         };
         for definition in shown {
-            let record = record(app, environment, (&catalog, definition), has_summary);
+            let record = record(app, environment, (&catalog, definition), counted);
             records.push(record.await?);
         }
     }
@@ -173,7 +200,7 @@ async fn all_versions(
     let versions = catalog.versions(name).ok_or_else(|| unknown(name, None))?;
     let mut records = Vec::new();
     for definition in versions.values() {
-        let record = record(app, environment, (&catalog, definition), false);
+        let record = record(app, environment, (&catalog, definition), Counted::Nobodys);
         records.push(record.await?);
     }
     let default = catalog.definition(name, None);
@@ -364,4 +391,48 @@ async fn export(app: App, args: Args) -> Result<Answer, ApiError> {
     queued.await?;
     app.wake(environment);
     Ok(Answer::Empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::summary;
+    use crate::store::Definition;
+
+    //: lsm 97
+    /// Given: two versions of a service whose states and labels differ, with instances of both.
+    /// Expected: together they count all, each by the labels of its own version; alone, a version counts its own.
+    #[test]
+    fn the_summary_of_a_service_counts_the_instances_of_all_versions() {
+        let definition = |version: u64, label: &str, state: &str| {
+            let record = json!({"name": "s", "version": version, "attributes": [], "lifecycle": {
+                "name": "l", "initial_state": "up",
+                "states": [{"name": "up", "label": label}, {"name": state}, {"name": "gone", "deleted": true}],
+                "transfers": [],
+            }});
+            Arc::new(Definition::of_record(record, BTreeMap::new(), version == 1, true).unwrap())
+        };
+        let (old, new) = (
+            definition(0, "warning", "old"),
+            definition(1, "success", "new"),
+        );
+        let counts = [(0, "up", 2), (0, "old", 1), (1, "up", 4)];
+        let counts = counts.map(|(version, state, n)| (version, state.to_owned(), n));
+        assert_eq!(
+            summary(&[&old, &new], &counts),
+            json!({
+                "total": 7, "by_state": {"up": 6, "old": 1, "new": 0},
+                "by_label": {"danger": 0, "warning": 2, "success": 4, "info": 0, "no_label": 1},
+            })
+        );
+        let alone = summary(&[&new], &counts);
+        assert_eq!(
+            (&alone["total"], &alone["by_state"]),
+            (&json!(4), &json!({"up": 4, "new": 0}))
+        );
+    }
 }
