@@ -1,30 +1,30 @@
 //! One compile, from a commit to a stored version or a report of why not.
 
+mod finish;
+mod judgement;
+mod stages;
+
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
-use steward_compiler::{Export, Resource, ServicePurpose};
 use tokio::sync::{Mutex, MutexGuard, RwLock, watch};
 
-use super::execute::{Executed, Ready, execute};
+use super::execute::{Ready, execute};
 use super::install::Place;
 use super::network::Proxy;
-use super::next::inputs_digest;
 use super::redact::SecretVariables;
-use super::services::{removed_sets, report_ends};
-use super::settings::{PROJECT_FILE, checked};
+use super::services::report_ends;
 use super::source::Head;
-use super::worker::{JobDone, Pool, Reported};
-use crate::domain::chain;
-use crate::domain::{AgentName, DataDir, EnvironmentId, ResourceId, Timestamp, VersionNumber};
+use super::worker::Pool;
+use crate::domain::{DataDir, EnvironmentId, Timestamp, VersionNumber};
 use crate::git::{CommitId, Reach};
 use crate::lsm::Services;
 use crate::observe::{Bus, CompileDone, EventKind, RenderedDiagnostic};
-use crate::store::{
-    self, Compile, CompileEnd, Lane, NewVersion, Outcome, PartialCode, PartialVersion, Stage,
-    Store, StoredResource,
-};
+use crate::store::{self, Compile, Lane, Store};
+
+use finish::{Finished, end_of, finish};
+pub(super) use judgement::{Failure, stored};
+use judgement::{Judgement, judge};
+pub(super) use stages::{Stages, begin};
 
 /// What one compile needs of its surroundings.
 pub(super) struct Context<'a> {
@@ -77,92 +77,8 @@ pub(super) enum Verdict {
     Compiled,
     Rejected,
     Aborted,
-}
-
-/// Stages of a compile as they are written.
-pub(super) struct Stages<'a> {
-    context: &'a Context<'a>,
-    compile: &'a Compile,
-    position: i64,
-    /// Of a compile of a service, which takes milliseconds: its stages are written together when it has ended, so that nobody
-    /// waits for the disk between two of them.
-    held: Vec<(i64, Stage)>,
-}
-
-impl Stages<'_> {
-    /// Emits that a stage begins which may take long: it is written when it is done.
-    pub(super) fn announce(&self, name: &str, detail: String) {
-        let began = EventKind::StageBegan {
-            compile: self.compile.id,
-            name: name.to_owned(),
-            detail,
-        };
-        self.context.bus.emit(self.context.environment, began);
-    }
-
-    /// Writes a finished stage. A report that cannot be written does not stop the compile.
-    pub(super) async fn write(
-        &mut self,
-        name: &str,
-        command: &str,
-        began: (Timestamp, Instant),
-        out: String,
-        error: String,
-    ) {
-        let has_failed = !error.is_empty();
-        self.write_as(name, command, began, out, error, has_failed)
-            .await;
-    }
-
-    /// As [`write`](Self::write), of a stage that may have warned without having failed.
-    pub(super) async fn write_as(
-        &mut self,
-        name: &str,
-        command: &str,
-        began: (Timestamp, Instant),
-        out: String,
-        error: String,
-        has_failed: bool,
-    ) {
-        let stage = Stage {
-            id: uuid::Uuid::now_v7().to_string(),
-            name: name.to_owned(),
-            command: command.to_owned(),
-            started: began.0,
-            completed: Some(Timestamp::now()),
-            returncode: Some(i64::from(has_failed)),
-            outstream: out.clone(),
-            errstream: error,
-        };
-        self.held.push((self.position, stage));
-        self.position += 1;
-        if self.compile.services.is_none() {
-            self.flush().await;
-        }
-        let detail = out.lines().next().unwrap_or_default().to_owned();
-        let done = EventKind::StageDone {
-            compile: self.compile.id,
-            name: name.to_owned(),
-            duration: began.1.elapsed(),
-            detail,
-        };
-        self.context.bus.emit(self.context.environment, done);
-    }
-}
-
-impl Stages<'_> {
-    /// Writes what is held back.
-    async fn flush(&mut self) {
-        let held = std::mem::take(&mut self.held);
-        let written = self.context.store.stages_write(self.compile.id, &held);
-        if let Err(error) = written.await {
-            tracing::error!(compile.id = %self.compile.id, error = chain(&error), "cannot write stages of a compile");
-        }
-    }
-}
-
-pub(super) fn begin() -> (Timestamp, Instant) {
-    (Timestamp::now(), Instant::now())
+    /// It was for several instances, and one of them is to blame: nothing is written, and each half of them is to be tried alone.
+    Split,
 }
 
 /// Runs `compile` on the commit `head`; `served` are requests that this run answers too. The end is durable when this
@@ -221,6 +137,14 @@ pub(super) async fn run(
         drop(turn);
     }
     diagnostics.extend(finished.refusal);
+    if finished.verdict == Verdict::Split {
+        tracing::warn!(
+            environment.id = %context.environment, compile.id = %compile.id,
+            "the export of {} requests of services together failed, so each half of them is exported alone: {}",
+            served.len() + 1, finished.failure.unwrap_or_default()
+        );
+        return Ok(finished.verdict);
+    }
     let report = CompileDone {
         compile: compile.id,
         commit: short,
@@ -284,7 +208,10 @@ async fn attempt<'a>(
         }
     }
     let end = end_of(context, compile, served, head, &judgement);
-    let finished = finish(context, head, stages, end, judgement.outcome).await?;
+    let can_split = extent == Extent::Asked
+        && !served.is_empty()
+        && compile.services.as_ref().is_some_and(|of| of.is_batch());
+    let finished = finish(context, head, stages, (end, can_split), judgement.outcome).await?;
     Ok(Ended {
         finished,
         diagnostics: judgement.diagnostics,
@@ -318,235 +245,6 @@ async fn export_all<'a>(
     let has_failed = ended.finished.verdict == Verdict::Rejected;
     *context.full_rejected.lock().await = has_failed.then_some(head.info.id);
     Ok(ended)
-}
-
-/// A version to store.
-enum New {
-    /// With the settings that the project decides.
-    Full(NewVersion, Vec<(String, Value)>),
-    Partial(PartialVersion),
-}
-
-/// What a compile came to, before anything of it is written.
-struct Judgement {
-    diagnostics: Vec<RenderedDiagnostic>,
-    n_resources: usize,
-    /// Of a model without mistakes.
-    result_digest: Option<String>,
-    /// The version to store; `None`: only a compile was asked for.
-    outcome: Result<Option<New>, Failure>,
-}
-
-impl Judgement {
-    /// There was no compile to judge.
-    fn failed(failure: Failure) -> Self {
-        Self {
-            diagnostics: Vec::new(),
-            n_resources: 0,
-            result_digest: None,
-            outcome: Err(failure),
-        }
-    }
-
-    /// The model does not compile.
-    fn of_mistakes(done: JobDone) -> Self {
-        let n_errors = done.n_errors();
-        let plural = if n_errors == 1 { "" } else { "s" };
-        let failure = Failure::Rejected(format!("the model has {n_errors} error{plural}"));
-        Self {
-            diagnostics: done.diagnostics.into_iter().map(rendered).collect(),
-            ..Self::failed(failure)
-        }
-    }
-
-    /// Adds what the inventory knows about the mistakes of a model: they may be those of another instance.
-    async fn explain(&mut self, context: &Context<'_>) -> Result<(), store::Error> {
-        let errors = self
-            .diagnostics
-            .iter()
-            .filter(|known| known.json["severity"] == "error");
-        let errors: String = errors.map(|known| known.plain.as_str()).collect();
-        let services = context.services;
-        let named = services.named_though_ended(context.environment, &errors);
-        for why in named.await? {
-            self.diagnostics
-                .push(rendered(Reported::error("ServiceReference", why)));
-        }
-        Ok(())
-    }
-
-    /// It is not taken, though the model has no mistakes.
-    fn refuse(&mut self, kind: &str, why: String) {
-        self.diagnostics
-            .push(rendered(Reported::error(kind, why.clone())));
-        self.outcome = Err(Failure::Rejected(why));
-    }
-}
-
-fn rendered(reported: Reported) -> RenderedDiagnostic {
-    RenderedDiagnostic {
-        json: serde_json::from_str(&reported.json).unwrap_or(Value::Null),
-        plain: reported.plain,
-        colored: reported.colored,
-    }
-}
-
-/// The end of a compile as it is written, but for its outcome.
-fn end_of(
-    context: &Context<'_>,
-    compile: &Compile,
-    served: &[Compile],
-    head: &Head,
-    judgement: &Judgement,
-) -> CompileEnd {
-    let tree = head.info.tree.to_string();
-    let secrets = context.secrets.digest();
-    let diagnostics = judgement.diagnostics.iter();
-    CompileEnd {
-        id: compile.id,
-        served: served.iter().map(|compile| compile.id).collect(),
-        outcome: Outcome::Aborted(String::new()),
-        diagnostics: diagnostics.map(|known| known.json.clone()).collect(),
-        inputs_digest: Some(inputs_digest(&tree, &compile.variables, secrets.as_deref())),
-        commit_id: Some(head.info.id.to_string()),
-        tree_id: Some(tree),
-        result_digest: judgement.result_digest.clone(),
-    }
-}
-
-/// What was written at the end of a compile.
-struct Finished {
-    verdict: Verdict,
-    version: Option<VersionNumber>,
-    failure: Option<String>,
-    /// Why the store does not take what the model means.
-    refusal: Option<RenderedDiagnostic>,
-}
-
-/// Writes the end of a compile, with the version that it made if there is one.
-async fn finish(
-    context: &Context<'_>,
-    head: &Head,
-    stages: &mut Stages<'_>,
-    mut end: CompileEnd,
-    outcome: Result<Option<New>, Failure>,
-) -> Result<Finished, store::Error> {
-    let mut finished = Finished {
-        verdict: Verdict::Compiled,
-        version: None,
-        failure: None,
-        refusal: None,
-    };
-    let outcome = match outcome {
-        Ok(None) => Ok(()),
-        Ok(Some(new)) => match store_version(context, stages, new, &end).await {
-            Ok(version) => {
-                finished.verdict = Verdict::Stored;
-                finished.version = Some(version);
-                return Ok(finished);
-            }
-            Err(error) => {
-                let message = refusal_of(context, head, error).await?;
-                let refusal = Reported::error("PartialExportRefused", message.clone());
-                let refusal = rendered(refusal);
-                if let Some(diagnostics) = end.diagnostics.as_array_mut() {
-                    diagnostics.push(refusal.json.clone());
-                }
-                finished.refusal = Some(refusal);
-                Err(Failure::Rejected(message))
-            }
-        },
-        Err(failure) => Err(failure),
-    };
-    end.outcome = match outcome {
-        Ok(()) => Outcome::Compiled,
-        Err(Failure::Aborted(message)) => {
-            finished.verdict = Verdict::Aborted;
-            finished.failure = Some(message.clone());
-            Outcome::Aborted(message)
-        }
-        Err(failure) => {
-            let message = failure.message().to_owned();
-            finished.verdict = Verdict::Rejected;
-            finished.failure = Some(message.clone());
-            Outcome::Rejected(message)
-        }
-    };
-    context.store.compile_finish(&end).await?;
-    Ok(finished)
-}
-
-/// Why the store takes no version of this model, whenever it is compiled again.
-///
-/// # Errors
-/// It may take one another time, or one of everything.
-async fn refusal_of(
-    context: &Context<'_>,
-    head: &Head,
-    error: store::Error,
-) -> Result<String, store::Error> {
-    match error {
-        // What the model means breaks a rule of partial exports: compiling it again gives the same.
-        store::Error::Refused(message) => Ok(message),
-        // For each order the same full compile would fail again.
-        store::Error::Base(why) if *context.full_rejected.lock().await == Some(head.info.id) => {
-            Ok(format!(
-                "{why}. A full compile of this commit was tried for that, and is rejected: see its report, mend the model, \
-                 and push"
-            ))
-        }
-        error => Err(error),
-    }
-}
-
-async fn store_version(
-    context: &Context<'_>,
-    stages: &mut Stages<'_>,
-    new: New,
-    end: &CompileEnd,
-) -> Result<VersionNumber, store::Error> {
-    let began = begin();
-    if let New::Full(_, decided) = &new {
-        apply_settings(context, decided).await?;
-    }
-    // Read at the last moment: whoever switched it off meanwhile wants no release.
-    let settings = context.store.settings_fetch(context.environment).await?;
-    let release = settings.auto_deploy();
-    let (n_resources, (version, change)) = match new {
-        New::Full(mut new, _) => {
-            new.release = release;
-            let stored = context.store.version_store(&new, end).await?;
-            (new.resources.len(), stored)
-        }
-        New::Partial(mut partial) => {
-            partial.new.release = release;
-            let store = context.store;
-            let stored = store.version_store_partial_compiled(&partial, end).await?;
-            (partial.new.resources.len(), stored)
-        }
-    };
-    let summary = format!(
-        "version {version}: {n_resources} resources, {} sets and {} contents written",
-        change.n_sets_written, change.n_resources_written
-    );
-    stages
-        .write("Storing the version", "", began, summary, String::new())
-        .await;
-    Ok(version)
-}
-
-/// Sets what the project decides of the settings, from before its version is stored: it may say whether that is released.
-async fn apply_settings(
-    context: &Context<'_>,
-    decided: &[(String, Value)],
-) -> Result<(), store::Error> {
-    let (store, id) = (context.store, context.environment);
-    let protected = store.settings_protected(id).await?;
-    let was_decided = protected.values().any(|by| by == PROJECT_FILE);
-    if decided.is_empty() && !was_decided {
-        return Ok(());
-    }
-    store.settings_protect(id, PROJECT_FILE, decided).await
 }
 
 fn log(context: &Context<'_>, compile: &Compile, commit: &str, report: &CompileDone) {
@@ -588,142 +286,10 @@ fn log(context: &Context<'_>, compile: &Compile, commit: &str, report: &CompileD
     }
 }
 
-pub(super) enum Failure {
-    /// The model is wrong: compiling it again gives the same.
-    Rejected(String),
-    /// The same, and the worker says what is wrong with it.
-    Model(Box<JobDone>),
-    /// Our world failed: trying again may help.
-    Aborted(String),
-}
-
-impl Failure {
-    pub(super) fn message(&self) -> &str {
-        match self {
-            Self::Rejected(message) | Self::Aborted(message) => message,
-            Self::Model(_) => "the model has mistakes",
-        }
-    }
-}
-
-/// What a worker's answer means.
-fn judge(context: &Context<'_>, compile: &Compile, head: &Head, executed: Executed) -> Judgement {
-    let Executed { mut done, services } = executed;
-    // A validation leaves no export, and neither do definitions alone.
-    let is_exported = match &services.purpose {
-        ServicePurpose::Production => done.export.is_some(),
-        ServicePurpose::Validation { .. } | ServicePurpose::Definitions => true,
-    };
-    if done.has_errors() || !is_exported {
-        return Judgement::of_mistakes(done);
-    }
-    let mut diagnostics = std::mem::take(&mut done.diagnostics);
-    let settings = match checked(&done.settings) {
-        Ok(settings) => settings,
-        Err(message) => {
-            diagnostics.push(Reported::error("EnvironmentSettings", message));
-            done.diagnostics = diagnostics;
-            return Judgement::of_mistakes(done);
-        }
-    };
-    let Some(export) = done.export.filter(|_| compile.do_export) else {
-        return Judgement {
-            diagnostics: diagnostics.into_iter().map(rendered).collect(),
-            n_resources: 0,
-            result_digest: None,
-            outcome: Ok(None),
-        };
-    };
-    let (n_resources, result_digest) = (export.resources.len(), result_digest(&export));
-    let request = compile.services.as_ref();
-    let partial = request.filter(|_| services.requested.is_some());
-    let removed_sets = partial.map(|request| removed_sets(request, &services, &export));
-    let new = new_version(context, compile, head, json!(done.code), export);
-    let new = match removed_sets {
-        None => New::Full(new, settings),
-        Some(removed_sets) => New::Partial(PartialVersion {
-            new,
-            removed_sets,
-            code: PartialCode::Same,
-        }),
-    };
-    Judgement {
-        diagnostics: diagnostics.into_iter().map(rendered).collect(),
-        n_resources,
-        result_digest: Some(result_digest),
-        outcome: Ok(Some(new)),
-    }
-}
-
-/// The version that an export makes; `code` is the Python code of its handlers.
-fn new_version(
-    context: &Context<'_>,
-    compile: &Compile,
-    head: &Head,
-    code: Value,
-    export: Export,
-) -> NewVersion {
-    let mut metadata = compile.metadata.clone();
-    if let Some(metadata) = metadata.as_object_mut() {
-        let info = &head.info;
-        metadata.insert("commit".to_owned(), info.id.to_string().into());
-        metadata.insert("commit_summary".to_owned(), info.summary.clone().into());
-        metadata.insert("commit_author".to_owned(), info.author.clone().into());
-        metadata.insert("inmanta:compile:state".to_owned(), "success".into());
-    }
-    NewVersion {
-        environment_id: context.environment,
-        commit_id: Some(head.info.id.to_string()),
-        tree_id: Some(head.info.tree.to_string()),
-        metadata,
-        modules: code,
-        unknowns: json!(export.unknowns),
-        agent_places: export.agents,
-        resources: export.resources.into_iter().map(stored).collect(),
-        release: false,
-    }
-}
-
 /// Runs blocking work off the runtime. A panic in it is ours to show.
 pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(value) => value,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
-}
-
-/// A resource of an export as the store keeps it.
-pub(super) fn stored(resource: Resource) -> StoredResource {
-    StoredResource {
-        digest: String::new(),
-        resource_id: ResourceId::new(resource.id),
-        resource_type: resource.entity_type,
-        agent: AgentName::new(resource.agent),
-        id_attribute: resource.id_attribute,
-        id_value: resource.id_value,
-        attributes: resource.attributes,
-        attribute_hash: resource.attribute_hash,
-        requires: resource.requires.into_iter().map(ResourceId::new).collect(),
-        is_undefined: resource.undefined,
-        set_name: resource.resource_set.unwrap_or_default(),
-        created: Timestamp::now(),
-    }
-    .with_digest()
-}
-
-/// What `steward verify` compares: the whole desired state in a canonical order.
-fn result_digest(export: &Export) -> String {
-    let mut resources: Vec<&Resource> = export.resources.iter().collect();
-    resources.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-    let mut hasher = Sha256::new();
-    let mut text = Vec::new();
-    for resource in resources {
-        text.clear();
-        // Texts, lists and flags can be written as JSON, and to memory.
-        if serde_json::to_writer(&mut text, resource).is_ok() {
-            hasher.update(&text);
-            hasher.update(b"\n");
-        }
-    }
-    hex::encode(hasher.finalize())
 }

@@ -30,7 +30,9 @@ use crate::domain::{DataDir, EnvironmentId, Interval, Timestamp, WakeHandle};
 use crate::git::{CommitId, Credentials, Reach};
 use crate::lsm::Services;
 use crate::observe::{Bus, EventKind};
-use crate::store::{Compile, CompileEnd, CompileRequest, Environment, Lane, Outcome, Store};
+use crate::store::{
+    Compile, CompileBatches, CompileEnd, CompileRequest, Environment, Lane, Outcome, Store,
+};
 
 /// What the compile loop of an environment is started with.
 #[derive(Debug, Clone)]
@@ -193,6 +195,7 @@ struct CompileLoop {
     n_failures: u32,
     /// Compiles may be marked running that nobody runs: after a start, and after an error between the two.
     may_be_interrupted: bool,
+    batches: CompileBatches,
     last_compile: Option<Instant>,
     /// When the next partial compile is due if others wait that it can be made one with.
     next_partial: Option<Instant>,
@@ -226,6 +229,7 @@ impl CompileLoop {
             head: None,
             n_failures: 0,
             may_be_interrupted: true,
+            batches: CompileBatches::default(),
             last_compile: None,
             next_partial: None,
             next_cron: None,
@@ -337,15 +341,21 @@ impl CompileLoop {
             tokio::time::sleep(BATCH_LOOK).await;
             return Ok(true);
         }
-        let claimed = store.compile_claim(id, Lane::Exports, is_batching).await?;
-        let mut claimed = claimed.into_iter();
-        let Some(first) = claimed.next() else {
+        let batches = is_batching.then_some(&self.batches);
+        let claimed = store.compile_claim(id, Lane::Exports, batches).await?;
+        let Some((first, served)) = claimed.split_first() else {
             return Ok(false);
         };
-        let served: Vec<_> = claimed.collect();
+        let first = first.joined_with(served);
         self.may_be_interrupted = true;
         let began = Instant::now();
-        self.compile(&environment, &first, &served).await?;
+        match self.compile(&environment, &first, served).await? {
+            run::Verdict::Split => {
+                store.compile_split(&claimed).await?;
+                self.batches.split(&claimed);
+            }
+            _ => self.batches.forget(&claimed),
+        }
         self.report_ends().await?;
         self.may_be_interrupted = false;
         // A pause keeps bursts of requests from compiling all again and again; a partial compile is small.
@@ -377,7 +387,7 @@ impl CompileLoop {
         environment: &Environment,
         first: &Compile,
         served: &[Compile],
-    ) -> Result<(), crate::store::Error> {
+    ) -> Result<run::Verdict, crate::store::Error> {
         let accepted = first.services.as_ref().and_then(|_| {
             let accepted = self.lanes.accepted.borrow().clone();
             accepted.map(|head| (head, begin()))
@@ -401,14 +411,17 @@ impl CompileLoop {
             store.compile_finish(&end).await?;
             let all = std::iter::once(first).chain(served);
             let is_fetch = self.n_failures > 0;
-            return notify_failed(store, all, is_fetch.then_some(&why)).await;
+            notify_failed(store, all, is_fetch.then_some(&why)).await?;
+            return Ok(run::Verdict::Aborted);
         };
         let checkouts = Arc::clone(&self.options.checkouts);
         let _in_use = checkouts.read().await;
         let context = self.options.context(&self.lanes, Place::Export).await?;
         let verdict = run::run(&context, first, served, head, *fetched).await?;
-        let all = std::iter::once(first).chain(served);
-        notify_failed(&self.options.store, all, None).await?;
+        if verdict != run::Verdict::Split {
+            let all = std::iter::once(first).chain(served);
+            notify_failed(&self.options.store, all, None).await?;
+        }
         if verdict == run::Verdict::Stored {
             if first.services.is_none() {
                 *self.lanes.full_rejected.lock().await = None;
@@ -420,7 +433,7 @@ impl CompileLoop {
             run::Verdict::Aborted => self.n_failures + 1,
             _ => 0,
         };
-        Ok(())
+        Ok(verdict)
     }
 
     /// Has the lifecycle manager take note of what has ended, and looks for what it asks for then.

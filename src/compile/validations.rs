@@ -122,7 +122,7 @@ impl Validations {
         };
         let limit = store.settings_fetch(id).await?.parallel_validations();
         while !environment.halted && self.running.len() < limit {
-            let mut claimed = store.compile_claim(id, Lane::Validations, false).await?;
+            let mut claimed = store.compile_claim(id, Lane::Validations, None).await?;
             if claimed.is_empty() {
                 return Ok(());
             }

@@ -7,7 +7,7 @@ use serde_json::Value;
 mod queue;
 pub(super) mod services;
 
-pub use queue::Lane;
+pub use queue::{CompileBatches, Lane};
 pub use services::{ServiceCompile, ServiceRequest};
 
 use super::macros::{read, row, transaction, write};

@@ -43,8 +43,8 @@ use sqlx::{ConnectOptions, PgPool, SqlitePool};
 
 pub use action::{Action, ActionEnd, ActionSearch, ActionStart, Reopened};
 pub use compile::{
-    Compile, CompileEnd, CompileKey, CompileRequest, EXPORTING_ALL, Lane, Outcome, ServiceCompile,
-    ServiceRequest, Stage,
+    Compile, CompileBatches, CompileEnd, CompileKey, CompileRequest, EXPORTING_ALL, Lane, Outcome,
+    ServiceCompile, ServiceRequest, Stage,
 };
 pub use discovered::Discovered;
 pub use dry_run::{About, DryRun, DryRunResult, UnfinishedDryRun};

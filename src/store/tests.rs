@@ -109,7 +109,7 @@ pub(crate) async fn store_version(
         variables: BTreeMap::new(),
     };
     let compile = store.compile_request(&request).await.unwrap();
-    store.compile_claim(id, Lane::Exports, false).await.unwrap();
+    store.compile_claim(id, Lane::Exports, None).await.unwrap();
     let end = CompileEnd {
         id: compile,
         served: vec![],
@@ -287,7 +287,7 @@ async fn fifteen_equal_requests_are_claimed_at_once_and_others_are_not() {
         }
         request.variables.insert("X".into(), "1".into());
         store.compile_request(&request).await.unwrap();
-        let claimed = store.compile_claim(id, Lane::Exports, false).await.unwrap();
+        let claimed = store.compile_claim(id, Lane::Exports, None).await.unwrap();
         assert_eq!(claimed.len(), 15);
         assert!(claimed[0].update, "one of them asked for an update");
         assert_eq!(
@@ -299,13 +299,13 @@ async fn fifteen_equal_requests_are_claimed_at_once_and_others_are_not() {
         );
         assert_eq!(
             store
-                .compile_claim(id, Lane::Exports, false)
+                .compile_claim(id, Lane::Exports, None)
                 .await
                 .unwrap()
                 .len(),
             15
         );
-        let other = store.compile_claim(id, Lane::Exports, false).await.unwrap();
+        let other = store.compile_claim(id, Lane::Exports, None).await.unwrap();
         assert_eq!(other.len(), 1);
         assert_eq!(other[0].variables.get("X").map(String::as_str), Some("1"));
     })

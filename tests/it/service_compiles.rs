@@ -307,6 +307,51 @@ fn orders_that_come_at_once_are_exported_together_where_batching_is_on() {
     }
 }
 
+//: lsm 93
+/// Given: exports of six instances that wait to be made one, two of which mean the same file. Expected: the export of all fails,
+/// and then each is exported but the one to blame, whose diagnosis says why.
+#[test]
+fn of_a_batch_that_fails_only_the_instance_to_blame_is_not_exported() {
+    let settings = [
+        "lsm_partial_compile=true",
+        "enable_batched_partial_compiles=true",
+    ];
+    let world = gated(MODEL, &settings);
+    let gate = world.host.file("shut");
+    std::fs::write(&gate, "").unwrap();
+    let names = ["s0", "s1", "s2", "s3", "s4", "s2"];
+    let mut paths: Vec<String> = names
+        .iter()
+        .map(|name| world.order("site", json!({"name": name})))
+        .collect();
+    for path in &paths {
+        world.reaches(path, "creating");
+    }
+    wait_until("the exports of all of them wait", || {
+        let (_, waiting) = world.get("/api/v1/compilequeue");
+        waiting["queue"].as_array().unwrap().len() >= 5
+    });
+    std::fs::remove_file(&gate).unwrap();
+    let to_blame = paths.pop().unwrap();
+    for path in &paths {
+        world.reaches(path, "up");
+    }
+    let diagnosis = || world.running.get_ok(&format!("{to_blame}/diagnose"))["data"].clone();
+    wait_until("the export of the last one has failed", || {
+        let reason = diagnosis()["exports"][0]["errors"][0]["message"].to_string();
+        reason.contains("resource set") || reason.contains("/s2")
+    });
+    assert_eq!(world.running.get_ok(&to_blame)["data"]["state"], "creating");
+    // Some were made together, after a batch of more had failed.
+    let reports = reports(&world);
+    let mut all = reports.as_array().unwrap().iter();
+    assert!(all.any(|one| one["substitute_compile_id"].is_string()));
+    for (path, name) in paths.iter().zip(names) {
+        let exports = &world.running.get_ok(&format!("{path}/diagnose"))["data"]["exports"];
+        assert_eq!(*exports, json!([]), "{name}");
+    }
+}
+
 /// A server with [`MODEL`], whose exports wait at the [`GATE`].
 fn gated(model: &str, settings: &[&str]) -> World {
     let repo = Repo::new(&format!(

@@ -1,7 +1,9 @@
 //! Which queued compile is next, and which others it does the work of.
 
+use std::collections::HashMap;
+
 use super::{Compile, Row};
-use crate::domain::{EnvironmentId, Timestamp};
+use crate::domain::{CompileId, EnvironmentId, Timestamp};
 use crate::store::macros::{read, transaction, write};
 use crate::store::{Result, Store};
 
@@ -37,10 +39,45 @@ impl Lane {
     }
 }
 
+/// Which partial compiles of different service instances are made one: all that wait, but for those of a batch that failed. Such
+/// a batch is split in halves again and again until the instance that is to blame is alone; the others are exported.
+///
+/// It is not kept over a restart: a batch that fails then is split again.
+#[derive(Debug, Default)]
+pub struct CompileBatches {
+    /// The halves, by their compiles; what is in none is part of no batch that failed.
+    halves: HashMap<CompileId, u64>,
+    n_halves: u64,
+}
+
+impl CompileBatches {
+    fn may_join(&self, one: CompileId, other: CompileId) -> bool {
+        self.halves.get(&one) == self.halves.get(&other)
+    }
+
+    /// A batch has failed: from now on its halves are made one each.
+    pub fn split(&mut self, batch: &[Compile]) {
+        let (one, other) = batch.split_at(batch.len() / 2);
+        for half in [one, other] {
+            self.n_halves += 1;
+            let compiles = half.iter().map(|compile| (compile.id, self.n_halves));
+            self.halves.extend(compiles);
+        }
+    }
+
+    /// These have ended.
+    pub fn forget(&mut self, ended: &[Compile]) {
+        for compile in ended {
+            self.halves.remove(&compile.id);
+        }
+    }
+}
+
 impl Compile {
     /// Whether one run serves both requests. Source: docs/reference/deployment.md § 6.3 "Coalescing",
     /// docs/reference/lsm.md § 3.8.
-    fn merges_with(&self, other: &Self, is_batching: bool) -> bool {
+    fn merges_with(&self, other: &Self, batches: Option<&CompileBatches>) -> bool {
+        let is_batching = batches.is_some_and(|batches| batches.may_join(self.id, other.id));
         let services = match (&self.services, &other.services) {
             (None, None) => true,
             (Some(one), Some(other)) => one.merges_with(other, is_batching),
@@ -48,18 +85,31 @@ impl Compile {
         };
         services && self.do_export == other.do_export && self.variables == other.variables
     }
+
+    /// The compile that is run for this request and others that were claimed with it: it asks for what all of them ask for, and
+    /// is `update` when any is.
+    pub fn joined_with(&self, others: &[Self]) -> Self {
+        let mut joint = self.clone();
+        for other in others {
+            joint.update |= other.update;
+            if let (Some(all), Some(more)) = (&mut joint.services, &other.services) {
+                all.join(more);
+            }
+        }
+        joint
+    }
 }
 
 impl Store {
-    /// Takes the oldest queued compile of a lane of an environment, with all others that one run can serve, and marks them
-    /// running. The first is the one to run; it is `update` when any is, and asks for what all of them ask for.
+    /// Takes the oldest queued compile of a lane of an environment, with all others that one run can serve
+    /// ([`Compile::joined_with`]), and marks them running.
     ///
-    /// `is_batching`: partial compiles of different service instances are made one, too.
+    /// `batches`: which partial compiles of different service instances are made one, too; `None`: none.
     pub async fn compile_claim(
         &self,
         environment: EnvironmentId,
         lane: Lane,
-        is_batching: bool,
+        batches: Option<&CompileBatches>,
     ) -> Result<Vec<Compile>> {
         const MARK: &str = "UPDATE compile SET state = 'running', started_us = $2, attempts = attempts + 1 \
                             WHERE id = $1 AND state = 'queued'";
@@ -75,13 +125,13 @@ impl Store {
             for row in rows {
                 queued.push(row.into_compile()?);
             }
-            let claimed = merged(queued, is_batching);
+            let claimed = merged(queued, batches);
             for compile in &claimed {
                 sqlx::query(MARK).bind(compile.id.to_string()).bind(now).execute(&mut *tx).await?;
             }
-            if let Some((first, services)) =
-                claimed.first().and_then(|first| Some((first, first.services.as_ref()?)))
-                && claimed.len() > 1
+            if let Some((first, others)) = claimed.split_first()
+                && !others.is_empty()
+                && let Some(services) = first.joined_with(others).services
             {
                 // Reports show what the run is for.
                 sqlx::query(JOIN)
@@ -98,6 +148,25 @@ impl Store {
             };
             claimed.into_iter().map(started).collect()
         }))
+    }
+
+    /// Queues the compiles of a batch that failed again, each in its old place and with what it asks for itself. It was the batch
+    /// that was tried, so this is no attempt of theirs.
+    pub async fn compile_split(&self, batch: &[Compile]) -> Result<()> {
+        const SQL: &str = "UPDATE compile SET state = 'queued', started_us = NULL, attempts = attempts - 1, instances = $2, \
+                           removed_sets = $3 WHERE id = $1 AND state = 'running'";
+        transaction!(self.db, repeatable true, tx => {
+            for compile in batch {
+                let Some(services) = &compile.services else { continue };
+                sqlx::query(SQL)
+                    .bind(compile.id.to_string())
+                    .bind(serde_json::json!(services.instances).to_string())
+                    .bind(serde_json::json!(services.removed_sets).to_string())
+                    .execute(&mut *tx)
+                    .await?;
+            }
+        });
+        Ok(())
     }
 
     /// Whether validations of service instances wait for their turn.
@@ -131,21 +200,16 @@ impl Store {
     }
 }
 
-/// The first, with all that merges with it; it then asks for what all of them ask for.
-fn merged(queued: Vec<Compile>, is_batching: bool) -> Vec<Compile> {
+/// The first, with all that merges with it.
+fn merged(queued: Vec<Compile>, batches: Option<&CompileBatches>) -> Vec<Compile> {
     let mut claimed: Vec<Compile> = Vec::new();
     for compile in queued {
-        match claimed.first_mut() {
-            None => {}
-            Some(first) if first.merges_with(&compile, is_batching) => {
-                first.update |= compile.update;
-                if let (Some(all), Some(more)) = (&mut first.services, &compile.services) {
-                    all.join(more);
-                }
-            }
-            Some(_) => continue,
+        let is_served = claimed
+            .first()
+            .is_none_or(|first| first.merges_with(&compile, batches));
+        if is_served {
+            claimed.push(compile);
         }
-        claimed.push(compile);
     }
     claimed
 }

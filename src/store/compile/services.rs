@@ -46,6 +46,11 @@ impl ServiceRequest {
         matches!(self.purpose, ServicePurpose::Validation { .. })
     }
 
+    /// Whether it exports parts of several instances.
+    pub fn is_batch(&self) -> bool {
+        self.is_partial && !self.is_validation() && self.instances.len() > 1
+    }
+
     /// Whether one compile can do both; with batching also for different instances.
     pub(super) fn merges_with(&self, other: &Self, is_batching: bool) -> bool {
         let is_joined = is_batching && self.is_partial && !self.is_validation();

@@ -4,7 +4,7 @@ use serde_json::json;
 use steward_compiler::ServicePurpose;
 use uuid::Uuid;
 
-use super::{Lane, ServiceCompile};
+use super::{CompileBatches, Lane, ServiceCompile};
 use crate::domain::{CompileId, EnvironmentId, Timestamp};
 use crate::store::tests::{check, environment, store_version};
 use crate::store::{Compile, CompileEnd, Outcome, Store};
@@ -42,7 +42,7 @@ async fn request(store: &Store, id: EnvironmentId, asked: &ServiceCompile) -> Co
 }
 
 fn asked_for(claimed: &[Compile]) -> (Vec<String>, Vec<String>) {
-    let services = claimed[0].services.clone().unwrap();
+    let services = claimed[0].joined_with(&claimed[1..]).services.unwrap();
     (services.instances, services.removed_sets)
 }
 
@@ -55,7 +55,7 @@ async fn queued_partial_compiles_become_one_with_all_ids_where_batching_is_on() 
             let asked = production(&[instance], &[&format!("gone-{at}")], at as i64);
             request(&store, id, &asked).await;
         }
-        let one = store.compile_claim(id, Lane::Exports, false).await.unwrap();
+        let one = store.compile_claim(id, Lane::Exports, None).await.unwrap();
         assert_eq!(one.len(), 2, "the same instance was asked for twice");
         assert_eq!(
             asked_for(&one),
@@ -65,12 +65,59 @@ async fn queued_partial_compiles_become_one_with_all_ids_where_batching_is_on() 
             .compile_requeue_interrupted(id, Lane::Exports)
             .await
             .unwrap();
-        let batch = store.compile_claim(id, Lane::Exports, true).await.unwrap();
+        let batch = store
+            .compile_claim(id, Lane::Exports, Some(&CompileBatches::default()))
+            .await
+            .unwrap();
         assert_eq!(batch.len(), 3);
         let (instances, _) = asked_for(&batch);
         assert_eq!(instances, texts(&["a", "b"]));
         let reported = store.compile_fetch(batch[0].id).await.unwrap().unwrap();
         assert_eq!(reported.services.unwrap().instances, instances);
+    })
+    .await;
+}
+
+/// Given: a batch of five that fails whenever the fourth is part of it. Expected: each half is claimed alone until that one is
+/// alone, each compile asks for its own again, and none has used up an attempt but the last ones.
+#[tokio::test]
+//: lsm 93
+async fn a_batch_that_failed_is_split_until_one_is_alone() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        for (at, instance) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
+            request(&store, id, &production(&[instance], &[], at as i64)).await;
+        }
+        let mut batches = CompileBatches::default();
+        let mut tried = Vec::new();
+        loop {
+            let claim = store.compile_claim(id, Lane::Exports, Some(&batches));
+            let batch = claim.await.unwrap();
+            let Some((first, served)) = batch.split_first() else {
+                break;
+            };
+            let (instances, _) = asked_for(&batch);
+            assert_eq!(first.attempts, 1, "{instances:?}");
+            tried.push(instances.concat());
+            if instances.len() > 1 && instances.contains(&"d".to_owned()) {
+                batches.split(&batch);
+                store.compile_split(&batch).await.unwrap();
+                continue;
+            }
+            batches.forget(&batch);
+            let end = CompileEnd {
+                served: served.iter().map(|compile| compile.id).collect(),
+                ..end_of(first.id, Outcome::Compiled)
+            };
+            store.compile_finish(&end).await.unwrap();
+        }
+        assert_eq!(tried, ["abcde", "ab", "cde", "c", "de", "d", "e"]);
+        // What comes later is made one again.
+        for instance in ["a", "d"] {
+            request(&store, id, &production(&[instance], &[], 9)).await;
+        }
+        let claim = store.compile_claim(id, Lane::Exports, Some(&batches));
+        assert_eq!(claim.await.unwrap().len(), 2);
     })
     .await;
 }
@@ -85,7 +132,7 @@ async fn full_compiles_that_wait_become_one_whatever_instance_asked() {
             asked.is_partial = false;
             request(&store, id, &asked).await;
         }
-        let claimed = store.compile_claim(id, Lane::Exports, false).await.unwrap();
+        let claimed = store.compile_claim(id, Lane::Exports, None).await.unwrap();
         assert_eq!(claimed.len(), 5);
     })
     .await;
@@ -101,7 +148,8 @@ async fn validations_are_their_own_and_one_that_is_known_is_not_queued_again() {
         assert_eq!(request(&store, id, &first).await, known);
         let other = request(&store, id, &validation("b", 1, 2)).await;
         request(&store, id, &production(&["a"], &[], 0)).await;
-        let claim = |lane| store.compile_claim(id, lane, true);
+        let batches = CompileBatches::default();
+        let claim = |lane| store.compile_claim(id, lane, Some(&batches));
         let ids = |claimed: Vec<Compile>| -> Vec<CompileId> {
             claimed.iter().map(|compile| compile.id).collect()
         };
@@ -130,7 +178,7 @@ async fn what_services_export_says_nothing_of_the_newest_commit() {
         let id = environment(&store).await;
         store_version(&store, id, vec![]).await;
         let compile = request(&store, id, &production(&["a"], &[], 1)).await;
-        store.compile_claim(id, Lane::Exports, false).await.unwrap();
+        store.compile_claim(id, Lane::Exports, None).await.unwrap();
         let end = end_of(compile, Outcome::Rejected("no".to_owned()));
         store.compile_finish(&end).await.unwrap();
         let last = store.compile_last_judged(id).await.unwrap().unwrap();
@@ -158,7 +206,7 @@ async fn a_compile_that_the_server_could_not_do_is_queued_again_and_one_that_was
         let id = environment(&store).await;
         let compile = request(&store, id, &validation("a", 3, 1)).await;
         store
-            .compile_claim(id, Lane::Validations, false)
+            .compile_claim(id, Lane::Validations, None)
             .await
             .unwrap();
         let aborted = end_of(compile, Outcome::Aborted("no memory".to_owned()));
@@ -166,7 +214,7 @@ async fn a_compile_that_the_server_could_not_do_is_queued_again_and_one_that_was
         assert!(store.compile_try_again(compile).await.unwrap());
         assert!(store.compile_unhandled(id).await.unwrap().is_empty());
         let again = store
-            .compile_claim(id, Lane::Validations, false)
+            .compile_claim(id, Lane::Validations, None)
             .await
             .unwrap();
         assert_eq!((again[0].id, again[0].attempts), (compile, 2));
@@ -184,7 +232,7 @@ async fn the_end_of_a_compile_of_services_is_reported_until_somebody_has_taken_n
         let id = environment(&store).await;
         let compile = request(&store, id, &validation("a", 3, 1)).await;
         assert!(store.compile_unhandled(id).await.unwrap().is_empty());
-        store.compile_claim(id, Lane::Exports, false).await.unwrap();
+        store.compile_claim(id, Lane::Exports, None).await.unwrap();
         let end = end_of(compile, Outcome::Rejected("no".to_owned()));
         store.compile_finish(&end).await.unwrap();
         let open = store.compile_unhandled(id).await.unwrap();
@@ -222,7 +270,7 @@ async fn reports_without_a_version_go_when_they_are_old_and_the_newest_stays() {
                 variables: Default::default(),
             };
             let compile = store.compile_request(&request).await.unwrap();
-            store.compile_claim(id, Lane::Exports, false).await.unwrap();
+            store.compile_claim(id, Lane::Exports, None).await.unwrap();
             let end = CompileEnd {
                 id: compile,
                 served: Vec::new(),
