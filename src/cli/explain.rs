@@ -4,7 +4,6 @@
 //! is read. Both give the same explanation, and it is shown the same way.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 use super::compile::find_project;
 use super::deploy::state_of;
 use super::remote::{Remote, RemoteError, names_server, segment};
-use super::terminal::{Page, Paint, Style, printable};
+use super::terminal::{Page, Paint, Style, printable, write_out};
 use super::{ExplainArguments, FAILED, TROUBLE, USAGE, log};
 use crate::domain::{ResourceId, chain};
 use crate::server::read_embedded;
@@ -41,9 +40,7 @@ pub(super) fn run(arguments: &ExplainArguments) -> ExitCode {
         true => format!("{explanation}\n"),
         false => text_of(&cleaned(explanation), Paint::of_stdout()),
     };
-    // A reader that is gone needs no text.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
-    ExitCode::SUCCESS
+    write_out(&text)
 }
 
 fn find(arguments: &ExplainArguments) -> Result<Value, Failure> {
@@ -97,8 +94,8 @@ async fn of_state(state: &Path, wanted: &str) -> Result<Value, Failure> {
 fn of_server(remote: &Remote, wanted: &str) -> Result<Value, Failure> {
     let failed = |error: RemoteError| {
         let code = match &error {
-            RemoteError::Refused { .. } => FAILED,
-            RemoteError::Unreachable { .. } | RemoteError::NoServer { .. } => TROUBLE,
+            RemoteError::Refused { .. } | RemoteError::NoEnvironment { .. } => FAILED,
+            RemoteError::Unreachable { .. } => TROUBLE,
         };
         (chain(&error), code)
     };

@@ -90,8 +90,8 @@ pub(super) enum RemoteError {
         status: u16,
         message: String,
     },
-    #[error("{url} is no server of this kind: {reason}")]
-    NoServer { url: String, reason: String },
+    #[error("{url}: {reason}")]
+    NoEnvironment { url: String, reason: String },
 }
 
 /// What the files and variables say, by section and name. In names, `_` and `-` are the same.
@@ -255,7 +255,7 @@ impl Remote {
             }
         };
         let url = self.url.clone();
-        Err(RemoteError::NoServer { url, reason })
+        Err(RemoteError::NoEnvironment { url, reason })
     }
 
     pub(super) fn get(&self, path: &str) -> Result<Value, RemoteError> {

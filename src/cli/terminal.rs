@@ -1,7 +1,10 @@
 //! What all commands that write for people share: colours, on a terminal only, and how long something took.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
 use std::time::Duration;
+
+use super::TROUBLE;
 
 #[derive(Clone, Copy)]
 pub(super) enum Style {
@@ -71,11 +74,33 @@ impl Page {
     }
 }
 
+/// Writes an answer to standard output, and gives the exit code of that: a reader that is gone needs no text, and a disk that is
+/// full has to be known.
+#[expect(clippy::print_stderr, reason = "it is for the person at the terminal")]
+pub(super) fn write_out(text: &str) -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            eprintln!("steward: cannot write the answer: {error}");
+            ExitCode::from(TROUBLE)
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Whether a character turns the direction of a text around, or ends its line: what stands there would not be what is read.
+fn is_misleading(character: char) -> bool {
+    matches!(
+        character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
+}
+
 /// A text without the characters that steer a terminal: what handlers and hosts say must not.
 pub(super) fn printable(text: &str) -> String {
     let replaced = |character: char| match character {
         '\t' | '\n' => character,
-        other if other.is_control() => '\u{fffd}',
+        other if other.is_control() || is_misleading(other) => '\u{fffd}',
         other => other,
     };
     text.chars().map(replaced).collect()

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::transfer_id;
@@ -78,4 +79,19 @@ pub async fn failed_runs(
         }
     }
     Ok(found)
+}
+
+/// What an error wraps, from the outside to the inside: mostly the last one says what is wrong.
+pub fn causes(diagnostic: &Value) -> Vec<String> {
+    let wrapped = diagnostic["causes"].as_array().into_iter().flatten();
+    let text = |cause: &Value| {
+        let text = |name: &str| cause[name].as_str().unwrap_or_default().to_owned();
+        let own = match text("kind").as_str() {
+            // Its message begins with the exception's own class.
+            "PythonException" => text("message"),
+            kind => format!("{kind}: {}", text("message")),
+        };
+        std::iter::once(own).chain(causes(cause))
+    };
+    wrapped.flat_map(text).collect()
 }

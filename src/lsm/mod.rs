@@ -31,7 +31,7 @@ use crate::store::{self, Changed, Definition, Rules, Store};
 pub(crate) use callbacks::event_json;
 pub use catalog::config_of;
 pub use change::{Creation, Migrating};
-pub use failures::{Exported, FailedRun, failed_runs};
+pub use failures::{Exported, FailedRun, causes, failed_runs};
 pub use orders::{NewItem, NewOrder};
 pub use report::{Report, report_of, transfer_id};
 pub use waiting::Waiting;

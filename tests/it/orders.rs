@@ -221,14 +221,25 @@ fn items_are_carried_out_in_the_order_of_their_relations_and_each_has_its_result
     );
     assert!(!world.host.file("s1").exists() && !world.host.file("l1").exists());
 
+    // What can not begin says why, in words of its own.
+    let mut switched = create(7, "site", json!({"name": "s7"}));
+    switched["config"] = json!({"nope": true});
+    let order = place(&world, &[update(2, "site", "note", json!("x")), switched]);
+    let (order, words) = ended(&world, &order);
+    assert_eq!(words, ["failed INVALID_ORDER_ITEM"; 2], "{order:#}");
+    let reason = |at: usize| order["service_order_items"][at]["status"]["reason"].to_string();
+    let gone = format!("there is no instance {}, as it has ended", id(2));
+    assert!(reason(0).contains(&gone), "{}", reason(0));
+    assert!(reason(1).contains("nope: is no switch"), "{}", reason(1));
+
     // Lists, and what is wrong with a call.
     let list = world.running.get_ok("/lsm/v2/order?limit=2");
     assert_eq!(list["data"].as_array().unwrap().len(), 2);
-    assert_eq!(list["metadata"]["total"], 3);
+    assert_eq!(list["metadata"]["total"], 4);
     let next = list["links"]["next"].as_str().unwrap();
     assert_eq!(
         world.running.get_ok(next)["data"].as_array().unwrap().len(),
-        1
+        2
     );
     assert_eq!(world.running.get("/lsm/v2/order/none").0, 404);
     let twice =

@@ -85,11 +85,17 @@ impl Plan {
             };
             let path = format!("{place}.{}_attributes", name.as_str());
             let mut found = Problems::default();
+            // What an expert left as it may not be was so before: the new definition is not to blame for it.
+            let before = match self.checks {
+                true => attributes::problems(&self.old, set).0,
+                false => Vec::new(),
+            };
             rewrite::rewrite(&self.old.fields, &self.new.fields, set, "", &mut found);
             if self.checks {
                 // What is new and has no value is said once.
                 let mut wrong = attributes::problems(&self.new, set).0;
-                wrong.retain(|one| found.0.iter().all(|known| known.path != one.path));
+                let known = found.0.iter().chain(&before);
+                wrong.retain(|one| known.clone().all(|known| known.path != one.path));
                 found.0.extend(wrong);
             }
             // What has ended is rewritten as far as it goes, and keeps nothing from changing.

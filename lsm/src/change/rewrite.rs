@@ -93,6 +93,11 @@ pub(super) fn rewrite(
     set.retain(|name, _| kept.binary_search(&name.as_str()).is_ok());
     for attribute in &new.attributes {
         if !set.contains_key(&attribute.name) {
+            // A set that an expert left without it is as incomplete as before: that is no matter of the definition.
+            let is_new = old.attributes.iter().all(|one| one.name != attribute.name);
+            if !is_new && default_of(attribute).is_none() {
+                continue;
+            }
             if default_of(attribute).is_none() {
                 let reason =
                     "is new, and has neither a default nor may it be null: give it one of both";
@@ -103,7 +108,9 @@ pub(super) fn rewrite(
         }
     }
     for relation in &new.inter_service_relations {
-        if !set.contains_key(&relation.name) {
+        let mut known = old.inter_service_relations.iter();
+        let is_new = known.all(|one| one.name != relation.name);
+        if !set.contains_key(&relation.name) && (is_new || relation.lower_limit == 0) {
             let path = join(path, &relation.name);
             needs_elements(relation.lower_limit, relation.modifier, path, problems);
             set.insert(relation.name.clone(), nothing(relation.upper_limit));
@@ -120,6 +127,7 @@ pub(super) fn rewrite(
                 rewrite(&known.fields, &embedded.fields, element, &path, problems);
             }),
             (None, Some(_)) => {}
+            (Some(known), None) if known.lower_limit > 0 => {}
             (_, None) => {
                 needs_elements(embedded.lower_limit, embedded.modifier, path, problems);
                 set.insert(embedded.name.clone(), nothing(embedded.upper_limit));

@@ -80,6 +80,15 @@ impl<'c> Case<'c> {
         }
     }
 
+    /// Whether the instance has not ended: nothing more happens to one that has.
+    pub(super) fn check_present(&self) -> Result<(), Refusal> {
+        if self.before.deleted {
+            let message = format!("instance {}, as it has ended", self.before.id);
+            return Err(Refusal::new(404, message));
+        }
+        Ok(())
+    }
+
     /// An event of now, without states.
     pub(super) fn event(&self, severity: Severity, message: impl Into<String>) -> Event {
         Event {

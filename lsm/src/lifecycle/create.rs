@@ -8,7 +8,7 @@ use crate::lifecycle::case::Case;
 use crate::lifecycle::execute::moved;
 use crate::lifecycle::{
     Decision, Effect, Event, EventType, Migration, NewInstance, Next, Refusal, Request, Settings,
-    Severity, switches,
+    Severity, check_switches, switches,
 };
 use crate::{Instance, Moment, Problems, attributes};
 
@@ -16,9 +16,10 @@ use crate::{Instance, Moment, Problems, attributes};
 ///
 /// # Errors
 ///
-/// A state in which instances can not begin.
+/// A state in which instances can not begin; switches that the lifecycle does not have.
 pub fn create(entity: &ServiceEntity, new: NewInstance, now: Moment) -> Result<Decision, Refusal> {
     let state = initial_state(entity, new.initial_state.as_deref())?;
+    check_switches(&entity.lifecycle, &new.config)?;
     let event = |message: &str| Event {
         service_instance_id: new.id,
         service_instance_version: 0,
@@ -105,7 +106,7 @@ fn initial_state<'e>(entity: &'e ServiceEntity, wanted: Option<&str>) -> Result<
 ///
 /// # Errors
 ///
-/// Another version of the instance than the caller has seen; no set at all, a set that the target does not allow, a state that
+/// Another version of the instance than the caller has seen, or one that has ended; no set at all, a set that the target does not allow, a state that
 /// it does not have.
 pub fn migrate(
     target: &ServiceEntity,
@@ -117,6 +118,7 @@ pub fn migrate(
 ) -> Result<Decision, Refusal> {
     let case = Case::new(target, instance, request, settings, now).of_kind(EventType::ForceUpdate);
     case.check_version(request.current_version)?;
+    case.check_present()?;
     let mut problems = Problems::default();
     let state = target.lifecycle.state(&migration.state);
     if state.is_none() {

@@ -9,8 +9,8 @@ use crate::definition::Transfer;
 use crate::lifecycle::case::Case;
 use crate::lifecycle::execute::{Extra, Way, follow};
 use crate::lifecycle::{
-    Change, Decision, Edge, Effect, EventType, Next, Refusal, Severity, Validation, is_enabled,
-    switches,
+    Change, Decision, Edge, Effect, EventType, Next, Refusal, Severity, Validation, check_switches,
+    is_enabled,
 };
 
 fn leaving<'c>(case: &Case<'c>) -> impl Iterator<Item = &'c Transfer> {
@@ -84,10 +84,7 @@ pub(super) fn updated(
     change: &Change,
     comment: Option<&str>,
 ) -> Result<Decision, Refusal> {
-    let id = case.before.id;
-    if case.before.deleted {
-        return Err(Refusal::new(404, format!("the instance {id} has ended")));
-    }
+    case.check_present()?;
     let Some(transfer) = leaving(case).find(|transfer| transfer.on_update) else {
         return Err(not_accepted(case, "updates", |transfer| transfer.on_update));
     };
@@ -279,20 +276,7 @@ pub(super) fn configured(
     case: &Case<'_>,
     values: &BTreeMap<String, bool>,
 ) -> Result<Decision, Refusal> {
-    let known: Vec<&str> = switches(&case.entity.lifecycle).collect();
-    let mut problems = crate::Problems::default();
-    for name in values.keys().filter(|name| !known.contains(&name.as_str())) {
-        problems.add(
-            name,
-            format!(
-                "is no switch of the lifecycle {}",
-                case.entity.lifecycle.name
-            ),
-        );
-    }
-    problems
-        .or(())
-        .map_err(|problems| Refusal::of_fields("these switches can not be set", problems))?;
+    check_switches(&case.entity.lifecycle, values)?;
     let mut after = case.before.clone();
     after
         .config

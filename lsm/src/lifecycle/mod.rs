@@ -26,7 +26,7 @@ mod trigger;
 use std::collections::BTreeMap;
 
 use crate::definition::{Lifecycle, ServiceEntity, Transfer};
-use crate::{Instance, Moment};
+use crate::{Instance, Moment, Problems};
 
 pub use crate::attributes::{Change, Edit, EditOperation};
 use case::Case;
@@ -104,6 +104,19 @@ pub fn effective_config(entity: &ServiceEntity, instance: &Instance) -> BTreeMap
 pub fn switches(lifecycle: &Lifecycle) -> impl Iterator<Item = &str> {
     let transfers = lifecycle.transfers.iter();
     transfers.filter_map(|transfer| transfer.config_name.as_deref())
+}
+
+/// Whether the lifecycle has all these switches.
+fn check_switches(lifecycle: &Lifecycle, values: &BTreeMap<String, bool>) -> Result<(), Refusal> {
+    let known: Vec<&str> = switches(lifecycle).collect();
+    let mut problems = Problems::default();
+    for name in values.keys().filter(|name| !known.contains(&name.as_str())) {
+        let reason = format!("is no switch of the lifecycle {}", lifecycle.name);
+        problems.add(name, reason);
+    }
+    problems
+        .or(())
+        .map_err(|problems| Refusal::of_fields("these switches can not be set", problems))
 }
 
 fn is_on(entity: &ServiceEntity, instance: &Instance, name: &str) -> bool {

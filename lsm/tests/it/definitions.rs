@@ -200,6 +200,33 @@ fn stored_sets_follow_a_changed_definition_where_they_can() {
     assert!(plan.apply(&instance).is_ok());
 }
 
+/// Given: a set that an expert left without an attribute and with a wrong value. Expected: a definition that changes something else
+/// is not refused for it, and the set is as incomplete as before.
+#[test]
+fn what_an_expert_left_incomplete_holds_up_no_definition() {
+    let text = json!({"name": "site", "type": "string"});
+    let int = json!({"name": "mbps", "type": "int", "modifier": "rw+"});
+    let old = with(json!([text, int]), None);
+    let mut instance = up();
+    instance.active_attributes = Some(object(json!({"site": "a", "mbps": 1})));
+    instance.candidate_attributes = Some(object(json!({"mbps": "fast"})));
+    let added = json!({"name": "note", "type": "string?"});
+    let tight = json!({"name": "mbps", "type": "number", "modifier": "rw+"});
+    let plan = change::plan(&old, &with(json!([text, tight, added]), None)).unwrap();
+    assert!(plan.rewrites && plan.checks);
+    let after = plan.apply(&instance).unwrap().unwrap();
+    assert_eq!(
+        after.candidate_attributes,
+        Some(object(json!({"mbps": "fast", "note": null})))
+    );
+    // What is wrong by the new definition alone is still refused.
+    instance.active_attributes = Some(object(json!({"site": "a", "mbps": 1})));
+    let bool = json!({"name": "mbps", "type": "bool", "modifier": "rw+"});
+    let plan = change::plan(&old, &with(json!([text, bool]), None)).unwrap();
+    let place = format!("instances[id={}].active_attributes.mbps", instance.id);
+    assert_eq!(paths(&plan.apply(&instance).unwrap_err()), [place]);
+}
+
 #[test]
 fn changes_of_transfers_touch_no_instance_and_a_state_that_is_needed_stays() {
     let old = uplink("simple");

@@ -492,6 +492,10 @@ fn a_migration_needs_sets_that_the_other_version_allows_and_overwrites_all_three
             "candidate_attributes.mbps"
         ]
     );
+    // Whoever has ended has ended.
+    let mut ended = up();
+    ended.instance.deleted = true;
+    assert_eq!(refused(&ended, migration("start", good(), None), 4).0, 404);
     let request = Request {
         trigger: Trigger::Deleted,
         current_version: Some(4),
@@ -547,4 +551,20 @@ fn a_validation_whose_transfer_is_gone_has_no_effect_and_the_instance_goes_on() 
     world.is("1 start 1 ∅ ∅");
     assert!(world.events.iter().any(|event| event.ignored_transition));
     assert_eq!(world.validations.len(), 1);
+}
+
+/// Given: a new instance with a switch that its lifecycle does not have. Expected: it is refused, and the switch is named.
+#[test]
+fn an_instance_is_not_made_with_a_switch_that_there_is_not() {
+    let new = NewInstance {
+        id: id(1),
+        environment: id(2),
+        attributes: object(json!({"mbps": 1})),
+        initial_state: None,
+        config: [("nope".to_owned(), true)].into(),
+        correlation_id: id(3),
+    };
+    let refusal = create(&uplink("simple"), new, Moment(0)).unwrap_err();
+    assert_eq!(refusal.status, 400);
+    assert_eq!(paths(&refusal.problems), ["nope"]);
 }

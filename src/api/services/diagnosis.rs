@@ -12,7 +12,7 @@ use crate::api::routes::routes;
 use crate::api::{Answer, wire};
 use crate::app::App;
 use crate::domain::{CompileId, CompileState, EnvironmentId, ResourceId, ResourceStatus};
-use crate::lsm::{Exported, FailedRun, failed_runs, transfer_id};
+use crate::lsm::{Exported, FailedRun, causes, failed_runs, transfer_id};
 use crate::store::{Compile, StoredEvent};
 
 routes! {
@@ -87,21 +87,6 @@ fn exported(compiles: &[(&StoredEvent, Compile)]) -> Exported {
         versions: compiles.iter().filter_map(version).collect(),
         until: None,
     }
-}
-
-/// What an error wraps, from the outside to the inside: mostly the last one says what is wrong.
-fn causes(diagnostic: &Value) -> Vec<String> {
-    let wrapped = diagnostic["causes"].as_array().into_iter().flatten();
-    let text = |cause: &Value| {
-        let text = |name: &str| cause[name].as_str().unwrap_or_default().to_owned();
-        let own = match text("kind").as_str() {
-            // Its message begins with the exception's own class.
-            "PythonException" => text("message"),
-            kind => format!("{kind}: {}", text("message")),
-        };
-        std::iter::once(own).chain(causes(cause))
-    };
-    wrapped.flat_map(text).collect()
 }
 
 /// The exports that failed, the newest first: the instance waits in its state until a compile succeeds. And those that wait

@@ -49,8 +49,8 @@ pub(super) fn run(arguments: &ExportArguments) -> ExitCode {
 
 fn failed(error: RemoteError) -> Failure {
     let code = match &error {
-        RemoteError::Refused { .. } => FAILED,
-        RemoteError::Unreachable { .. } | RemoteError::NoServer { .. } => TROUBLE,
+        RemoteError::Refused { .. } | RemoteError::NoEnvironment { .. } => FAILED,
+        RemoteError::Unreachable { .. } => TROUBLE,
     };
     (chain(&error), code)
 }

@@ -8,10 +8,9 @@ use steward_lsm::people::{self, Purpose};
 
 use super::table::{Cell, plain, table};
 use super::{
-    Client, Common, DiagramFormat, FAILED, Failure, SchemaPurpose, ServiceArguments, output,
-    style_of,
+    Client, Common, DiagramFormat, FAILED, Failure, SchemaPurpose, ServiceArguments, style_of,
 };
-use crate::cli::terminal::{Paint, Style, printable};
+use crate::cli::terminal::{Paint, Style, printable, write_out};
 
 pub(super) fn list(common: &Common) -> Result<ExitCode, Failure> {
     let client = Client::of(common)?;
@@ -204,12 +203,11 @@ pub(super) fn diagram(
         DiagramFormat::Dot => people::dot(&lifecycle, state),
         DiagramFormat::Svg => people::svg(&lifecycle, state),
     };
-    if client.is_json {
-        output(&format!("{}\n", serde_json::json!({"diagram": text})));
+    Ok(if client.is_json {
+        write_out(&format!("{}\n", serde_json::json!({"diagram": text})))
     } else {
-        output(&text);
-    }
-    Ok(ExitCode::SUCCESS)
+        write_out(&text)
+    })
 }
 
 pub(super) fn schema(

@@ -7,7 +7,6 @@ mod instances;
 mod table;
 mod watch;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,7 +18,7 @@ use uuid::Uuid;
 
 use super::compile::find_project;
 use super::remote::{Remote, RemoteError, ServerArguments, segment};
-use super::terminal::{Paint, Style, printable};
+use super::terminal::{Paint, Style, printable, write_out};
 use super::{FAILED, TROUBLE, USAGE, log};
 use crate::domain::chain;
 
@@ -399,21 +398,14 @@ impl Client {
         } else {
             text(self.paint)
         };
-        output(&text);
-        ExitCode::SUCCESS
+        write_out(&text)
     }
-}
-
-/// Writes to standard output. A reader that is gone needs no text.
-fn output(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes());
-    let _ = out.flush();
 }
 
 fn failure(error: RemoteError) -> Failure {
     match error {
         RemoteError::Refused { message, .. } => (printable(&message), FAILED),
+        error @ RemoteError::NoEnvironment { .. } => (printable(&error.to_string()), FAILED),
         error => (chain(&error), TROUBLE),
     }
 }

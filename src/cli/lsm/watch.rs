@@ -10,10 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::table::{shown, time};
-use super::{
-    Client, FAILED, Failure, LOOK_EVERY, WatchArguments, name_of, output, path_of, style_of,
-};
-use crate::cli::terminal::{self, Style, printable};
+use super::{Client, FAILED, Failure, LOOK_EVERY, WatchArguments, name_of, path_of, style_of};
+use crate::cli::terminal::{self, Style, printable, write_out};
 
 /// When to end.
 #[derive(Debug, Default)]
@@ -204,7 +202,7 @@ impl<'c> View<'c> {
         let state = version["state"].as_str().unwrap_or_default();
         if self.client.is_json {
             let line = json!({"version": version["version"], "state": state, "timestamp": version["timestamp"]});
-            output(&format!("{line}\n"));
+            write_out(&format!("{line}\n"));
             return;
         }
         self.clear();
@@ -216,7 +214,7 @@ impl<'c> View<'c> {
         };
         let time = time(&version["timestamp"]);
         let time = paint.paint(time.get(11..).unwrap_or_default(), Style::Dim);
-        output(&format!(
+        write_out(&format!(
             "{time}  {} {:>3}  {colored}\n",
             self.name, version["version"]
         ));
@@ -235,7 +233,7 @@ impl<'c> View<'c> {
             terminal::time(since.elapsed())
         );
         self.n_looks += 1;
-        output(&format!(
+        write_out(&format!(
             "\r\x1b[K{}",
             self.client.paint.paint(&text, Style::Dim)
         ));
@@ -244,7 +242,7 @@ impl<'c> View<'c> {
     /// Takes away the line that shows where it is.
     fn clear(&self) {
         if self.is_live {
-            output("\r\x1b[K");
+            write_out("\r\x1b[K");
         }
     }
 

@@ -8,7 +8,6 @@ mod hidden;
 mod remote;
 mod render;
 
-use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -192,8 +191,10 @@ fn finish(made: Result<Made, Failure>, wanted: &Wanted) -> ExitCode {
         true => format!("{}\n", plan.to_json()),
         false => render::text(&plan, super::terminal::Paint::of_stdout()),
     };
-    // A reader that is gone needs no text.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    let written = super::terminal::write_out(&text);
+    if written != ExitCode::SUCCESS {
+        return written;
+    }
     let counts = plan.counts();
     ExitCode::from(
         match (

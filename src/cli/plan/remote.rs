@@ -26,8 +26,8 @@ pub(super) fn plan(arguments: &PlanArguments) -> Result<Plan, Failure> {
 
 fn failure(error: RemoteError) -> Failure {
     let code = match &error {
-        RemoteError::Refused { .. } => FAILED,
-        RemoteError::Unreachable { .. } | RemoteError::NoServer { .. } => TROUBLE,
+        RemoteError::Refused { .. } | RemoteError::NoEnvironment { .. } => FAILED,
+        RemoteError::Unreachable { .. } => TROUBLE,
     };
     (chain(&error), code)
 }

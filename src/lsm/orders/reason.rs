@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde_json::Value;
 use steward_lsm::order::Failure;
 use uuid::Uuid;
 
 use crate::domain::{CompileId, EnvironmentId, VersionNumber};
-use crate::lsm::{Exported, failed_runs};
+use crate::lsm::{Exported, causes, failed_runs};
 use crate::store::{self, OrderItem, Store, StoredEvent};
 
 /// Runs of a resource among which the message of a failure is looked for.
@@ -64,10 +65,9 @@ async fn look(
                 let diagnostics = compile.diagnostics.as_array();
                 let mut errors = diagnostics.into_iter().flatten();
                 let error = errors.find(|one| one["severity"] == "error");
-                let message = error.and_then(|error| error["message"].as_str());
                 return Ok(Reason {
                     validation: Some(id.uuid()),
-                    message: message.map(str::to_owned).or(compile.reason),
+                    message: error.and_then(words_of).or(compile.reason),
                 });
             }
             (Failure::ExecutionFailed, Some(version)) => {
@@ -83,6 +83,15 @@ async fn look(
         }
     }
     Ok(Reason::default())
+}
+
+/// The message of an error, and what it wraps at the bottom: of a plugin that raised, that is why.
+fn words_of(error: &Value) -> Option<String> {
+    let message = error["message"].as_str()?;
+    Some(match causes(error).pop() {
+        Some(cause) if !message.contains(&cause) => format!("{message}: {cause}"),
+        _ => message.to_owned(),
+    })
 }
 
 /// What the first of the resources of an instance said that failed in a version of the model, or in one that it was carried over into.
