@@ -234,6 +234,7 @@ fn what_can_not_be_done_says_why_and_has_its_exit_code() {
             "it has no environment `other`",
         ),
         (&["list"], 2, "SERVICE"),
+        (&["list", "link", "--limit", "0"], 2, "--limit"),
     ];
     for (arguments, expected, said) in refused {
         let (code, out, err) = world.run(arguments);
@@ -250,7 +251,8 @@ fn what_can_not_be_done_says_why_and_has_its_exit_code() {
 #[test]
 fn what_others_named_does_not_steer_the_terminal() {
     let world = World::new();
-    let site = "a\u{1b}]0;x\u{7}b";
+    // The last one turns the direction of what follows around.
+    let site = "a\u{1b}]0;x\u{7}b\u{202e}c";
     let body = serde_json::json!({"attributes": {"site": site}});
     let made = world
         .running
@@ -264,6 +266,18 @@ fn what_others_named_does_not_steer_the_terminal() {
         vec!["diagnose", "link", id],
     ] {
         let out = world.ok(&arguments);
-        assert!(!out.contains('\u{1b}') && !out.contains('\u{7}'), "{out:?}");
+        assert!(!out.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{out:?}");
     }
+}
+
+/// Given: a standard output that takes nothing. Expected: the command says so and fails.
+#[test]
+fn an_answer_that_can_not_be_written_is_an_error() {
+    let world = World::new();
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let mut command = world.command(&["catalog", "list"]);
+    let output = command.stdout(full.unwrap()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("cannot write the answer"), "{said}");
 }

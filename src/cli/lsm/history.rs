@@ -121,7 +121,7 @@ fn compile_error(error: &Value) -> String {
 pub(super) fn events(arguments: &HistoryArguments) -> Result<ExitCode, Failure> {
     let client = Client::of(&arguments.of.common)?;
     let (instance, _) = client.instance(&arguments.of)?;
-    let limit = arguments.limit.clamp(1, 1000);
+    let limit = arguments.limit.get().min(1000);
     let path = format!("{}/events?limit={limit}", path_of(&instance));
     let found = client.get(&path)?["data"].take();
     Ok(client.write(&found, |paint| {
@@ -155,7 +155,7 @@ fn event(event: &Value) -> Vec<Cell> {
 pub(super) fn log(arguments: &HistoryArguments) -> Result<ExitCode, Failure> {
     let client = Client::of(&arguments.of.common)?;
     let (instance, service) = client.instance(&arguments.of)?;
-    let limit = arguments.limit.clamp(1, 1000);
+    let limit = arguments.limit.get().min(1000);
     let path = format!("{}/log?limit={limit}", path_of(&instance));
     let found = client.get(&path)?["data"].take();
     Ok(client.write(&found, |paint| {

@@ -23,7 +23,7 @@ const PAGE: usize = 200;
 pub(super) fn list(arguments: &ListArguments) -> Result<ExitCode, Failure> {
     let client = Client::of(&arguments.of.common)?;
     let service = client.service(&arguments.of.service)?;
-    let mut query = format!("?limit={}", arguments.limit.clamp(1, PAGE));
+    let mut query = format!("?limit={}", arguments.limit.get().min(PAGE));
     for state in &arguments.state {
         query.push_str(&format!("&filter.state={}", segment(state)));
     }
@@ -32,7 +32,7 @@ pub(super) fn list(arguments: &ListArguments) -> Result<ExitCode, Failure> {
     }
     let mut next = Some(format!("{}{query}", collection(&arguments.of.service)));
     let (mut found, mut total) = (Vec::new(), 0);
-    while let Some(path) = next.filter(|_| found.len() < arguments.limit) {
+    while let Some(path) = next.filter(|_| found.len() < arguments.limit.get()) {
         let mut page = client.get(&path)?;
         total = page["metadata"]["total"].as_i64().unwrap_or_default();
         if let Value::Array(rows) = page["data"].take() {
@@ -40,7 +40,7 @@ pub(super) fn list(arguments: &ListArguments) -> Result<ExitCode, Failure> {
         }
         next = page["links"]["next"].as_str().map(str::to_owned);
     }
-    found.truncate(arguments.limit);
+    found.truncate(arguments.limit.get());
     let n_found = found.len();
     let found = Value::Array(found);
     Ok(client.write(&found, |paint| {

@@ -7,6 +7,7 @@ mod instances;
 mod table;
 mod watch;
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -139,8 +140,8 @@ pub(super) struct ListArguments {
     #[arg(long)]
     all: bool,
     /// How many at most.
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    limit: usize,
+    #[arg(long, value_name = "N", default_value = "100")]
+    limit: NonZeroUsize,
 }
 
 #[derive(Debug, clap::Args)]
@@ -236,8 +237,8 @@ pub(super) struct HistoryArguments {
     #[command(flatten)]
     of: InstanceArguments,
     /// How many at most.
-    #[arg(long, value_name = "N", default_value_t = 50)]
-    limit: usize,
+    #[arg(long, value_name = "N", default_value = "50")]
+    limit: NonZeroUsize,
 }
 
 #[expect(clippy::print_stderr, reason = "this is the prompt")]
