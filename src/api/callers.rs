@@ -3,8 +3,9 @@
 //! Most calls are for people and integrations (`api`). Those of compilers and of handlers are named here, with the types that the
 //! reference has for them; the calls of services are for all three.
 
+use crate::api::http::error::ApiError;
 use crate::api::http::token::ClientTypes;
-use crate::api::routes::Route;
+use crate::api::routes::{Route, Verb};
 
 const fn types(api: bool, agent: bool, compiler: bool) -> ClientTypes {
     ClientTypes {
@@ -80,6 +81,39 @@ pub(in crate::api) fn of(route: &Route) -> ClientTypes {
     found.map_or(API, |(_, _, types)| *types)
 }
 
+/// Method and path of what handlers may ask besides what agents may, and what reads. Asking for a compile or a deployment is
+/// how a handler reacts to what it has found; the report only reads. They neither make or delete environments, versions and
+/// tokens, nor pause agents: who controls a target may control the handlers there, and is not to control the server.
+const OF_HANDLERS: &[(&str, &str)] = &[
+    ("POST", "/api/v1/notify/<env>"),
+    ("POST", "/api/v1/deploy"),
+    ("POST", "/api/v2/deploy_filtered"),
+    ("POST", "/api/v2/compliance_report"),
+];
+
+/// The client types that a request of a handler has for a route: those of an agent, and of any client for what reads.
+pub(in crate::api) fn of_handlers(route: &Route) -> ClientTypes {
+    let is_named = || {
+        let mut named = OF_HANDLERS.iter();
+        named.any(|(verb, path)| *verb == route.verb.as_str() && *path == route.path)
+    };
+    match route.verb {
+        Verb::Get | Verb::Head => API_AGENT,
+        Verb::Put | Verb::Post | Verb::Patch | Verb::Delete if is_named() => API_AGENT,
+        Verb::Put | Verb::Post | Verb::Patch | Verb::Delete => AGENT,
+    }
+}
+
+/// What a handler is told that asks for something else.
+pub(in crate::api) fn refusal(route: &Route) -> ApiError {
+    ApiError::forbidden(format!(
+        "handlers cannot call {} {}; of their own environment they can read everything, write settings, parameters, facts, \
+         discovered resources, files and services, and call notify_change, deploy and deploy_filtered",
+        route.verb.as_str(),
+        route.path
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,7 +121,8 @@ mod tests {
 
     #[test]
     fn every_route_that_is_named_is_one() {
-        for (verb, path, _) in OTHERS {
+        let others = OTHERS.iter().map(|(verb, path, _)| (verb, path));
+        for (verb, path) in others.chain(OF_HANDLERS.iter().map(|(verb, path)| (verb, path))) {
             let mut all = TABLE.iter().copied().flatten();
             let is_one = all.any(|route| route.verb.as_str() == *verb && route.path == *path);
             assert!(is_one, "{verb} {path}");

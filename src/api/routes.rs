@@ -23,7 +23,7 @@ use crate::api::{
     versions, webhooks,
 };
 use crate::app::App;
-use crate::domain::VersionNumber;
+use crate::domain::{EnvironmentId, VersionNumber};
 
 /// All routes of the server, room by room.
 pub(in crate::api) const TABLE: &[&[Route]] = &[
@@ -282,6 +282,37 @@ pub(in crate::api) fn permit(
         false => Err(ApiError::forbidden(
             "the token does not have a client type for this call",
         )),
+    }
+}
+
+/// What answers a request of a handler of this environment.
+///
+/// # Errors
+/// There is no such route, or handlers may not use it.
+pub(in crate::api) fn of_handler(
+    environment: EnvironmentId,
+    verb: &str,
+    path: &str,
+    mut args: Args,
+    app: App,
+) -> Result<Working, ApiError> {
+    let nowhere = || ApiError::not_found(path);
+    let method = Method::from_bytes(verb.as_bytes()).map_err(|_| nowhere())?;
+    let RouteMatch::Here(route, segments) = find(&method, path) else {
+        return Err(nowhere());
+    };
+    let principal = Principal::Environment {
+        id: environment,
+        types: callers::of_handlers(route),
+    };
+    args.principal = permit(principal, &method, path).map_err(|_| callers::refusal(route))?;
+    match route.handler {
+        Handler::Query(handler) | Handler::Body(handler) => Ok(handler(Call {
+            app,
+            args,
+            segments,
+        })),
+        Handler::Own => Err(callers::refusal(route)),
     }
 }
 
