@@ -82,8 +82,8 @@ pub(in crate::api) fn of(route: &Route) -> ClientTypes {
 }
 
 /// Method and path of what handlers may ask besides what agents may, and what reads. Asking for a compile or a deployment is
-/// how a handler reacts to what it has found; the report only reads. They neither make or delete environments, versions and
-/// tokens, nor pause agents: who controls a target may control the handlers there, and is not to control the server.
+/// how a handler reacts to what it has found; the report only reads. They neither make nor delete environments, versions and
+/// tokens, nor do they pause agents.
 const OF_HANDLERS: &[(&str, &str)] = &[
     ("POST", "/api/v1/notify/<env>"),
     ("POST", "/api/v1/deploy"),
@@ -91,8 +91,9 @@ const OF_HANDLERS: &[(&str, &str)] = &[
     ("POST", "/api/v2/compliance_report"),
 ];
 
-/// The client types that a request of a handler has for a route: those of an agent, and of any client for what reads.
-pub(in crate::api) fn of_handlers(route: &Route) -> ClientTypes {
+/// The client types that a request of a handler on this machine has for a route: that of an agent, and that of any client for
+/// what reads.
+pub(in crate::api) fn of_handlers_here(route: &Route) -> ClientTypes {
     let is_named = || {
         let mut named = OF_HANDLERS.iter();
         named.any(|(verb, path)| *verb == route.verb.as_str() && *path == route.path)
@@ -104,11 +105,23 @@ pub(in crate::api) fn of_handlers(route: &Route) -> ClientTypes {
     }
 }
 
+/// The same of a handler on another machine: who controls the machine may control its handlers, and is to control neither the
+/// server nor the services. So they read what agents may.
+pub(in crate::api) fn of_handlers_elsewhere(route: &Route) -> ClientTypes {
+    match route.verb {
+        Verb::Get | Verb::Head if !route.path.starts_with("/lsm/") => AGENT,
+        Verb::Get | Verb::Head | Verb::Put | Verb::Post | Verb::Patch | Verb::Delete => {
+            ClientTypes::default()
+        }
+    }
+}
+
 /// What a handler is told that asks for something else.
 pub(in crate::api) fn refusal(route: &Route) -> ApiError {
     ApiError::forbidden(format!(
-        "handlers cannot call {} {}; of their own environment they can read everything, write settings, parameters, facts, \
-         discovered resources, files and services, and call notify_change, deploy and deploy_filtered",
+        "this handler cannot call {} {}; of its own environment it can read everything, write settings, parameters, facts, \
+         discovered resources, files and services, and call notify_change, deploy and deploy_filtered; on another machine it \
+         can read settings, parameters, facts, discovered resources and the events of resources",
         route.verb.as_str(),
         route.path
     ))

@@ -23,7 +23,8 @@ use crate::api::{
     versions, webhooks,
 };
 use crate::app::App;
-use crate::domain::{EnvironmentId, VersionNumber};
+use crate::deploy::ApiRequest;
+use crate::domain::VersionNumber;
 
 /// All routes of the server, room by room.
 pub(in crate::api) const TABLE: &[&[Route]] = &[
@@ -285,25 +286,27 @@ pub(in crate::api) fn permit(
     }
 }
 
-/// What answers a request of a handler of this environment.
+/// What answers a request of a handler.
 ///
 /// # Errors
-/// There is no such route, or handlers may not use it.
+/// There is no such route, or the handler may not use it.
 pub(in crate::api) fn of_handler(
-    environment: EnvironmentId,
-    verb: &str,
+    request: &ApiRequest,
     path: &str,
     mut args: Args,
     app: App,
 ) -> Result<Working, ApiError> {
     let nowhere = || ApiError::not_found(path);
-    let method = Method::from_bytes(verb.as_bytes()).map_err(|_| nowhere())?;
+    let method = Method::from_bytes(request.verb.as_bytes()).map_err(|_| nowhere())?;
     let RouteMatch::Here(route, segments) = find(&method, path) else {
         return Err(nowhere());
     };
     let principal = Principal::Environment {
-        id: environment,
-        types: callers::of_handlers(route),
+        id: request.environment,
+        types: match request.is_from_here {
+            true => callers::of_handlers_here(route),
+            false => callers::of_handlers_elsewhere(route),
+        },
     };
     args.principal = permit(principal, &method, path).map_err(|_| callers::refusal(route))?;
     match route.handler {

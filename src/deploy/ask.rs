@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use super::engine::Reconciler;
 use crate::domain::{EnvironmentId, ResourceId, Timestamp, chain};
 use crate::executor::bounds::{self, MAX_DISCOVERED, MAX_FACTS};
+use crate::executor::link::{EXECUTOR_HERE, executor_of};
 use crate::facts::{self, FactInput, Known, SetError};
 use crate::store::{self, Discovered};
 
@@ -29,6 +30,8 @@ const MAX_REQUESTS: usize = 64;
 pub struct ApiRequest {
     /// Of the handler: the request may be about this one.
     pub environment: EnvironmentId,
+    /// The handler runs on this machine, in a process of ours. Elsewhere, whoever controls the machine may have sent it.
+    pub is_from_here: bool,
     /// HTTP method.
     pub verb: String,
     /// With its query.
@@ -51,6 +54,15 @@ pub(super) enum Asker {
     Executor { generation: u64, id: u64 },
     /// A handler of an agent on another machine.
     Agent { connection: u64, id: u64 },
+}
+
+impl Asker {
+    fn is_here(self) -> bool {
+        match self {
+            Self::Executor { generation, .. } => executor_of(generation) == EXECUTOR_HERE,
+            Self::Agent { .. } => false,
+        }
+    }
 }
 
 /// The requests to the API that are not answered yet.
@@ -95,6 +107,7 @@ impl Requests {
         let named = text(arguments, "environment");
         let request = ApiRequest {
             environment,
+            is_from_here: asker.is_here(),
             verb: text(arguments, "verb"),
             path: text(arguments, "path"),
             named: (!named.is_empty()).then_some(named),
