@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Hook, Hooks};
 use crate::domain::{DataDir, EnvironmentId, ProjectId};
@@ -55,7 +56,7 @@ impl App {
         let (requests, _) = mpsc::unbounded_channel();
         Ok(App {
             hooks: Arc::new(hooks),
-            ..App::of_store(store, data, [7; 32], requests)
+            ..App::of_store(store, data, [7; 32], requests, CancellationToken::new())
         })
     }
 

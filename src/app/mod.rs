@@ -136,8 +136,8 @@ impl App {
         data: DataDir,
         digest_key: [u8; 32],
         handler_requests: ApiRequests,
+        shutdown: CancellationToken,
     ) -> Self {
-        let shutdown = CancellationToken::new();
         Self {
             services: Services::new(store.clone(), shutdown.clone()),
             store,

@@ -23,7 +23,6 @@ use crate::executor::limits::Limits;
 use crate::executor::variables;
 use crate::files::Files;
 use crate::gc::{self, Garbage};
-use crate::lsm::Services;
 use crate::observe::Bus;
 use crate::process;
 use crate::store::{self, NewEnvironment, Store};
@@ -101,18 +100,16 @@ impl Embedded {
 
     /// Starts the engine. With `deploys` it brings what is released into force; else it does dry runs only.
     pub fn start_engine(&mut self, python: Option<PythonRuntime>, deploys: bool) -> Engine {
-        // Nothing is ordered here; a model with services has its instances from a file.
-        let services = Services::new(self.store.clone(), self.stop.clone());
         let (requests, asked) = mpsc::unbounded_channel();
-        let (store, data) = (self.store.clone(), self.data.clone());
+        let (store, data, stop) = (self.store.clone(), self.data.clone(), self.stop.clone());
         // Nothing is compiled here that digests would be kept of.
         let app = App {
             bus: self.bus.clone(),
             facts: self.facts,
-            services: services.clone(),
-            shutdown: self.stop.clone(),
-            ..App::of_store(store, data, rand::random(), requests.clone())
+            ..App::of_store(store, data, rand::random(), requests.clone(), stop)
         };
+        // Nothing is ordered here; a model with services has its instances from a file.
+        let services = app.services.clone();
         let answering = tokio::spawn(api::answer_handlers(app, asked));
         let (engine, task) = Engine::start(deploy::Options {
             recompile: Arc::clone(&self.fact_known),

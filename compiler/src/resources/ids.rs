@@ -147,7 +147,8 @@ fn agent<'m, M: ResourceModel>(
             );
             let mut failure = fail("ResourceException", loc, message);
             if matches!(at, Value::List(_)) {
-                let help = "what is before it is a list; the path goes through single relations only";
+                let help =
+                    "what is before it is a list; the path goes through single relations only";
                 failure.help = Some(help.to_owned());
             }
             failure
