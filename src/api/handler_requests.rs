@@ -149,6 +149,10 @@ mod tests {
             let (status, body) = ask(&app, true, verb, path).await;
             assert_eq!(status, 200, "{verb} {path}: {body}");
         }
+        let (_, body) = ask(&app, true, "GET", "/api/v2/environment").await;
+        let listed = body["data"].as_array().unwrap().iter();
+        let listed: Vec<&Value> = listed.map(|one| &one["id"]).collect();
+        assert_eq!(listed, [&json!(own())]);
         // As over HTTP, with the reason.
         let (status, body) = ask(&app, true, "GET", "/api/v2/resource/x/events").await;
         assert_eq!(status, 400, "{body}");
@@ -168,7 +172,7 @@ mod tests {
         let clear = format!("/api/v2/decommission/{}", own());
         let notify = format!("/api/v1/notify/{}", own());
         let nobody = [
-            ("GET", "/api/v1/environment"),
+            ("GET", "/api/v2/project"),
             ("PUT", "/api/v2/environment"),
             ("DELETE", clear.as_str()),
             ("POST", "/api/v2/environment_auth"),
