@@ -12,6 +12,7 @@ use super::engine::Reconciler;
 use crate::domain::{EnvironmentId, ResourceId, Timestamp, chain};
 use crate::executor::bounds::{self, MAX_DISCOVERED, MAX_FACTS};
 use crate::executor::link::{EXECUTOR_HERE, executor_of};
+use crate::executor::replies::Held;
 use crate::facts::{self, FactInput, Known, SetError};
 use crate::store::{self, Discovered};
 
@@ -21,9 +22,12 @@ const ANSWER_BYTES: usize = 16 << 20;
 /// The method of a call that is a request to the API. An executor has no method of the API by this name.
 pub(super) const REQUEST: &str = "request";
 
-/// Requests of the handlers of an environment that the API works on at once. Each agent has one, so more come from an agent on
-/// another machine that misbehaves.
-const MAX_REQUESTS: usize = 64;
+/// Requests of the handlers of an environment that may wait for their answers: each agent has one, and so many at once come from
+/// a machine that misbehaves.
+const MAX_REQUESTS: usize = 1024;
+
+/// The longest path of a request, with its query.
+const MAX_PATH_BYTES: usize = 64 << 10;
 
 /// A request of a handler to the API, as it would come over HTTP.
 #[derive(Debug)]
@@ -92,44 +96,56 @@ impl Requests {
         }
     }
 
-    /// Hands a request on. An answer that is known at once is given back.
+    /// Hands a request on; `held` is its part of the room for what executors say. An answer that is known at once is given back.
     fn begin(
         &mut self,
         asker: Asker,
         environment: EnvironmentId,
         arguments: &Map<String, Value>,
+        held: Held,
     ) -> Option<(u16, Value)> {
         if self.working.len() >= MAX_REQUESTS {
             let message = "too many requests of handlers are worked on; send it again";
             return Some((503, json!({ "message": message })));
+        }
+        let (verb, path) = (text(arguments, "verb"), text(arguments, "path"));
+        if path.len() > MAX_PATH_BYTES {
+            let message = format!("the path is longer than {MAX_PATH_BYTES} bytes");
+            return Some((414, json!({ "message": message })));
         }
         let (reply, answer) = oneshot::channel();
         let named = text(arguments, "environment");
         let request = ApiRequest {
             environment,
             is_from_here: asker.is_here(),
-            verb: text(arguments, "verb"),
-            path: text(arguments, "path"),
-            named: (!named.is_empty()).then_some(named),
             body: match arguments.get("body") {
-                Some(Value::Object(body)) => body.clone(),
+                Some(Value::Object(body)) if !is_read(&verb) => body.clone(),
                 _ => Map::new(),
             },
+            verb,
+            path,
+            named: (!named.is_empty()).then_some(named),
             reply,
         };
         // If nobody is there to answer, the request is dropped, and with it the end that would say so.
         let _ = self.api.send(request);
         self.working.spawn(async move {
             let nobody = || (503, json!({"message": "the server is stopping"}));
-            (asker, answer.await.unwrap_or_else(|_| nobody()))
+            let answer = answer.await.unwrap_or_else(|_| nobody());
+            drop(held);
+            (asker, answer)
         });
         None
     }
 }
 
+fn is_read(verb: &str) -> bool {
+    matches!(verb, "GET" | "HEAD")
+}
+
 /// The resource that a request reads, if it is one of those about one resource.
 pub(super) fn resource_read(arguments: &Map<String, Value>) -> Option<String> {
-    if !matches!(text(arguments, "verb").as_str(), "GET" | "HEAD") {
+    if !is_read(&text(arguments, "verb")) {
         return None;
     }
     let path = text(arguments, "path");
@@ -182,11 +198,14 @@ impl Reconciler {
         asker: Asker,
         method: &str,
         arguments: &Map<String, Value>,
+        held: Held,
     ) {
         // It is to see what was done before it.
         self.flush().await;
         let answer = match method {
-            REQUEST => self.requests.begin(asker, self.environment, arguments),
+            REQUEST => self
+                .requests
+                .begin(asker, self.environment, arguments, held),
             _ => Some(self.handle_api_call(method, arguments).await),
         };
         if let Some(answer) = answer {

@@ -206,7 +206,7 @@ impl Reconciler {
                     .all(|agent| self.executor.external.may_speak_of(connection, Some(agent)));
                 let asker = Asker::Agent { connection, id };
                 if may_ask {
-                    self.on_api_call(asker, &method, &arguments).await;
+                    self.on_api_call(asker, &method, &arguments, None).await;
                 } else {
                     let message = "an agent on another machine speaks of its own resources only";
                     self.on_answer(asker, (403, json!({ "message": message })))

@@ -55,10 +55,10 @@ impl Reconciler {
                 id,
                 method,
                 arguments,
-                held: _held,
+                held,
             } => {
                 let asker = Asker::Executor { generation, id };
-                self.on_api_call(asker, &method, &arguments).await;
+                self.on_api_call(asker, &method, &arguments, held).await;
             }
             Message::Ended { generation, why } => {
                 let unfinished = self.executor.on_ended(generation, why.as_deref());
