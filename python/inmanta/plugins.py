@@ -36,6 +36,12 @@ if TYPE_CHECKING:
     from steward_host.values import Values
 
     T = TypeVar("T")
+    # HTTP status, and body.
+    Answer = tuple[int, dict[str, Any] | None]
+    # From a method and its arguments.
+    Ask = Callable[[str, dict[str, Any]], Answer | None]
+    # From HTTP method, path with its query, environment, body.
+    PassOn = Callable[[str, str, str | None, dict[str, Any] | None], Answer]
 
 __all__ = [
     "CheckedArgs",
@@ -105,8 +111,10 @@ class Runtime:
     inputs: Inputs = {}
     # How values of the model become arguments.
     values: Values | None = None
-    # Of an executor: what the server answers to a method of the API; None: this it is not asked there.
-    ask: Callable[[str, dict[str, Any]], tuple[int, dict[str, Any] | None] | None] | None = None
+    # Of an executor: what is answered to a method of the API without a request to it; None: it is not known so.
+    ask: Ask | None = None
+    # Of an executor: what the server answers to a request to its API.
+    pass_on: PassOn | None = None
     # Of an executor: the directory of the file store.
     files_dir: str | None = None
 

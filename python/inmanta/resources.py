@@ -211,8 +211,6 @@ class Resource(metaclass=ResourceMeta):
         agent_value = model_object
         walked = ""
         for step in agent_attribute.split("."):
-            if isinstance(agent_value, proxy.SequenceProxy):
-                agent_value = agent_value[0]
             try:
                 agent_value = getattr(agent_value, step)
             except (AttributeError, NotFoundException) as error:
@@ -221,7 +219,7 @@ class Resource(metaclass=ResourceMeta):
                     model_object,
                     step,
                     error,
-                    f"Unable to get the name of agent `{entity_name}` belongs to. In path {agent_attribute},"
+                    f"Unable to get the name of agent {model_object} belongs to. In path {agent_attribute},"
                     f" '{step}' does not exist",
                 ) from error
             walked += step + "."

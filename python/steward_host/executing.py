@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from inmanta.agent.handler import HandlerAPI
+    from inmanta.plugins import Answer
     from steward_host.messages import Discovered, Fact, Facts, HandlerOutcome, LoadExecutor, LogLine, Task
 
 
-# The methods of the API that handlers have without an address of the server (`src/deploy/ask.rs`).
+# The methods of the API that the loop of an environment answers by itself (`src/deploy/ask.rs`). Other calls go to the API as
+# requests, but for files, which are here, and what came with the task.
 ASKED = frozenset(
     {
         "discovered_resource_create",
@@ -94,8 +96,8 @@ class Executing:
         self._agent = Agent("", "")
         self._environment = ""
         self._files: set[str] = set()
-        # Whether Steward waits for a task, so that it answers questions.
-        self._is_running = False
+        # The task that Steward waits for, so that it answers questions.
+        self._running: Run | None = None
         self.cache = AgentCache()
 
     def load(self, request: LoadExecutor) -> None:
@@ -108,6 +110,7 @@ class Executing:
         plugins.Runtime.environment_id = request["environment_id"]
         plugins.Runtime.files_dir = request.get("files")
         plugins.Runtime.ask = self._ask
+        plugins.Runtime.pass_on = self._pass_on
         # Those of an earlier version may have been other files.
         loader.reset_states()
         loader.forget(loader.ROOT)
@@ -156,11 +159,11 @@ class Executing:
         self._answer(task, Run(self._agent, self.cache, self._files, task, facts=True))
 
     def _answer(self, request: Task, run: Run) -> None:
-        self._is_running = True
+        self._running = run
         outcome = run.outcome()
         # Waits for a question that a thread of the handler has open: from now on nobody would answer one.
         with self._pipe.lock:
-            self._is_running = False
+            self._running = None
         try:
             self._pipe.send("deployed", {"id": request["id"], "outcome": outcome})
         except TooLarge as error:
@@ -174,12 +177,24 @@ class Executing:
             shortened = {**outcome, "status": "failed", "changes": {}, "logs": [last], "facts": [], "discovered": []}
             self._pipe.send("deployed", {"id": request["id"], "outcome": shortened})
 
-    def _ask(self, method: str, arguments: dict[str, Any]) -> tuple[int, dict[str, Any] | None] | None:
-        """What the server has to say to a method of the API, by the way that tasks come."""
-        if method not in ASKED:
-            return None
+    def _ask(self, method: str, arguments: dict[str, Any]) -> Answer | None:
+        """The answer to a method of the API that needs no request to it, if it is one; None: there is none, or nobody to ask."""
+        run = self._running
+        if method == "resource_did_dependency_change" and run is not None and run.is_deployment_of(arguments.get("rvid")):
+            # It came with the task. Source: docs/reference/deployment.md § 4.5.
+            return 200, {"data": run.dependency_changed}
+        return self._call(method, arguments) if method in ASKED else None
+
+    def _pass_on(self, verb: str, path: str, environment: str | None, body: dict[str, Any] | None) -> Answer:
+        """What the API answers to a request, which gets there without HTTP."""
+        request = {"verb": verb, "path": path, "environment": environment, "body": body}
+        message = "A handler can ask the server only while a task of its agent runs"
+        return self._call("request", request) or (503, {"message": message})
+
+    def _call(self, method: str, arguments: dict[str, Any]) -> Answer | None:
+        """Asks the server, by the way that tasks come; None: it does not listen, since no task runs."""
         with self._pipe.lock:
-            if not self._is_running:
+            if self._running is None:
                 return None
             answer = self._pipe.request("api", {"method": method, "arguments": loggable(arguments)}, "api_answer")
         return answer["code"], answer["body"]
@@ -205,6 +220,12 @@ class Run:
         self._request = request
         self._dry_run: bool = request["dry_run"]
         self._context: HandlerContext | None = None
+        self.dependency_changed: bool = request["dependency_changed"]
+
+    def is_deployment_of(self, resource_version_id: object) -> bool:
+        """Whether it deploys this resource, in this version."""
+        is_deployment = not self._facts and not self._dry_run
+        return is_deployment and str(resource_version_id) == self._request["resource"].get("id")
 
     def outcome(self) -> HandlerOutcome:
         """A `HandlerOutcome`. Never raises for what module code does."""

@@ -473,10 +473,11 @@ class Runs(unittest.TestCase):
         self.assertEqual(outcome["facts"], [{"name": "sync", "value": "soon", "expires": True}])
 
     #: sdk 43
-    def test_43_a_client_without_server_fails_clearly(self) -> None:
+    def test_43_a_client_without_server_asks_over_the_pipe(self) -> None:
         outcome = self.host.deploy(exported("file"))
         self.assertEqual(outcome["status"], "failed")
-        self.assertIn("no server is configured", str(outcome["logs"]))
+        request = {"verb": "GET", "path": "/api/v1/file/abc", "environment": None, "body": None}
+        self.assertEqual(self.host.asked_api, [{"method": "request", "arguments": request}])
 
     def test_facts_that_are_set_and_returned_are_told(self) -> None:
         request = {"id": 5, "resource": exported(1), "action_id": "6f4c2a39-2f3e-4f8d-9d1a-2b8f5a8d7a11"}
@@ -571,10 +572,8 @@ from inmanta.resources import Resource, resource
 late = []
 
 def ask():
-    try:
-        return SyncClient("agent").get_param(tid="e", id="p", resource_id="").result["parameter"]["value"]
-    except ConnectionRefusedError:
-        return "nobody to ask"
+    found = SyncClient("agent").get_param(tid="e", id="p", resource_id="")
+    return found.result["parameter"]["value"] if found.code == 200 else f"{found.code}: {found.result['message']}"
 
 @resource("net::Asking", agent="a", id_attribute="name")
 class Asking(Resource):
@@ -610,9 +609,114 @@ class Asking(unittest.TestCase):
 
         self.assertEqual(told(), {"now": "known"})
         time.sleep(0.6)
-        self.assertEqual(told(), {"now": "known", "late": "nobody to ask"})
+        late = "503: A handler can ask the server only while a task of its agent runs"
+        self.assertEqual(told(), {"now": "known", "late": late})
         wanted = {"method": "get_param", "arguments": {"tid": "e", "id": "p", "resource_id": ""}}
         self.assertEqual(host.asked_api, [wanted, wanted])
+
+
+CALLING = """
+import uuid
+from inmanta.agent.handler import ResourceHandler, provider
+from inmanta.protocol import SyncClient
+from inmanta.resources import Resource, resource
+
+E = "e"
+OTHER = "net::Calling[a,name=y],v=1"
+
+# Name of a call, what makes it with a client and the resource's id with version.
+CALLS = {
+    "own": lambda client, rvid: client.resource_did_dependency_change(tid=E, rvid=rvid),
+    "other": lambda client, rvid: client.resource_did_dependency_change(E, OTHER),
+    "by position": lambda client, rvid: client.set_parameters(E, [{"id": "p", "value": "v", "source": "user"}]),
+    "too many": lambda client, rvid: client.get_facts(E, "net::Calling[a,name=y]", "more"),
+    "setting": lambda client, rvid: client.get_setting(tid=E, id="deploy_interval"),
+    "environment": lambda client, rvid: client.get_environment(id=E),
+    "notify": lambda client, rvid: client.notify_change(id=E, metadata={"type": "t", "of": uuid.UUID(int=2)}),
+    "events": lambda client, rvid: client.get_resource_events(E, rvid),
+    "version": lambda client, rvid: client.get_version(tid=E, id=1, limit=5),
+    "list": lambda client, rvid: client.resource_list(E, filter={"agent": ["x", "y"]}),
+    "absent": lambda client, rvid: client.list_roles(),
+    "no method": lambda client, rvid: client.make_coffee(),
+}
+
+def told(call):
+    try:
+        answer = call()
+        return f"{answer.code} {answer.result}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+@resource("net::Calling", agent="a", id_attribute="name")
+class Calling(Resource):
+    fields = ("name",)
+
+@provider("net::Calling")
+class CallingHandler(ResourceHandler[Calling]):
+    def execute(self, ctx, resource, dry_run=False):
+        rvid = resource.id.resource_version_str()
+        for name, call in CALLS.items():
+            ctx.set_fact(name, told(lambda: self.run_sync(lambda: call(self.get_client(), rvid))))
+    def facts(self, ctx, resource):
+        self.execute(ctx, resource)
+        return {}
+"""
+
+
+class Calling(unittest.TestCase):
+    """Handlers call methods of the API without an address of the server."""
+
+    def setUp(self) -> None:
+        self.host = Host(self, "executor")
+        self.host.load_executor(Modules(self).write("net", CALLING))
+        fields = {"name": "x", "send_event": False, "receive_events": True, "references": [], "mutators": []}
+        self.resource = {**fields, "report_only": False, "requires": [], "id": "net::Calling[a,name=x],v=1"}
+
+    def told(self, **fields: object) -> dict[str, str]:
+        outcome = self.host.deploy(self.resource, **fields)
+        return {fact["name"]: fact["value"] for fact in outcome["facts"]}
+
+    def requests(self) -> list[tuple[str, str, object, object]]:
+        asked = [one["arguments"] for one in self.host.asked_api if one["method"] == "request"]
+        return [(one["verb"], one["path"], one["environment"], one["body"]) for one in asked]
+
+    def test_whether_a_dependency_changed_came_with_the_task(self) -> None:
+        def path(name: str) -> str:
+            return f"/api/v2/resource/net%3A%3ACalling%5Ba%2Cname%3D{name}%5D%2Cv%3D1/did_dependency_change"
+
+        for changed in (False, True):
+            self.assertEqual(self.told(dependency_changed=changed)["own"], "200 {'data': %s}" % changed)
+        asked = [request[1] for request in self.requests()]
+        self.assertEqual((asked.count(path("x")), asked.count(path("y"))), (0, 2))
+        # The server says what a question means that does not come from a deployment.
+        self.told(dry_run=True)
+        self.host.ask("facts", {"id": 5, "resource": self.resource, "action_id": ACTION})
+        asked = [request[1] for request in self.requests()]
+        self.assertEqual((asked.count(path("x")), asked.count(path("y"))), (2, 4))
+
+    def test_calls_are_requests_to_the_api(self) -> None:
+        told = self.told()
+        rvid = "net%3A%3ACalling%5Ba%2Cname%3Dx%5D%2Cv%3D1"
+        expected = [
+            ("GET", "/api/v1/environment_settings/deploy_interval", "e", None),
+            ("GET", "/api/v1/environment/e", None, None),
+            ("POST", "/api/v1/notify/e", None, {"metadata": {"type": "t", "of": "00000000-0000-0000-0000-000000000002"}}),
+            ("GET", f"/api/v2/resource/{rvid}/events", "e", None),
+            ("GET", "/api/v1/version/1?limit=5", "e", None),
+            ("GET", "/api/v2/resource?filter.agent=x&filter.agent=y", "e", None),
+        ]
+        self.assertEqual(self.requests()[1:], expected)
+        for name in ("setting", "environment", "notify", "events", "version", "list"):
+            self.assertEqual(told[name], "200 {'parameter': {'value': 'known'}}", name)
+        # Those that the loop of the environment answers travel by their names.
+        arguments = {"tid": "e", "parameters": [{"id": "p", "value": "v", "source": "user"}]}
+        self.assertIn({"method": "set_parameters", "arguments": arguments}, self.host.asked_api)
+
+    def test_calls_that_cannot_be_made_say_why(self) -> None:
+        told = self.told()
+        self.assertEqual(told["too many"], "TypeError: get_facts() takes 2 positional arguments but 3 were given")
+        self.assertRegex(told["absent"], "^404 .*list_roles: it has tokens, and neither users nor roles")
+        self.assertRegex(told["no method"], "^AttributeError: .*make_coffee")
 
 
 FILES = """

@@ -94,18 +94,21 @@ class Ids(unittest.TestCase):
 
 class FromTheModel(Registered):
     #: sdk 4
-    def test_04_the_agent_path_follows_relations_and_takes_the_first_of_a_list(self) -> None:
+    def test_04_the_agent_path_follows_single_relations(self) -> None:
         world = use_world(self, {})
         port, rack, host = (runtime.instance(n, f"net::{e}") for n, e in ((1, "Port"), (2, "Rack"), (3, "Host")))
-        world.values.update({1: {"racks": [rack], "name": 7, "odd": 5}, 2: {"host": host}, 3: {"name": "h"}})
+        world.values.update({1: {"rack": rack, "racks": [rack], "name": 7, "odd": 5}, 2: {"host": host}, 3: {"name": "h"}})
         proxy = DynamicProxy.return_value(port)
         self.port()
-        made = Resource.object_to_id(proxy, "net::Port", "name", "racks.host.name")
+        made = Resource.object_to_id(proxy, "net::Port", "name", "rack.host.name")
         self.assertEqual(str(made), "net::Port[h,name=7]")
-        with self.assertRaisesRegex(AttributeException, "In path racks.hast.name, 'hast' does not exist"):
-            Resource.object_to_id(proxy, "net::Port", "name", "racks.hast.name")
-        with self.assertRaisesRegex(ResourceException, "should lead to a string"):
-            Resource.object_to_id(proxy, "net::Port", "name", "odd")
+        for path, step in (("rack.hast.name", "hast"), ("racks.host.name", "host")):
+            message = f"^Unable to get the name of agent .*net::Port.* belongs to. In path {path}, '{step}' does not exist"
+            with self.assertRaisesRegex(AttributeException, message):
+                Resource.object_to_id(proxy, "net::Port", "name", path)
+        for path in ("odd", "racks"):
+            with self.assertRaisesRegex(ResourceException, "should lead to a string"):
+                Resource.object_to_id(proxy, "net::Port", "name", path)
 
     #: sdk 7
     def test_07_an_unknown_in_the_id_is_told(self) -> None:

@@ -553,7 +553,7 @@ class Clients(unittest.TestCase):
         self.assertEqual(found.value(), found.result)
 
     def test_each_call_that_the_reference_names_and_the_server_answers_is_one_that_clients_know(self) -> None:
-        from inmanta.protocol.endpoints import _METHODS
+        from inmanta.protocol._methods import ABSENT, METHODS
 
         def of(path: str) -> str:
             """A path with nothing said of what its arguments are called."""
@@ -568,8 +568,13 @@ class Clients(unittest.TestCase):
         calls = {name: (verb, of(path)) for verb, path, name in named if name != "trigger"}
         expected = {name: call for name, call in calls.items() if call in served}
         self.assertGreater(len(expected), 100)
-        known = {name: (verb, of(path)) for name, (verb, path, _) in _METHODS.items()}
+        known = {name: (verb, of(path)) for name, (verb, path, _) in METHODS.items()}
         self.assertEqual({name: known.get(name) for name in expected}, expected)
+        # All others of the reference's clients say why they are not here.
+        with open(os.path.join(docs, "reference", "rest.md")) as file:
+            _, _, absent = file.read().partition("## 7. Calls of the reference that are not here")
+        lines = [line for line in absent.splitlines() if line.startswith("| `") and "from a server to its agents" not in line]
+        self.assertEqual({name for line in lines for name in re.findall(r"`(\w+)`", line.split("|")[1])}, set(ABSENT))
         # Nor is there one that it does not answer.
         self.assertEqual({name for name in known if known[name] not in served}, set())
 

@@ -3,8 +3,9 @@
 //! Most calls are for people and integrations (`api`). Those of compilers and of handlers are named here, with the types that the
 //! reference has for them; the calls of services are for all three.
 
+use crate::api::http::error::ApiError;
 use crate::api::http::token::ClientTypes;
-use crate::api::routes::Route;
+use crate::api::routes::{Route, Verb};
 
 const fn types(api: bool, agent: bool, compiler: bool) -> ClientTypes {
     ClientTypes {
@@ -80,6 +81,52 @@ pub(in crate::api) fn of(route: &Route) -> ClientTypes {
     found.map_or(API, |(_, _, types)| *types)
 }
 
+/// Method and path of what handlers may ask besides what agents may, and what reads. Asking for a compile or a deployment is
+/// how a handler reacts to what it has found; the report only reads. They neither make nor delete environments, versions and
+/// tokens, nor do they pause agents.
+const OF_HANDLERS: &[(&str, &str)] = &[
+    ("POST", "/api/v1/notify/<env>"),
+    ("POST", "/api/v1/deploy"),
+    ("POST", "/api/v2/deploy_filtered"),
+    ("POST", "/api/v2/compliance_report"),
+];
+
+/// The client types that a request of a handler on this machine has for a route: that of an agent, and that of any client for
+/// what reads.
+pub(in crate::api) fn of_handlers_here(route: &Route) -> ClientTypes {
+    let is_named = || {
+        let mut named = OF_HANDLERS.iter();
+        named.any(|(verb, path)| *verb == route.verb.as_str() && *path == route.path)
+    };
+    match route.verb {
+        Verb::Get | Verb::Head => API_AGENT,
+        Verb::Put | Verb::Post | Verb::Patch | Verb::Delete if is_named() => API_AGENT,
+        Verb::Put | Verb::Post | Verb::Patch | Verb::Delete => AGENT,
+    }
+}
+
+/// The same of a handler on another machine: who controls the machine may control its handlers, and is to control neither the
+/// server nor the services. So they read what agents may.
+pub(in crate::api) fn of_handlers_elsewhere(route: &Route) -> ClientTypes {
+    match route.verb {
+        Verb::Get | Verb::Head if !route.path.starts_with("/lsm/") => AGENT,
+        Verb::Get | Verb::Head | Verb::Put | Verb::Post | Verb::Patch | Verb::Delete => {
+            ClientTypes::default()
+        }
+    }
+}
+
+/// What a handler is told that asks for something else.
+pub(in crate::api) fn refusal(route: &Route) -> ApiError {
+    ApiError::forbidden(format!(
+        "this handler cannot call {} {}; of its own environment it can read everything, write settings, parameters, facts, \
+         discovered resources, files and services, and call notify_change, deploy and deploy_filtered; on another machine it \
+         can read settings, parameters, facts, discovered resources and the events of resources",
+        route.verb.as_str(),
+        route.path
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,7 +134,8 @@ mod tests {
 
     #[test]
     fn every_route_that_is_named_is_one() {
-        for (verb, path, _) in OTHERS {
+        let others = OTHERS.iter().map(|(verb, path, _)| (verb, path));
+        for (verb, path) in others.chain(OF_HANDLERS.iter().map(|(verb, path)| (verb, path))) {
             let mut all = TABLE.iter().copied().flatten();
             let is_one = all.any(|route| route.verb.as_str() == *verb && route.path == *path);
             assert!(is_one, "{verb} {path}");

@@ -41,6 +41,10 @@ impl Document {
         }
     }
 
+    pub(super) fn into_text(self) -> String {
+        self.text
+    }
+
     pub(super) fn into_reply(self) -> Body {
         let reply = Response::builder()
             .header(header::ETAG, self.tag)

@@ -19,7 +19,7 @@ use crate::git::RepositoryRules;
 use crate::store::{Agent, Environment, NewEnvironment};
 
 routes! {
-    Get "/api/v2/environment" Access "the environments" => Query list();
+    Get "/api/v2/environment" AnyEnvironment "the environments; with a token of one, that one" => Query list();
     Put "/api/v2/environment" Access "makes an environment" => Body create();
     Get "/api/v2/environment/<id>" NamedEnvironment "an environment" => Query get(id);
     Post "/api/v2/environment/<id>" Access "changes an environment" => Body modify(id);
@@ -89,11 +89,19 @@ pub(in crate::api) fn failure(app: &App, id: EnvironmentId) -> Option<String> {
     ))
 }
 
+/// The environments that whoever sent the request may know of.
+pub(in crate::api) async fn visible(app: &App, args: &Args) -> Result<Vec<Environment>, ApiError> {
+    let all = app.store.environment_list().await?.into_iter();
+    Ok(all
+        .filter(|environment| args.principal.sees(environment))
+        .collect())
+}
+
 /// `details`: with description and icon.
 async fn list(app: App, args: Args) -> Result<Answer, ApiError> {
     let details = args.flag("details", false)?;
     let mut shapes = Vec::new();
-    for environment in app.store.environment_list().await? {
+    for environment in visible(&app, &args).await? {
         let shape = shape(&app, &environment).await?;
         shapes.push(if details {
             shape

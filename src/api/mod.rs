@@ -18,6 +18,7 @@ pub(super) mod facts;
 mod files;
 mod filtered;
 pub(crate) mod fuzzing;
+mod handler_requests;
 pub(super) mod http;
 mod metrics;
 mod notifications;
@@ -46,6 +47,7 @@ use warp::{Filter, Reply, filters::BoxedFilter};
 
 pub(crate) use crate::api::deployments::difference;
 use crate::api::document::Document;
+pub use crate::api::handler_requests::answer_handlers;
 use crate::api::http::error::ApiError;
 pub use crate::api::http::listen::serve;
 pub use crate::api::routes::reference;
@@ -139,15 +141,22 @@ static HANDLERS: Semaphore = Semaphore::const_new(MAX_HANDLERS);
 
 /// Runs a handler to its end and makes a reply of its answer.
 async fn answer(handler: impl Future<Output = Result<Answer, ApiError>> + Send + 'static) -> Body {
+    reply(work(handler).await)
+}
+
+/// Runs a handler to its end, when it is its turn.
+async fn work(
+    handler: impl Future<Output = Result<Answer, ApiError>> + Send + 'static,
+) -> Result<Answer, ApiError> {
     let Ok(Ok(turn)) = tokio::time::timeout(HANDLER_PATIENCE, HANDLERS.acquire()).await else {
-        return crate::api::http::body::busy("too many requests are worked on").into_reply();
+        return Err(http::body::busy("too many requests are worked on"));
     };
     let work = async move {
         let answer = handler.await;
         drop(turn);
         answer
     };
-    reply(to_its_end(work).await)
+    to_its_end(work).await
 }
 
 fn reply(answer: Result<Answer, ApiError>) -> Body {

@@ -23,6 +23,7 @@ use crate::api::{
     versions, webhooks,
 };
 use crate::app::App;
+use crate::deploy::ApiRequest;
 use crate::domain::VersionNumber;
 
 /// All routes of the server, room by room.
@@ -282,6 +283,39 @@ pub(in crate::api) fn permit(
         false => Err(ApiError::forbidden(
             "the token does not have a client type for this call",
         )),
+    }
+}
+
+/// What answers a request of a handler.
+///
+/// # Errors
+/// There is no such route, or the handler may not use it.
+pub(in crate::api) fn of_handler(
+    request: &ApiRequest,
+    path: &str,
+    mut args: Args,
+    app: App,
+) -> Result<Working, ApiError> {
+    let nowhere = || ApiError::not_found(path);
+    let method = Method::from_bytes(request.verb.as_bytes()).map_err(|_| nowhere())?;
+    let RouteMatch::Here(route, segments) = find(&method, path) else {
+        return Err(nowhere());
+    };
+    let principal = Principal::Environment {
+        id: request.environment,
+        types: match request.is_from_here {
+            true => callers::of_handlers_here(route),
+            false => callers::of_handlers_elsewhere(route),
+        },
+    };
+    args.principal = permit(principal, &method, path).map_err(|_| callers::refusal(route))?;
+    match route.handler {
+        Handler::Query(handler) | Handler::Body(handler) => Ok(handler(Call {
+            app,
+            args,
+            segments,
+        })),
+        Handler::Own => Err(callers::refusal(route)),
     }
 }
 

@@ -4,15 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::{App, Hook, Hooks, RefusedEnvironments};
-use crate::compile::{Pool, PoolOptions};
-use crate::domain::{DataDir, EnvironmentId, FactTimes, ProjectId, Timestamp};
+use crate::app::{App, Hook, Hooks};
+use crate::domain::{DataDir, EnvironmentId, ProjectId};
 use crate::forge::Forge;
-use crate::git::RepositoryRules;
-use crate::lsm::Services;
-use crate::observe::Bus;
 use crate::store::{self, NewEnvironment, Store};
 
 /// The webhooks that there are, each with this secret.
@@ -55,27 +52,11 @@ impl App {
             };
             hooks.set(name, hook);
         }
-        let shutdown = CancellationToken::new();
+        // Nothing runs that could ask anything.
+        let (requests, _) = mpsc::unbounded_channel();
         Ok(App {
-            services: Services::new(store.clone(), shutdown.clone()),
-            store,
-            bus: Bus::default(),
             hooks: Arc::new(hooks),
-            agents: Default::default(),
-            api_token: None,
-            started: Timestamp::now(),
-            facts: FactTimes::default(),
-            executor: Default::default(),
-            repositories: RepositoryRules::default(),
-            running: Arc::default(),
-            lifecycle: Arc::default(),
-            pool: Pool::new(PoolOptions::default()),
-            data,
-            shutdown,
-            repository_access: Arc::default(),
-            refused: RefusedEnvironments::default(),
-            digest_key: [7; 32],
-            checkouts: Arc::default(),
+            ..App::of_store(store, data, [7; 32], requests, CancellationToken::new())
         })
     }
 

@@ -19,8 +19,10 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::compile::{self, Access, Compiler, Grant, Pool, Proxy, SecretVariables, Source};
-use crate::deploy::{self, Engine};
+use crate::compile::{
+    self, Access, Compiler, Grant, Pool, PoolOptions, Proxy, SecretVariables, Source,
+};
+use crate::deploy::{self, ApiRequests, Engine};
 use crate::domain::chain;
 use crate::domain::{DataDir, EnvironmentId, FactTimes, Timestamp, WakeHandle};
 use crate::executor::limits::Limits;
@@ -66,6 +68,8 @@ pub struct App {
     pub repositories: RepositoryRules,
     /// What happens to service instances.
     pub services: Services,
+    /// To whoever answers what handlers ask of the API.
+    pub(crate) handler_requests: ApiRequests,
     pub(crate) running: Arc<Mutex<HashMap<EnvironmentId, Running>>>,
     /// Held while loops are started or stopped, so that an environment never has two.
     pub(crate) lifecycle: Arc<tokio::sync::Mutex<()>>,
@@ -126,6 +130,38 @@ impl Running {
 }
 
 impl App {
+    /// An app of which nothing runs and nothing is configured, and to which nobody listens.
+    pub(crate) fn of_store(
+        store: Store,
+        data: DataDir,
+        digest_key: [u8; 32],
+        handler_requests: ApiRequests,
+        shutdown: CancellationToken,
+    ) -> Self {
+        Self {
+            services: Services::new(store.clone(), shutdown.clone()),
+            store,
+            bus: Bus::default(),
+            hooks: Arc::new(Hooks::declared(std::iter::empty())),
+            agents: Default::default(),
+            api_token: None,
+            started: Timestamp::now(),
+            facts: FactTimes::default(),
+            executor: Limits::default(),
+            repositories: RepositoryRules::default(),
+            handler_requests,
+            running: Arc::default(),
+            lifecycle: Arc::default(),
+            pool: Pool::new(PoolOptions::default()),
+            data,
+            shutdown,
+            repository_access: Arc::default(),
+            refused: RefusedEnvironments::default(),
+            digest_key,
+            checkouts: Arc::default(),
+        }
+    }
+
     pub fn engine(&self, id: EnvironmentId) -> Option<Engine> {
         self.locked().get(&id).map(|running| running.engine.clone())
     }
@@ -226,6 +262,7 @@ impl App {
             executor: self.executor,
             variables: variables::of_server(access.secrets.with(&environment.variables)),
             ssh_config: self.agents.of(id).ssh_config,
+            api: self.handler_requests.clone(),
             services: self.services.clone(),
             deploys: true,
             waits,

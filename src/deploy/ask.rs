@@ -1,16 +1,164 @@
 //! What handlers ask of the server: they have no address and no token of it, their calls of the API come the way that
 //! their results do. Source: docs/reference/python.md § 2.8, docs/reference/rest.md § 1.7.
+//!
+//! Those about facts, parameters and discovered resources are answered here, in the order in which they come. All others are
+//! requests to the API ([`ApiRequest`]), which answers them beside the loop: it may need the loop for its answer.
 
 use serde_json::{Map, Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 
 use super::engine::Reconciler;
-use crate::domain::{ResourceId, Timestamp, chain};
+use crate::domain::{EnvironmentId, ResourceId, Timestamp, chain};
 use crate::executor::bounds::{self, MAX_DISCOVERED, MAX_FACTS};
+use crate::executor::link::{EXECUTOR_HERE, executor_of};
+use crate::executor::replies::Held;
 use crate::facts::{self, FactInput, Known, SetError};
 use crate::store::{self, Discovered};
 
 /// The largest answer to a handler, in bytes of JSON.
 const ANSWER_BYTES: usize = 16 << 20;
+
+/// The method of a call that is a request to the API. An executor has no method of the API by this name.
+pub(super) const REQUEST: &str = "request";
+
+/// Requests of the handlers of an environment that may wait for their answers: each agent has one, and so many at once come from
+/// a machine that misbehaves.
+const MAX_REQUESTS: usize = 1024;
+
+/// The longest path of a request, with its query.
+const MAX_PATH_BYTES: usize = 64 << 10;
+
+/// A request of a handler to the API, as it would come over HTTP.
+#[derive(Debug)]
+pub struct ApiRequest {
+    /// Of the handler: the request may be about this one.
+    pub environment: EnvironmentId,
+    /// The handler runs on this machine, in a process of ours. Elsewhere, whoever controls the machine may have sent it.
+    pub is_from_here: bool,
+    /// HTTP method.
+    pub verb: String,
+    /// With its query.
+    pub path: String,
+    /// The environment that it says to be about.
+    pub named: Option<String>,
+    /// Arguments of the body.
+    pub body: Map<String, Value>,
+    /// For HTTP status and body.
+    pub reply: oneshot::Sender<(u16, Value)>,
+}
+
+/// To whoever answers the requests of handlers.
+pub type ApiRequests = mpsc::UnboundedSender<ApiRequest>;
+
+/// Who waits for an answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Asker {
+    /// A handler in an executor of ours.
+    Executor { generation: u64, id: u64 },
+    /// A handler of an agent on another machine.
+    Agent { connection: u64, id: u64 },
+}
+
+impl Asker {
+    fn is_here(self) -> bool {
+        match self {
+            Self::Executor { generation, .. } => executor_of(generation) == EXECUTOR_HERE,
+            Self::Agent { .. } => false,
+        }
+    }
+}
+
+/// The requests to the API that are not answered yet.
+#[derive(Debug)]
+pub(super) struct Requests {
+    api: ApiRequests,
+    working: JoinSet<(Asker, (u16, Value))>,
+}
+
+impl Requests {
+    pub(super) fn new(api: ApiRequests) -> Self {
+        Self {
+            api,
+            working: JoinSet::new(),
+        }
+    }
+
+    /// The next answer; waits for ever, if nobody has asked. Dropping this loses nothing.
+    pub(super) async fn next(&mut self) -> Option<(Asker, (u16, Value))> {
+        match self.working.join_next().await {
+            Some(Ok(answered)) => Some(answered),
+            Some(Err(error)) => {
+                tracing::error!(%error, "a request of a handler was cut off");
+                None
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Hands a request on; `held` is its part of the room for what executors say. An answer that is known at once is given back.
+    fn begin(
+        &mut self,
+        asker: Asker,
+        environment: EnvironmentId,
+        arguments: &Map<String, Value>,
+        held: Held,
+    ) -> Option<(u16, Value)> {
+        if self.working.len() >= MAX_REQUESTS {
+            let message = "too many requests of handlers are worked on; send it again";
+            return Some((503, json!({ "message": message })));
+        }
+        let (verb, path) = (text(arguments, "verb"), text(arguments, "path"));
+        if path.len() > MAX_PATH_BYTES {
+            let message = format!("the path is longer than {MAX_PATH_BYTES} bytes");
+            return Some((414, json!({ "message": message })));
+        }
+        let (reply, answer) = oneshot::channel();
+        let named = text(arguments, "environment");
+        let request = ApiRequest {
+            environment,
+            is_from_here: asker.is_here(),
+            body: match arguments.get("body") {
+                Some(Value::Object(body)) if !is_read(&verb) => body.clone(),
+                _ => Map::new(),
+            },
+            verb,
+            path,
+            named: (!named.is_empty()).then_some(named),
+            reply,
+        };
+        // If nobody is there to answer, the request is dropped, and with it the end that would say so.
+        let _ = self.api.send(request);
+        self.working.spawn(async move {
+            let nobody = || (503, json!({"message": "the server is stopping"}));
+            let answer = answer.await.unwrap_or_else(|_| nobody());
+            drop(held);
+            (asker, answer)
+        });
+        None
+    }
+}
+
+fn is_read(verb: &str) -> bool {
+    matches!(verb, "GET" | "HEAD")
+}
+
+/// The resource that a request reads, if it is one of those about one resource.
+pub(super) fn resource_read(arguments: &Map<String, Value>) -> Option<String> {
+    if !is_read(&text(arguments, "verb")) {
+        return None;
+    }
+    let path = text(arguments, "path");
+    let of_resource = ["/api/v1/resource/", "/api/v2/resource/"];
+    let mut rest = of_resource
+        .iter()
+        .filter_map(|start| path.strip_prefix(start));
+    let id = rest.next()?.split(['/', '?']).next()?;
+    let id = percent_encoding::percent_decode_str(id)
+        .decode_utf8()
+        .ok()?;
+    Some(id.into_owned())
+}
 
 /// A discovered resource that a client reports; the error is why it is none.
 pub fn discovered_input(value: &Value) -> Result<Discovered, String> {
@@ -44,8 +192,50 @@ pub fn discovered_input(value: &Value) -> Result<Discovered, String> {
 }
 
 impl Reconciler {
+    /// Answers a call of the API, or sees to it that it will be answered.
+    pub(super) async fn on_api_call(
+        &mut self,
+        asker: Asker,
+        method: &str,
+        arguments: &Map<String, Value>,
+        held: Held,
+    ) {
+        // It is to see what was done before it.
+        self.flush().await;
+        let answer = match method {
+            REQUEST => self
+                .requests
+                .begin(asker, self.environment, arguments, held),
+            _ => Some(self.handle_api_call(method, arguments).await),
+        };
+        if let Some(answer) = answer {
+            self.on_answer(asker, answer).await;
+        }
+    }
+
+    /// Gives a handler its answer.
+    pub(super) async fn on_answer(&mut self, asker: Asker, (code, body): (u16, Value)) {
+        let answer = match bounds::json_bytes(&body) {
+            0..=ANSWER_BYTES => (code, body),
+            n_bytes => {
+                let message = format!(
+                    "the answer takes {n_bytes} bytes, the limit is {ANSWER_BYTES}; ask for less"
+                );
+                (413, json!({ "message": message }))
+            }
+        };
+        match asker {
+            Asker::Executor { generation, id } => {
+                self.executor.answer(generation, id, answer).await;
+            }
+            Asker::Agent { connection, id } => {
+                self.executor.external.answer(connection, id, answer);
+            }
+        }
+    }
+
     /// HTTP status and body, as the API would answer.
-    pub(super) async fn handle_api_call(
+    async fn handle_api_call(
         &mut self,
         method: &str,
         arguments: &Map<String, Value>,
@@ -73,19 +263,10 @@ impl Reconciler {
                 json!({"message": format!("handlers cannot call {method}")}),
             )),
         };
-        let answer = answer.unwrap_or_else(|error| {
+        answer.unwrap_or_else(|error| {
             tracing::error!(error = chain(&error), "cannot answer a handler");
             (500, json!({"message": "the database failed"}))
-        });
-        match bounds::json_bytes(&answer.1) {
-            0..=ANSWER_BYTES => answer,
-            n_bytes => {
-                let message = format!(
-                    "the answer to {method} takes {n_bytes} bytes, the limit is {ANSWER_BYTES}; ask for less"
-                );
-                (413, json!({ "message": message }))
-            }
-        }
+        })
     }
 
     async fn get_param(

@@ -39,6 +39,7 @@ use handle::Request;
 use results::Round;
 use writing::{Batch, Writing};
 
+use super::ask::Requests;
 use super::code::{Code, code_of};
 use super::facts::{self, Facts};
 use super::schedule::{Loading, Priority, RetryPolicy, Run, Schedule, Selection, Start};
@@ -106,6 +107,8 @@ pub(super) struct Reconciler {
     pub(super) facts: Facts,
     shutdown: CancellationToken,
     services: Services,
+    /// What handlers ask of the API.
+    pub(super) requests: Requests,
     /// What instances are to be told of the deployment of their resources, before the ends of these runs are written.
     reports: Vec<Report>,
     /// Beginnings and ends of runs that wait to be written.
@@ -201,6 +204,7 @@ impl Reconciler {
             facts: Facts::new(unknowns, options.recompile.clone(), options.facts),
             shutdown: options.shutdown.clone(),
             services: options.services.clone(),
+            requests: Requests::new(options.api.clone()),
             reports: Vec::new(),
             unwritten: Batch::default(),
             writing: Writing::default(),
@@ -280,6 +284,11 @@ impl Reconciler {
                 }
                 // Dropped, it goes on. Afterwards the next batch begins.
                 written = self.writing.end() => self.on_written(written).await,
+                answered = self.requests.next() => {
+                    if let Some((asker, answer)) = answered {
+                        self.on_answer(asker, answer).await;
+                    }
+                }
                 () = tokio::time::sleep(wait) => {}
             }
         }
@@ -620,9 +629,18 @@ impl Reconciler {
             .keys()
             .any(|action| !self.executor.goes_on_without_us(*action))
         {
-            match tokio::time::timeout_at(deadline, messages.recv()).await {
-                Ok(Some(message)) => self.on_message(message).await,
-                Ok(None) | Err(_) => break,
+            tokio::select! {
+                message = messages.recv() => match message {
+                    Some(message) => self.on_message(message).await,
+                    None => break,
+                },
+                // A handler that has asked something can end when it is answered.
+                answered = self.requests.next() => {
+                    if let Some((asker, answer)) = answered {
+                        self.on_answer(asker, answer).await;
+                    }
+                }
+                () = tokio::time::sleep_until(deadline) => break,
             }
         }
         // What is still running is cut off; the executor goes with us.

@@ -12,7 +12,7 @@ mod facts;
 mod intent;
 mod schedule;
 
-pub use ask::discovered_input;
+pub use ask::{ApiRequest, ApiRequests, discovered_input};
 pub use code::{Needed, gc_code_folders, needed_by_code};
 pub use engine::{DeployKind, Engine, Inspected, Options, RequestError, Scheduled};
 pub use explain::explain;

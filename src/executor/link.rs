@@ -156,6 +156,9 @@ pub(crate) enum Message {
     },
 }
 
+/// The number of the executor on this machine; those of other machines come after it.
+pub(crate) const EXECUTOR_HERE: usize = 0;
+
 /// The number of the executor that a generation is of.
 pub(crate) fn executor_of(generation: u64) -> usize {
     (generation >> 32) as usize

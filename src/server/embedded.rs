@@ -9,11 +9,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use steward_compiler::PythonRuntime;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{Error, locks, open_store};
+use crate::api;
+use crate::app::App;
 use crate::config::Database;
 use crate::deploy::{self, Engine};
 use crate::domain::{DataDir, EnvironmentId, FactTimes, ProjectId};
@@ -21,7 +23,6 @@ use crate::executor::limits::Limits;
 use crate::executor::variables;
 use crate::files::Files;
 use crate::gc::{self, Garbage};
-use crate::lsm::Services;
 use crate::observe::Bus;
 use crate::process;
 use crate::store::{self, NewEnvironment, Store};
@@ -50,7 +51,8 @@ pub struct Embedded {
     /// Woken when a fact is known that the version in force waits for.
     pub fact_known: Arc<Notify>,
     stop: CancellationToken,
-    engine: Option<(Engine, JoinHandle<()>)>,
+    /// With its loop, and that which answers what handlers ask of the API.
+    engine: Option<(Engine, [JoinHandle<()>; 2])>,
     // It ends with the command.
     _lock: std::fs::File,
 }
@@ -98,6 +100,17 @@ impl Embedded {
 
     /// Starts the engine. With `deploys` it brings what is released into force; else it does dry runs only.
     pub fn start_engine(&mut self, python: Option<PythonRuntime>, deploys: bool) -> Engine {
+        let (requests, asked) = mpsc::unbounded_channel();
+        let (store, data, stop) = (self.store.clone(), self.data.clone(), self.stop.clone());
+        // Nothing is compiled here that digests would be kept of.
+        let app = App {
+            bus: self.bus.clone(),
+            facts: self.facts,
+            ..App::of_store(store, data, rand::random(), requests.clone(), stop)
+        };
+        // Nothing is ordered here; a model with services has its instances from a file.
+        let services = app.services.clone();
+        let answering = tokio::spawn(api::answer_handlers(app, asked));
         let (engine, task) = Engine::start(deploy::Options {
             recompile: Arc::clone(&self.fact_known),
             environment: self.environment,
@@ -110,22 +123,22 @@ impl Embedded {
             variables: variables::of_process(),
             // A machine that the model names is reached as whoever runs the command reaches it.
             ssh_config: None,
-            // Nothing is ordered here; a model with services has its instances from a file.
-            services: Services::new(self.store.clone(), self.stop.clone()),
+            api: requests,
+            services,
             deploys,
             waits: false,
         });
-        self.engine = Some((engine.clone(), task));
+        self.engine = Some((engine.clone(), [task, answering]));
         engine
     }
 
     /// Lets running handlers end, writes what is known, removes what no version needs, and closes the state.
     pub async fn close(self) {
         self.stop.cancel();
-        if let Some((engine, task)) = self.engine {
+        if let Some((engine, tasks)) = self.engine {
             engine.stop().await;
-            // It has no result, and a panic in it was logged.
-            let _ = task.await;
+            // They have no result, and a panic in one was logged.
+            let _ = futures_util::future::join_all(tasks).await;
         }
         let garbage = Garbage {
             store: self.store.clone(),

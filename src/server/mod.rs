@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use steward_compiler::PythonRuntime;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -70,6 +71,8 @@ pub struct Server {
     pub app: App,
     pub address: SocketAddr,
     serving: JoinHandle<()>,
+    /// Of the requests of handlers.
+    answering: JoinHandle<()>,
     collecting: JoinHandle<()>,
     looking_again: JoinHandle<()>,
     watching: JoinHandle<()>,
@@ -91,6 +94,7 @@ impl Server {
         let pool = start_pool(config.pool.clone(), &data).await?;
         let (listener, address) = listen(config.listen).await?;
         let shutdown = CancellationToken::new();
+        let (handler_requests, asked) = mpsc::unbounded_channel();
         let app = App {
             services: Services::new(store.clone(), shutdown.clone()),
             store,
@@ -102,6 +106,7 @@ impl Server {
             facts: config.facts,
             executor: config.executor,
             repositories: config.repositories,
+            handler_requests,
             running: Arc::default(),
             lifecycle: Arc::default(),
             pool,
@@ -121,6 +126,7 @@ impl Server {
         let collecting = gc::run(garbage, config.housekeeping, app.shutdown.clone());
         Ok(Self {
             serving: tokio::spawn(api::serve(app.clone(), listener)),
+            answering: tokio::spawn(api::answer_handlers(app.clone(), asked)),
             looking_again: tokio::spawn(environments::run(app.clone())),
             collecting: tokio::spawn(collecting),
             watching: tokio::spawn(store::watch(app.store.clone(), app.shutdown.clone())),
@@ -145,6 +151,8 @@ impl Server {
         let all: Vec<_> = self.app.locked().drain().collect();
         futures_util::future::join_all(all.into_iter().map(|(id, running)| running.stop(id))).await;
         let _ = tokio::time::timeout(Duration::from_secs(5), self.serving).await;
+        // It has seen the signal; whatever it does not answer any more is told so.
+        self.answering.abort();
         self.collecting.abort();
         self.looking_again.abort();
         self.watching.abort();

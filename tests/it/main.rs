@@ -30,6 +30,7 @@ mod fuzz;
 #[path = "../../src/git/tests/server.rs"]
 #[expect(dead_code, reason = "the tests of the room `git` use all of it")]
 mod git_server;
+mod handler_requests;
 mod harness;
 mod help;
 mod history;

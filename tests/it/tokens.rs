@@ -70,7 +70,6 @@ fn a_token_of_an_environment_is_good_for_that_and_for_its_client_types() {
         ("HEAD", &notify_other, "", 403),
         ("GET", &content, "", 404),
         ("GET", "/api/v2/project", "", 403),
-        ("GET", "/api/v2/environment", "", 403),
         ("GET", "/api/v1/serverstatus", "", 403),
         ("GET", "/", "", 403),
         ("POST", "/api/v2/reserve_version", one, 403),
@@ -78,6 +77,11 @@ fn a_token_of_an_environment_is_good_for_that_and_for_its_client_types() {
     ] {
         let (status, said) = server.call(&token, method, path, environment);
         assert_eq!(status, expected, "{method} {path} {environment}: {said}");
+    }
+    for path in ["/api/v2/environment", "/api/v1/environment"] {
+        let (status, listed) = server.call(&token, "GET", path, "");
+        assert_eq!(status, 200, "{path}: {listed}");
+        assert!(listed.contains(one) && !listed.contains(two), "{listed}");
     }
     // Of compilers: they reserve versions, and read no lists.
     let compiler = server.token(&json!({"client_types": ["compiler"]}));

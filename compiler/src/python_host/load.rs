@@ -141,6 +141,30 @@ pub fn load_python(
     }
 }
 
+/// What the reference requires, and what is so in every environment of it: import names, and the packages where these have another
+/// name. Its server's own needs are left out.
+const WITH_REFERENCE: &[(&str, &str)] = &[
+    ("click", "click"),
+    ("cryptography", "cryptography"),
+    ("dateutil", "python-dateutil"),
+    ("docstring_parser", "docstring-parser"),
+    ("email_validator", "email-validator"),
+    ("jinja2", "Jinja2"),
+    ("jsonpath_ng", "jsonpath-ng"),
+    ("jwt", "PyJWT"),
+    ("more_itertools", "more-itertools"),
+    ("nacl", "PyNaCl"),
+    ("packaging", "packaging"),
+    ("pydantic", "pydantic"),
+    ("requests", "requests"),
+    ("ruamel", "ruamel.yaml"),
+    ("texttable", "texttable"),
+    ("toml", "toml"),
+    ("tornado", "tornado"),
+    ("typing_inspect", "typing-inspect"),
+    ("yaml", "PyYAML"),
+];
+
 /// What to do about a package that a module imports and that is not there. Modules are often written where the reference is
 /// installed, and with it all that its server needs, so nobody notices that they do not ask for it.
 fn of_missing_package(type_name: &str, message: &str) -> Option<String> {
@@ -148,13 +172,23 @@ fn of_missing_package(type_name: &str, message: &str) -> Option<String> {
         .strip_prefix("No module named '")?
         .split(['.', '\''])
         .next()?;
-    let is_package = type_name == "ModuleNotFoundError" && name != "inmanta_plugins";
-    is_package.then(|| {
-        format!(
+    if type_name != "ModuleNotFoundError" || name == "inmanta_plugins" {
+        return None;
+    }
+    let known = WITH_REFERENCE.iter().find(|(import, _)| *import == name);
+    let what = match known {
+        Some((_, package)) => format!(
+            "no package of this environment has `{name}`, which comes with inmanta-core: add `{package}` to requirements.txt of the \
+             project (or to what the module requires)"
+        ),
+        None => format!(
             "no package of this environment has `{name}`: name the one that has it in requirements.txt of the project (or among what \
-             the module requires); `steward project install` and the server install it then"
-        )
-    })
+             the module requires)"
+        ),
+    };
+    Some(format!(
+        "{what}; `steward project install` and the server install it then, from where `pip` of project.yml says"
+    ))
 }
 
 /// The inputs as Python gets them. Service instances are a JSON text: there may be a hundred thousand, and Python reads JSON much
@@ -316,5 +350,27 @@ impl HostCallbacks for NoModel<'_> {
     fn print(&mut self, line: &str) {
         self.has_spoken = true;
         (self.print)(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_package_to_ask_for_is_named_where_it_is_known() {
+        let help = |message: &str| of_missing_package("ModuleNotFoundError", message);
+        let yaml = help("No module named 'yaml'").unwrap();
+        assert!(yaml.contains("add `PyYAML` to requirements.txt"), "{yaml}");
+        let part = help("No module named 'jinja2.sandbox'").unwrap();
+        assert!(part.contains("add `Jinja2` to"), "{part}");
+        let other = help("No module named 'netmiko.ssh'").unwrap();
+        assert!(other.contains("has `netmiko`: name the one"), "{other}");
+        assert_eq!(help("No module named 'inmanta_plugins.x'"), None);
+        assert_eq!(help("something else"), None);
+        assert_eq!(
+            of_missing_package("ValueError", "No module named 'yaml'"),
+            None
+        );
     }
 }

@@ -139,20 +139,19 @@ fn agent<'m, M: ResourceModel>(
     let entity = model.program().entity_name(plan.registration.entity);
     let mut at = Value::Instance(instance);
     for (name, symbol) in &plan.agent {
-        if let Value::List(list) = at {
-            at = model
-                .heap()
-                .list(list)
-                .first()
-                .copied()
-                .unwrap_or(Value::Null);
-        }
         let missing = || {
             let message = format!(
-                "Unable to get the name of agent for resource of type {entity}. In path {}, '{name}' does not exist",
+                "Unable to get the name of agent {} belongs to. In path {}, '{name}' does not exist",
+                model.describe_instance(instance),
                 plan.registration.agent
             );
-            fail("ResourceException", loc, message)
+            let mut failure = fail("ResourceException", loc, message);
+            if matches!(at, Value::List(_)) {
+                let help =
+                    "what is before it is a list; the path goes through single relations only";
+                failure.help = Some(help.to_owned());
+            }
+            failure
         };
         let Value::Instance(current) = at else {
             return Err(missing());

@@ -1,16 +1,16 @@
 """Clients of the REST API: `SyncClient("agent").get_file(hash)`, `await Client("compiler").get_param(...)`.
 
 The endpoint's name picks its options, section `<name>_rest_transport`: host, port, token, ssl. When neither host nor
-port is set there is no server to ask, and every call raises `NoServer`, a ConnectionRefusedError.
+port is set, calls of an executor travel over its pipe to the server that it works for. Elsewhere there is no server to ask,
+and every call raises `NoServer`, a ConnectionRefusedError.
 """
 
 from __future__ import annotations
 
 from inmanta import _without
 from inmanta.config import Config, is_bool
-from inmanta.protocol._methods import METHODS
-from inmanta.protocol._services import SERVICE_METHODS
-from inmanta.protocol.common import ClientCall, Result
+from inmanta.protocol._methods import ABSENT, METHODS
+from inmanta.protocol.common import ClientCall, Result, json_encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from ssl import SSLContext
     from typing import Any
 
-_METHODS = {**METHODS, **SERVICE_METHODS}
+    from inmanta.plugins import PassOn
+
+    # HTTP method, path with its query, environment, arguments of the body.
+    Request = tuple[str, str, str | None, dict[str, object] | None]
 
 
 class NoServer(ConnectionRefusedError):
@@ -27,7 +30,7 @@ class NoServer(ConnectionRefusedError):
 
 def _named(method: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
     """All arguments of a call by their names."""
-    names = _METHODS[method][2].split()
+    names = METHODS[method][2].split()
     if len(args) > len(names):
         raise TypeError(f"{method}() takes {len(names)} positional arguments but {len(args)} were given")
     twice = [name for name in names[: len(args)] if name in kwargs]
@@ -48,7 +51,8 @@ def _given(endpoint: str, method: str, arguments: dict[str, Any]) -> Result | No
             return found
     if Runtime.ask is not None:
         answer = Runtime.ask(method, arguments)
-        return None if answer is None else Result(*answer)
+        if answer is not None:
+            return Result(*answer)
     if endpoint != "compiler":
         return None
     inputs = Runtime.inputs
@@ -77,8 +81,38 @@ def _flat(arguments: Mapping[str, object]) -> Iterator[tuple[str, object]]:
             yield name, value
 
 
+def _request(method: str, arguments: dict[str, object]) -> Request:
+    """The request that a call is."""
+    import urllib.parse
+
+    verb, path, _ = METHODS[method]
+    names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+    missing = [name for name in names if name not in arguments]
+    if missing:
+        raise TypeError(f"{method}() needs the argument {', '.join(missing)}")
+    for name in names:
+        path = path.replace("{" + name + "}", urllib.parse.quote(str(arguments.pop(name)), safe=""))
+    environment = str(arguments.pop("tid")) if "tid" in arguments else None
+    given = {name: value for name, value in arguments.items() if value is not None}
+    if verb not in ("GET", "HEAD", "DELETE"):
+        return verb, path, environment, given
+    query = urllib.parse.urlencode(dict(_flat(given)), doseq=True)
+    return verb, f"{path}?{query}" if query else path, environment, None
+
+
+def _pass_on(over_pipe: PassOn, request: Request) -> Result:
+    """The server's answer to a request that travels over the pipe of an executor."""
+    import json
+
+    verb, path, environment, arguments = request
+    # What HTTP would make of the arguments.
+    body = None if arguments is None else json.loads(json_encode(arguments))
+    code, answer = over_pipe(verb, path, environment, body)
+    return Result(code, answer, lambda link: _pass_on(over_pipe, ("GET", link, environment, None)))
+
+
 class _Transport:
-    """Calls over HTTP."""
+    """Calls over HTTP, if a server is configured, else over the pipe of an executor."""
 
     def __init__(self, endpoint: str, timeout: float = 120.0) -> None:
         self.endpoint_name = endpoint
@@ -92,52 +126,42 @@ class _Transport:
         return f"{scheme}://{host}:{Config.get(self._section, 'port', 8888)}"
 
     def call(self, method: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Result:
-        if method not in _METHODS:
+        if method in ABSENT:
+            return Result(404, {"message": f"The server has no call {method}: {ABSENT[method]}"})
+        if method not in METHODS:
             raise AttributeError(f"method {method} is not one that this client knows")
         arguments = _named(method, args, kwargs)
         given = _given(self.endpoint_name, method, arguments)
         if given is not None:
             return given
-        if not Config.is_set(self._section, "host") and not Config.is_set(self._section, "port"):
-            raise NoServer(f"{method}: no server is configured for {self.endpoint_name}")
-        return self._send(*self._request(method, arguments))
+        from inmanta.plugins import Runtime
 
-    def _request(self, method: str, arguments: dict[str, object]) -> tuple[str, str, dict[str, str], bytes | None]:
-        import urllib.parse
+        request = _request(method, arguments)
+        if Config.is_set(self._section, "host") or Config.is_set(self._section, "port"):
+            return self._send(request)
+        if Runtime.pass_on is not None:
+            return _pass_on(Runtime.pass_on, request)
+        raise NoServer(f"{method}: no server is configured for {self.endpoint_name}")
 
-        verb, path, _ = _METHODS[method]
-        names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
-        missing = [name for name in names if name not in arguments]
-        if missing:
-            raise TypeError(f"{method}() needs the argument {', '.join(missing)}")
-        for name in names:
-            path = path.replace("{" + name + "}", urllib.parse.quote(str(arguments.pop(name)), safe=""))
-        headers = {"Accept": "application/json"}
-        if "tid" in arguments:
-            headers["X-Inmanta-tid"] = str(arguments.pop("tid"))
-        token = Config.get(self._section, "token")
-        if token:
-            headers["Authorization"] = f"Bearer {token}"
-        given = {name: value for name, value in arguments.items() if value is not None}
-        body = None
-        if verb in ("GET", "HEAD", "DELETE"):
-            given = dict(_flat(given))
-            path += "?" + urllib.parse.urlencode(given, doseq=True) if given else ""
-        else:
-            from inmanta.protocol import json_encode
-
-            headers["Content-Type"] = "application/json"
-            body = json_encode(given).encode()
-        return verb, self._get_client_config() + path, headers, body
-
-    def _send(self, verb: str, url: str, headers: dict[str, str], body: bytes | None) -> Result:
+    def _send(self, request: Request) -> Result:
         import json
         import urllib.error
         import urllib.request
 
-        request = urllib.request.Request(url, data=body, headers=headers, method=verb)
+        verb, path, environment, arguments = request
+        headers = {"Accept": "application/json"}
+        if environment is not None:
+            headers["X-Inmanta-tid"] = environment
+        token = Config.get(self._section, "token")
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        body = None
+        if arguments is not None:
+            headers["Content-Type"] = "application/json"
+            body = json_encode(arguments).encode()
+        sent = urllib.request.Request(self._get_client_config() + path, data=body, headers=headers, method=verb)
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout, context=self._ssl_context()) as response:
+            with urllib.request.urlopen(sent, timeout=self._timeout, context=self._ssl_context()) as response:
                 code, data = response.status, response.read()
                 if response.headers.get_content_type() == "text/html":
                     return Result(code, data.decode("utf-8", "replace"))
@@ -150,7 +174,7 @@ class _Transport:
         try:
             answer = json.loads(data) if data else None
             # A link is a path of the server that was asked.
-            return Result(code, answer, lambda link: self._send("GET", self._get_client_config() + link, headers, None))
+            return Result(code, answer, lambda link: self._send(("GET", link, environment, None)))
         except ValueError:
             return Result(code, {"message": data.decode("utf-8", "replace")})
 

@@ -190,9 +190,7 @@ fn object(bytes: &[u8]) -> Result<Map<String, Value>, ApiError> {
     }
     let value = serde_json::from_slice(bytes);
     match value {
-        Ok(value) if is_deep(&value, MAX_BODY_DEPTH) => Err(ApiError::bad_request(format!(
-            "the body is nested more than {MAX_BODY_DEPTH} levels deep"
-        ))),
+        Ok(value) if is_deep(&value, MAX_BODY_DEPTH) => Err(too_deep()),
         Ok(Value::Object(object)) => Ok(object),
         Ok(Value::Null) => Ok(Map::new()),
         Ok(_) => Err(ApiError::bad_request("the body must be a JSON object")),
@@ -202,10 +200,37 @@ fn object(bytes: &[u8]) -> Result<Map<String, Value>, ApiError> {
     }
 }
 
+fn too_deep() -> ApiError {
+    ApiError::bad_request(format!(
+        "the body is nested more than {MAX_BODY_DEPTH} levels deep"
+    ))
+}
+
 impl Args {
     /// Arguments of the query string.
     pub(in crate::api) fn of_query(query: &str, headers: HeaderMap) -> Result<Self, ApiError> {
         let mut args = Self {
+            headers,
+            ..Self::default()
+        };
+        args.add_query(query).map(|()| args)
+    }
+
+    /// Arguments of a request that did not come over HTTP; it is no larger than what one frame holds.
+    pub(in crate::api) fn of_handler(
+        body: Map<String, Value>,
+        query: &str,
+        headers: HeaderMap,
+    ) -> Result<Self, ApiError> {
+        let body = Value::Object(body);
+        if is_deep(&body, MAX_BODY_DEPTH) {
+            return Err(too_deep());
+        }
+        let Value::Object(values) = body else {
+            return Self::of_query(query, headers);
+        };
+        let mut args = Self {
+            values,
             headers,
             ..Self::default()
         };

@@ -79,10 +79,16 @@ impl ApiError {
         }
     }
 
+    /// Status and body.
+    pub(in crate::api) fn into_parts(self) -> (StatusCode, serde_json::Value) {
+        (self.status, json!({"message": self.message}))
+    }
+
     pub(in crate::api) fn into_reply(self) -> crate::api::Body {
-        let mut reply = crate::api::json(self.status, &json!({"message": self.message}));
+        let (status, body) = self.into_parts();
+        let mut reply = crate::api::json(status, &body);
         // When to come again.
-        let seconds = match self.status {
+        let seconds = match status {
             StatusCode::SERVICE_UNAVAILABLE => Some("10"),
             StatusCode::TOO_MANY_REQUESTS => Some("15"),
             _ => None,

@@ -50,6 +50,15 @@ impl Principal {
         }
     }
 
+    /// Whether lists of environments have this one for the principal.
+    pub(in crate::api) fn sees(self, environment: &Environment) -> bool {
+        match self {
+            Self::Nobody => false,
+            Self::Environment { id, .. } => id == environment.id,
+            Self::TokenHolder | Self::Local => true,
+        }
+    }
+
     /// What a token of one environment meets in another.
     pub(in crate::api) fn other_environment() -> ApiError {
         ApiError::forbidden("the token is not valid for this environment")

@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::store::Environment;
 
 routes! {
-    Get "/api/v1/environment" Access "the environments" => Query list();
+    Get "/api/v1/environment" AnyEnvironment "the environments; with a token of one, that one" => Query list();
     Put "/api/v1/environment" Access "makes an environment" => Body create();
     Get "/api/v1/environment/<id>" NamedEnvironment "an environment" => Query get(id);
     Post "/api/v1/environment/<id>" Access "changes an environment" => Body modify(id);
@@ -30,9 +30,9 @@ async fn shape(app: &App, environment: &Environment) -> Result<Value, ApiError> 
     Ok(shape)
 }
 
-async fn list(app: App, _args: Args) -> Result<Answer, ApiError> {
+async fn list(app: App, args: Args) -> Result<Answer, ApiError> {
     let mut shapes = Vec::new();
-    for environment in app.store.environment_list().await? {
+    for environment in environments::visible(&app, &args).await? {
         shapes.push(shape(&app, &environment).await?);
     }
     Ok(Answer::Body(json!({"environments": shapes})))

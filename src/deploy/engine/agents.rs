@@ -2,6 +2,7 @@
 
 use super::handle::{Inspected, RequestError};
 use super::{InFlight, Reconciler};
+use crate::deploy::ask::{Asker, REQUEST, resource_read};
 use crate::domain::{ActionId, ActionKind, AgentName, AgentPlace, Timestamp, chain};
 use crate::executor::external::{AgentMessage, Attached};
 use crate::executor::link::Message;
@@ -203,16 +204,14 @@ impl Reconciler {
                 let may_ask = subjects(&method, &arguments)
                     .iter()
                     .all(|agent| self.executor.external.may_speak_of(connection, Some(agent)));
-                // It is to see what was done before it.
-                self.flush().await;
-                let answer = match may_ask {
-                    true => self.handle_api_call(&method, &arguments).await,
-                    false => (
-                        403,
-                        json!({"message": "an agent on another machine speaks of its own resources only"}),
-                    ),
-                };
-                self.executor.external.answer(connection, id, answer);
+                let asker = Asker::Agent { connection, id };
+                if may_ask {
+                    self.on_api_call(asker, &method, &arguments, None).await;
+                } else {
+                    let message = "an agent on another machine speaks of its own resources only";
+                    self.on_answer(asker, (403, json!({ "message": message })))
+                        .await;
+                }
             }
             AgentMessage::Gone { why } => {
                 self.executor.external.on_gone(connection);
@@ -235,8 +234,13 @@ impl Reconciler {
     }
 }
 
-/// The agents of the resources that a writing call is about; a resource that is none has the agent ``, which nobody is.
+/// The agents of the resources that a writing call is about, or a request to the API, which has to read one resource; what is
+/// about none has the agent ``, which nobody is.
 fn subjects(method: &str, arguments: &Map<String, Value>) -> Vec<String> {
+    if method == REQUEST {
+        let read = resource_read(arguments).unwrap_or_default();
+        return vec![agent_of(&read).unwrap_or_default().to_owned()];
+    }
     if !WRITES.contains(&method) {
         return Vec::new();
     }
@@ -293,5 +297,28 @@ mod tests {
         };
         assert_eq!(subjects("set_parameters", &call), ["one", "two", ""]);
         assert!(subjects("get_param", &call).is_empty());
+    }
+
+    #[test]
+    fn a_request_to_the_api_is_about_the_resource_that_it_reads() {
+        let agent = |verb: &str, path: &str| {
+            let call = Map::from_iter([
+                ("verb".to_owned(), json!(verb)),
+                ("path".to_owned(), json!(path)),
+            ]);
+            subjects(REQUEST, &call)
+        };
+        let own = "/api/v2/resource/m%3A%3AR%5Bone%2Cname%3Dx%5D%2Cv%3D1/events?a=b";
+        assert_eq!(agent("GET", own), ["one"]);
+        // What writes, and what is about something else, is about nobody's resource, whatever its path names.
+        for (verb, path) in [
+            ("PUT", own),
+            ("GET", "/api/v1/environment_settings/x"),
+            ("GET", "/api/v1/parameter/[one,name=x]"),
+            ("GET", "/api/v2/resource/x/[one,name=x]"),
+            ("GET", "/api/v2/resource?filter=[one,name=x]"),
+        ] {
+            assert_eq!(agent(verb, path), [""], "{verb} {path}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{Admission, run_until_stopped};
+use crate::deploy::ApiRequests;
 use crate::domain::{
     AgentName, DryRunId, EnvironmentId, FactTimes, ResourceId, VersionNumber, chain,
 };
@@ -141,6 +142,8 @@ pub struct Options {
     pub variables: Variables,
     /// A configuration file of OpenSSH's client, for agents on machines that it reaches.
     pub ssh_config: Option<PathBuf>,
+    /// Answers what handlers ask of the API and the loop does not answer by itself.
+    pub api: ApiRequests,
     /// Told when the resources of service instances are deployed, or failed.
     pub services: Services,
     /// Whether it brings what is released into force; else it does dry runs only.

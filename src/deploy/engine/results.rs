@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::{InFlight, Reconciler};
+use crate::deploy::ask::Asker;
 use crate::deploy::facts::facts_of;
 use crate::deploy::schedule::Ended;
 use crate::domain::{
@@ -54,12 +55,10 @@ impl Reconciler {
                 id,
                 method,
                 arguments,
-                held: _held,
+                held,
             } => {
-                // It is to see what was done before it.
-                self.flush().await;
-                let answer = self.handle_api_call(&method, &arguments).await;
-                self.executor.answer(generation, id, answer).await;
+                let asker = Asker::Executor { generation, id };
+                self.on_api_call(asker, &method, &arguments, held).await;
             }
             Message::Ended { generation, why } => {
                 let unfinished = self.executor.on_ended(generation, why.as_deref());

@@ -136,7 +136,7 @@ impl Reconciler {
     }
 
     /// Waits until all that is known is written, or it is time to stop.
-    pub(super) async fn flush(&mut self) {
+    pub(in crate::deploy) async fn flush(&mut self) {
         loop {
             self.begin_writing().await;
             if !self.writing.is_going_on() {
