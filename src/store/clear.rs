@@ -49,6 +49,8 @@ impl Store {
         const PROTECT: &str = "INSERT INTO protected_setting (environment_id, name, protected_by) VALUES ($1, $2, $3)";
         let text = id.to_string();
         self.names.forget(id);
+        let _telling = self.used.telling(id, None);
+        let _changing = self.counts.changing(id);
         transaction!(self.db, tx => {
             let kept: Option<Kept> = sqlx::query_as(READ).bind(&text).fetch_optional(&mut *tx).await?;
             let Some(kept) = kept else {

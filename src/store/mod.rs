@@ -182,6 +182,8 @@ pub struct Store {
     catalogs: Arc<service::Catalogs>,
     /// What pools of services have given away.
     used: Arc<service::Used>,
+    /// How many instances services have.
+    counts: Arc<service::Counts>,
     /// What large resource sets had when they were stored last.
     large_sets: Arc<version::LargeSets>,
     /// The ids that searches for parts of texts go through.
@@ -231,6 +233,7 @@ impl Store {
             life: Arc::default(),
             catalogs: Arc::default(),
             used: Arc::default(),
+            counts: Arc::default(),
             large_sets: Arc::default(),
             names: Arc::default(),
         })
@@ -255,6 +258,7 @@ impl Store {
             life: Arc::default(),
             catalogs: Arc::default(),
             used: Arc::default(),
+            counts: Arc::default(),
             large_sets: Arc::default(),
             names: Arc::default(),
         })

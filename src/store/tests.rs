@@ -289,7 +289,8 @@ async fn fifteen_equal_requests_are_claimed_at_once_and_others_are_not() {
         store.compile_request(&request).await.unwrap();
         let claimed = store.compile_claim(id, Lane::Exports, None).await.unwrap();
         assert_eq!(claimed.len(), 15);
-        assert!(claimed[0].update, "one of them asked for an update");
+        let joint = claimed[0].joined_with(&claimed[1..]);
+        assert!(joint.update, "one of them asked for an update");
         assert_eq!(
             store
                 .compile_requeue_interrupted(id, Lane::Exports)

@@ -364,6 +364,7 @@ impl Store {
             return Ok(planned);
         }
         let _telling = self.used.telling(environment, None);
+        let _changing = self.counts.changing(environment);
         Ok(transaction!(self.db, tx => {
             let before = tx.catalog(environment, &self.catalogs, self.exclusive()).await?;
             // Nobody reads a catalog at this revision before it is committed.

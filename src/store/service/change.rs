@@ -66,6 +66,18 @@ pub struct Changed {
     pub effect: Effect,
 }
 
+impl Changed {
+    /// The instance as it was and as it is, as far as it was and is there.
+    pub(super) fn moved(&self) -> (Option<&Instance>, Option<&Instance>) {
+        let after = match self.effect {
+            Effect::Unchanged => self.before.as_ref(),
+            Effect::Removed => None,
+            Effect::Stored | Effect::NewVersion => Some(&self.instance),
+        };
+        (self.before.as_ref(), after)
+    }
+}
+
 fn refused(refusal: Refusal) -> Error {
     match refusal.status {
         403 => Error::Denied(refusal.message),
@@ -342,38 +354,44 @@ impl Store {
     {
         let now = Timestamp::now();
         let _telling = self.used.telling(environment, Some(cause.instance));
-        Ok(
-            transaction!(self.db, repeatable cause.is_repeatable, tx => {
-                let catalog = tx.catalog(environment, &self.catalogs, self.shared()).await?;
-                let found = tx.instance_locked(environment, cause.instance, self.exclusive()).await?;
-                let is_meant = |found: &Instance| cause.entity.as_ref().is_none_or(|entity| *entity == found.service_entity);
-                let before = found.filter(is_meant);
-                let before = before.ok_or_else(|| Error::NotFound(format!("service instance {}", cause.instance)))?;
-                let (name, version) = (&before.service_entity, before.service_entity_version);
-                let definition = catalog.definition(name, Some(version));
-                let definition = definition.ok_or_else(|| no_entity(name, Some(version)))?;
-                let nothing = |instance: Instance, definition: &Arc<Definition>| Changed {
-                    before: Some(instance.clone()),
-                    instance,
-                    definition: Arc::clone(definition),
-                    events: Vec::new(),
-                    fire_auto: None,
-                    is_queued: false,
-                    effect: Effect::Unchanged,
-                };
-                if tx.update_note(environment, cause).await? {
-                    let (definition, decision) = decide(&catalog, definition, &before).map_err(refused)?;
-                    if tx.is_validated_already(&before, &decision.next).await? {
-                        nothing(before, &definition)
+        let changing = self.counts.changing(environment);
+        let changed = async {
+            Ok(
+                transaction!(self.db, repeatable cause.is_repeatable, tx => {
+                    let catalog = tx.catalog(environment, &self.catalogs, self.shared()).await?;
+                    let found = tx.instance_locked(environment, cause.instance, self.exclusive()).await?;
+                    let is_meant = |found: &Instance| cause.entity.as_ref().is_none_or(|entity| *entity == found.service_entity);
+                    let before = found.filter(is_meant);
+                    let before = before.ok_or_else(|| Error::NotFound(format!("service instance {}", cause.instance)))?;
+                    let (name, version) = (&before.service_entity, before.service_entity_version);
+                    let definition = catalog.definition(name, Some(version));
+                    let definition = definition.ok_or_else(|| no_entity(name, Some(version)))?;
+                    let nothing = |instance: Instance, definition: &Arc<Definition>| Changed {
+                        before: Some(instance.clone()),
+                        instance,
+                        definition: Arc::clone(definition),
+                        events: Vec::new(),
+                        fire_auto: None,
+                        is_queued: false,
+                        effect: Effect::Unchanged,
+                    };
+                    if tx.update_note(environment, cause).await? {
+                        let (definition, decision) = decide(&catalog, definition, &before).map_err(refused)?;
+                        if tx.is_validated_already(&before, &decision.next).await? {
+                            nothing(before, &definition)
+                        } else {
+                            let checks = cause.checks_relations;
+                            tx.decision_write(&definition, Some(&before), decision, checks, (rules, now)).await?
+                        }
                     } else {
-                        let checks = cause.checks_relations;
-                        tx.decision_write(&definition, Some(&before), decision, checks, (rules, now)).await?
+                        nothing(before, definition)
                     }
-                } else {
-                    nothing(before, definition)
-                }
-            }),
-        )
+                }),
+            )
+        };
+        let changed: Result<Changed> = changed.await;
+        changing.done(&changed);
+        changed
     }
 
     /// Makes an instance of a service, of its default version for `None`.
@@ -393,6 +411,7 @@ impl Store {
     {
         let now = Timestamp::now();
         let telling = self.used.telling(environment, None);
+        let changing = self.counts.changing(environment);
         let created = async {
             Ok(transaction!(self.db, tx => {
                 let catalog = tx.catalog(environment, &self.catalogs, self.shared()).await?;
@@ -403,6 +422,7 @@ impl Store {
             }))
         };
         let created: Result<Changed> = created.await;
+        changing.done(&created);
         match &created {
             Ok(changed) => telling.of(changed.instance.id),
             // Whether it was committed is not known.

@@ -4,7 +4,8 @@
 
 use steward_lsm::Instance;
 
-use super::instance::{Row, counted, select};
+use super::count::{Group, is_within};
+use super::instance::{Row, select};
 use super::push_beyond;
 use crate::domain::EnvironmentId;
 use crate::store::listing::pattern;
@@ -72,6 +73,24 @@ pub struct InstanceSearch {
     pub words: Vec<String>,
     /// Bounds of the definition's version: SQL's comparison, and the number.
     pub versions: Vec<(&'static str, i64)>,
+}
+
+impl InstanceSearch {
+    /// Whether it asks only for what instances are counted by.
+    fn is_of_groups(&self) -> bool {
+        self.empty.is_empty() && self.not_empty.is_empty() && self.words.is_empty()
+    }
+
+    /// Whether it finds the instances of a group.
+    fn has(&self, group: &Group) -> bool {
+        self.is_deleted
+            .is_none_or(|wanted| wanted == group.is_deleted)
+            && (self.states.is_empty() || self.states.contains(&group.state))
+            && self
+                .versions
+                .iter()
+                .all(|bound| is_within(group.version, bound))
+    }
 }
 
 /// Which part of a list.
@@ -260,6 +279,11 @@ impl Store {
         search: &InstanceSearch,
         span: &InstanceSpan,
     ) -> Result<i64> {
+        if span.greater.is_none() && span.smaller.is_none() && search.is_of_groups() {
+            let numbers = self.service_numbers(environment, &search.entity).await?;
+            let found = numbers.iter().filter(|(group, _)| search.has(group));
+            return Ok(found.map(|(_, n)| n).sum());
+        }
         let is_ascii_only = self.is_sqlite();
         let (count,): (i64,) = read!(self.db, pool => {
             let mut query = count_query!(environment, search, span, is_ascii_only);
@@ -274,16 +298,13 @@ impl Store {
         environment: EnvironmentId,
         entity: &str,
     ) -> Result<Vec<(u64, String, i64)>> {
-        const SQL: &str = "SELECT entity_version, state, COUNT(*) FROM service_instance WHERE environment_id = $1 \
-                           AND entity = $2 AND is_deleted = FALSE GROUP BY entity_version, state \
-                           ORDER BY entity_version, state";
-        let rows: Vec<(i64, String, i64)> = read!(self.db, pool => {
-            sqlx::query_as(SQL).bind(environment.to_string()).bind(entity).fetch_all(pool).await?
-        });
-        let counts = rows.into_iter();
-        Ok(counts
-            .map(|(version, state, n)| (counted(version), state, n))
-            .collect())
+        let numbers = self.service_numbers(environment, entity).await?;
+        let present = numbers.iter().filter(|(group, _)| !group.is_deleted);
+        let mut counts: Vec<(u64, String, i64)> = present
+            .map(|(group, n)| (group.version, group.state.clone(), *n))
+            .collect();
+        counts.sort_unstable();
+        Ok(counts)
     }
 
     /// Ids of instances of a definition in these states that are greater than `after`, at most `limit`, in order.

@@ -8,6 +8,7 @@
 mod callback;
 mod catalog;
 mod change;
+mod count;
 mod event;
 mod instance;
 mod list;
@@ -20,6 +21,7 @@ pub use callback::Callback;
 pub(super) use catalog::Catalogs;
 pub use catalog::{Catalog, CatalogChange, Definition};
 pub use change::{Cause, Changed, Rules};
+pub(super) use count::Counts;
 pub use event::{EventSearch, EventSpan, StoredEvent};
 pub use list::{Column, InstanceSearch, InstanceSpan, Place};
 pub use order::{ItemOutcome, Order, OrderItem, OrderSpan};
