@@ -251,10 +251,15 @@ impl Shared {
                 return state;
             };
             let jobs = agent.next(kind);
+            // An answer that another of the same agent will follow can wait for that.
+            let urgency = match agent.tasks.is_empty() {
+                true => Urgency::Now,
+                false => Urgency::Soon,
+            };
             let task_began = Instant::now();
             lane.begun.push(task_began);
             drop(state);
-            let left = self.run(&mut at_work, jobs, &mut host);
+            let left = self.run(&mut at_work, jobs, urgency, &mut host);
             worker = Some(at_work);
             state = self.state();
             if let Some(agent) = state.agents.get_mut(&name) {
@@ -266,8 +271,15 @@ impl Shared {
         }
     }
 
-    /// Runs what was taken from an agent, and says what came of it. Gives what was not begun.
-    fn run(&self, worker: &mut Worker, jobs: Vec<Job>, host: &mut Option<Host>) -> Vec<Job> {
+    /// Runs what was taken from an agent, and says what came of it: of a Python handler with this urgency, while native ones know
+    /// themselves what follows. Gives what was not begun.
+    fn run(
+        &self,
+        worker: &mut Worker,
+        jobs: Vec<Job>,
+        urgency: Urgency,
+        host: &mut Option<Host>,
+    ) -> Vec<Job> {
         let mut native = VecDeque::new();
         let mut codes = HashMap::new();
         for Job { task, code, .. } in jobs {
@@ -278,7 +290,7 @@ impl Shared {
                 }
                 None => {
                     let done = worker.run(task, &code, &self.hosts, host);
-                    (self.reply)(done, Urgency::Now);
+                    (self.reply)(done, urgency);
                 }
             }
         }
