@@ -37,8 +37,8 @@ use crate::executor::protocol::{Dependency, LogLine, Task, TaskKind, TaskOutcome
 
 type Attributes = Map<String, Value>;
 
-/// Stands for a secret value.
-const HIDDEN: &str = "<hidden>";
+/// Stands for a secret value, here and in what handlers in Python report (`python/steward_host/hidden.py`).
+pub(crate) const HIDDEN: &str = "(hidden)";
 
 /// Why a handler could not do its work.
 #[derive(Debug, thiserror::Error)]
