@@ -67,7 +67,7 @@ pub use service::{
 };
 pub use state::{Agent, ResourceState};
 pub use token::Token;
-pub use version::{NewVersion, PartialCode, PartialVersion, SetChange, Version};
+pub use version::{NewVersion, PartialCode, PartialVersion, Requirements, SetChange, Version};
 pub use webhook::{Delivery, RefreshRequest};
 
 /// What went wrong with the database.
