@@ -41,7 +41,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, PgPool, SqlitePool};
 
-pub use action::{Action, ActionEnd, ActionSearch, ActionStart, Reopened};
+pub use action::{Action, ActionEnd, ActionFrom, ActionSearch, ActionStart, Reopened};
 pub use compile::{
     Compile, CompileEnd, CompileKey, CompileRequest, EXPORTING_ALL, Lane, Outcome, ServiceCompile,
     ServiceRequest, Stage,
