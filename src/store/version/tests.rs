@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::*;
-use crate::store::tests::{check, environment, resource, store_version};
+use crate::store::tests::{check, environment, resource, state, store_version};
 use crate::store::{Search, Span};
 
 /// Which content and set each resource has.
@@ -534,6 +534,53 @@ async fn a_base_whose_sets_require_each_other_takes_no_partial_version() {
                 .contains("t::R[a,name=b] requires t::R[a,name=a]"),
             "{refused}"
         );
+    })
+    .await;
+}
+
+//: deploy 31
+#[tokio::test]
+async fn states_go_when_no_stored_version_has_their_resource_and_not_before() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        // More than are removed at once.
+        let names: Vec<String> = (0..1200).map(|n| format!("r{n}")).collect();
+        let in_force = |count: usize| {
+            let resources = names[..count].iter().map(|name| resource(name, "1", ""));
+            resources.collect::<Vec<_>>()
+        };
+        let (all, left) = (in_force(1200), in_force(1));
+        let states: Vec<_> = names.iter().map(|name| state(name)).collect();
+        store_version(&store, id, all).await;
+        store
+            .version_activate(id, VersionNumber::new(1), &states, &[], &[])
+            .await
+            .unwrap();
+        store_version(&store, id, left.clone()).await;
+        let removed: Vec<ResourceId> = states[1..]
+            .iter()
+            .map(|one| one.resource_id.clone())
+            .collect();
+        store
+            .version_activate(id, VersionNumber::new(2), &[], &removed, &[])
+            .await
+            .unwrap();
+        // A version that is kept has them.
+        store.version_purge(id, 1, Timestamp(0)).await.unwrap();
+        assert_eq!(store.orphan_purge(id).await.unwrap(), 0);
+        // One of them comes back, in a version that is not in force yet.
+        let mut back = left;
+        back.push(resource("r7", "2", ""));
+        store_version(&store, id, back).await;
+        store.version_purge(id, 0, Timestamp(0)).await.unwrap();
+        assert_eq!(store.orphan_purge(id).await.unwrap(), 1198);
+        assert_eq!(store.orphan_purge(id).await.unwrap(), 0);
+        let left = store.state_list(id).await.unwrap();
+        let left: Vec<&str> = left.iter().map(|one| one.resource_id.value()).collect();
+        assert_eq!(left, ["r0", "r7"]);
+        let counts = store.state_counts(id).await.unwrap();
+        let there: Vec<i64> = counts.values().copied().filter(|n| *n > 0).collect();
+        assert_eq!(there, [1, 1]);
     })
     .await;
 }
