@@ -98,7 +98,7 @@ fn of_server(remote: &Remote, wanted: &str) -> Result<Value, Failure> {
     let failed = |error: RemoteError| {
         let code = match &error {
             RemoteError::Refused { .. } => FAILED,
-            RemoteError::Unreachable { .. } | RemoteError::NoServer { .. } => TROUBLE,
+            RemoteError::Unreachable { .. } | RemoteError::NoEnvironment { .. } => TROUBLE,
         };
         (chain(&error), code)
     };

@@ -90,8 +90,8 @@ pub(super) enum RemoteError {
         status: u16,
         message: String,
     },
-    #[error("{url} is no server of this kind: {reason}")]
-    NoServer { url: String, reason: String },
+    #[error("the server {url} {reason}")]
+    NoEnvironment { url: String, reason: String },
 }
 
 /// What the files and variables say, by section and name. In names, `_` and `-` are the same.
@@ -246,16 +246,16 @@ impl Remote {
             .filter(of_name);
         let reason = match (found.next(), found.next()) {
             (Some(found), None) => return Ok(found["id"].as_str().unwrap_or_default().to_owned()),
-            (None, _) => format!("it has no environment `{}`", self.environment),
+            (None, _) => format!("has no environment `{}`", self.environment),
             (Some(_), Some(_)) => {
                 format!(
-                    "several environments are called `{}`: name the id",
+                    "has several environments that are called `{}`: name the id",
                     self.environment
                 )
             }
         };
         let url = self.url.clone();
-        Err(RemoteError::NoServer { url, reason })
+        Err(RemoteError::NoEnvironment { url, reason })
     }
 
     pub(super) fn get(&self, path: &str) -> Result<Value, RemoteError> {

@@ -50,7 +50,7 @@ pub(super) fn run(arguments: &ExportArguments) -> ExitCode {
 fn failed(error: RemoteError) -> Failure {
     let code = match &error {
         RemoteError::Refused { .. } => FAILED,
-        RemoteError::Unreachable { .. } | RemoteError::NoServer { .. } => TROUBLE,
+        RemoteError::Unreachable { .. } | RemoteError::NoEnvironment { .. } => TROUBLE,
     };
     (chain(&error), code)
 }

@@ -27,7 +27,7 @@ pub(super) fn plan(arguments: &PlanArguments) -> Result<Plan, Failure> {
 fn failure(error: RemoteError) -> Failure {
     let code = match &error {
         RemoteError::Refused { .. } => FAILED,
-        RemoteError::Unreachable { .. } | RemoteError::NoServer { .. } => TROUBLE,
+        RemoteError::Unreachable { .. } | RemoteError::NoEnvironment { .. } => TROUBLE,
     };
     (chain(&error), code)
 }
