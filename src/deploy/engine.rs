@@ -244,7 +244,7 @@ impl Reconciler {
             self.give_up_overdue().await;
             if Instant::now() >= next_refresh {
                 let pause = if self.refresh().await {
-                    REFRESH_EVERY
+                    self.facts.times.renew_check().min(REFRESH_EVERY)
                 } else {
                     Duration::from_secs(1)
                 };
