@@ -184,6 +184,24 @@ fn a_dry_run_refuses_what_can_never_be() {
     }
 }
 
+/// Given: a file whose content a reference fills, which stands as null in it. Expected: no file without content, and a reason.
+#[test]
+fn what_a_reference_shall_fill_is_not_left_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    let destination = json!({"type": "literal", "name": "destination", "value": "content"});
+    let mutators = json!([{"type": "core::Replace", "args": [destination]}]);
+    let attributes = json!({"path": path, "content": null, "mutators": mutators});
+    let log = check("fs::File", attributes.clone(), "failed nochange");
+    assert!(log.contains("`content` is filled by a reference"), "{log}");
+    assert!(!path.exists());
+    check(
+        "std::testing::NullResource",
+        attributes,
+        "deployed nochange",
+    );
+}
+
 #[test]
 fn a_file_that_cannot_be_written_says_why() {
     let dir = tempfile::tempdir().unwrap();
