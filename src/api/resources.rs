@@ -417,7 +417,9 @@ async fn actions_of(app: App, args: Args) -> Result<Answer, ApiError> {
         args.of_the_list()
     );
     let link = |name: &str, action: &Action| {
-        let moment = page::encode(&action.started.to_string());
+        let moment = action.started.to_string();
+        // As the reference writes it; nothing else in it means something in a query.
+        let moment = moment.replace(':', "%3A").replace('+', "%2B");
         json!(format!("{base}&{name}={moment}&action_id={}", action.id))
     };
     let mut links = json!({"self": base});
