@@ -65,6 +65,7 @@ impl App {
             api_token: None,
             started: Timestamp::now(),
             facts: FactTimes::default(),
+            action_logs: None,
             executor: Default::default(),
             repositories: RepositoryRules::default(),
             running: Arc::default(),
