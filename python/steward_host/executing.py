@@ -105,6 +105,7 @@ class Executing:
         had = zygote.open_files()
         from inmanta import plugins
 
+        hidden.follow_printed()
         plugins.Runtime.environment_id = request["environment_id"]
         plugins.Runtime.files_dir = request.get("files")
         plugins.Runtime.ask = self._ask
@@ -211,6 +212,7 @@ class Run:
     def outcome(self) -> HandlerOutcome:
         """A `HandlerOutcome`. Never raises for what module code does."""
         started = time.monotonic()
+        hidden.Printed.secrets = None
         resource_id = self._request["resource"].get("id")
         unread: Any = _Named(resource_id)
         context = self._context = HandlerContext(
@@ -264,6 +266,10 @@ class Run:
         except Exception as error:
             self._left(context, error)
             return False
+        finally:
+            secrets = hidden.Printed.secrets = hidden.of(resource)
+            if secrets is not None:
+                secrets.learn(())
         return True
 
     def _handle(self, context: HandlerContext, resource: resources.Resource, handler: HandlerAPI[Any]) -> None:

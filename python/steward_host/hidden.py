@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
+    from typing import Any, TextIO
 
     from inmanta.resources import Resource
 
@@ -132,6 +132,42 @@ class Hidden:
         if text in self._values and text != self._known:
             return HIDDEN
         return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
+
+
+class Printed:
+    """A stream of text, without the secrets of the run that goes on: what handlers print is in the log of their run.
+
+    What their children print does not come by here.
+    """
+
+    # One host has one run at a time, and all its streams hide the same.
+    secrets: Hidden | None = None
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        if Printed.secrets is None:
+            return self._stream.write(text)
+        self._stream.write(Printed.secrets.text(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def follow_printed() -> None:
+    """From now on what is printed goes through `Printed`."""
+    import sys
+
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and not isinstance(stream, Printed):
+            setattr(sys, name, Printed(stream))
 
 
 def _instead(value: object) -> object:

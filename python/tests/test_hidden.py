@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import unittest
 
+from inmanta.resources import Id, Resource
+from steward_host import hidden
 from steward_host.hidden import is_secret
 from tests.support import Host, Modules
 
@@ -70,6 +73,10 @@ def exported(secret: str | None, **fields: object) -> dict:
     return {**common, **made, "id": "vault::Row[a,name=r],v=4", "references": references, "mutators": mutators, **fields}
 
 
+class Login(Resource):
+    fields = ("name", "password")
+
+
 class Secrets(unittest.TestCase):
     def setUp(self) -> None:
         self.host = Host(self, "executor")
@@ -127,6 +134,22 @@ class Secrets(unittest.TestCase):
         outcome = self.host.deploy(exported(None, value="plain text"))
         self.assertEqual(outcome["changes"]["value"], {"current": OLD, "desired": "plain text"})
         self.assertEqual(outcome["changes"]["api_token"], {"current": "(hidden)", "desired": "(hidden)"})
+
+    def test_what_is_printed_in_a_run_is_without_its_secrets(self) -> None:
+        resource = Login(Id("vault::Login", "a", "name", "r", 2))
+        resource.populate({"name": "r", "password": "hunter2", "send_event": False})
+        secrets = hidden.of(resource)
+        assert secrets is not None
+        secrets.learn([("password", "the old one", "hunter2")])
+        self.addCleanup(setattr, hidden.Printed, "secrets", None)
+        text = io.StringIO()
+        stream = hidden.Printed(text)
+        print("before", "hunter2", file=stream)
+        hidden.Printed.secrets = secrets
+        print("it is", "hunter2", "and was", ["the old one"], file=stream)
+        stream.writelines(["hunter2", "\n"])
+        self.assertEqual(text.getvalue(), "before hunter2\nit is (hidden) and was ['(hidden)']\n(hidden)\n")
+        self.assertFalse(stream.closed)
 
     def test_mutators_that_make_no_sense_do_not_stop_the_report(self) -> None:
         for mutators in (5, [5], [{"args": 5}], [{"args": [5]}], [{"args": [{"name": "destination", "value": "["}]}]):

@@ -379,6 +379,7 @@ class Login(PurgeableResource):
 class LoginHandler(CRUDHandler[Login]):
     def read_resource(self, ctx, resource):
         ctx.info("logging in as %(user)s with %(given)s", user=resource.user, given=resource.word)
+        print("logging in with", resource.word)
         if not os.path.exists(resource.path):
             raise ResourcePurged()
         with open(resource.path) as file:
@@ -464,6 +465,7 @@ fn what_a_reference_resolves_to_is_known_to_its_target_alone() {
         )),
         "{log}"
     );
+    assert!(log.contains("printed: logging in with (hidden)\n"), "{log}");
     assert!(
         log.contains("(hidden) is not the word of nobody") && log.contains("\n    Traceback"),
         "{log}"
