@@ -228,6 +228,9 @@ async fn check_cycles(
     base: &Base,
     (merged, kept): (&[StoredResource], &[StoredResource]),
 ) -> Result<()> {
+    if partial.new_requirements(base).next().is_none() {
+        return Ok(());
+    }
     let mut read: Vec<StoredResource> = Vec::new();
     let mut read_sets: BTreeSet<String> = BTreeSet::new();
     loop {
