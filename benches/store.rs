@@ -15,8 +15,9 @@ use steward::domain::{
     ResourceId, ResourceStatus, Timestamp, VersionNumber,
 };
 use steward::store::{
-    ActionEnd, ActionSearch, ActionStart, COUNTED, CompileEnd, NewEnvironment, NewVersion, Outcome,
-    PartialCode, PartialVersion, ResourceState, Search, Span, Store, StoredResource,
+    ActionEnd, ActionFrom, ActionSearch, ActionStart, COUNTED, CompileEnd, NewEnvironment,
+    NewVersion, Outcome, PartialCode, PartialVersion, ResourceState, Search, Span, Store,
+    StoredResource,
 };
 
 /// Resources of a set in the shape of services.
@@ -410,7 +411,7 @@ async fn lists_of_versions(store: &Store, id: EnvironmentId, number: VersionNumb
     report("actions, newest 100", async || {
         let search = ActionSearch::default();
         store
-            .action_search(id, &search, None, 100)
+            .action_search(id, &search, ActionFrom::Newest, 100)
             .await
             .expect("actions");
     })

@@ -185,8 +185,13 @@ class Exporter:
         # The export function that was asked for, in place of those of the configuration.
         self.export_plugin: str | None = None
 
-    def upload_file(self, content: str | bytes | None = None) -> str:
-        """Keeps a content for the server's file store and gives its SHA-1; the same content is kept once."""
+    def upload_file(self, content: str | bytes | None = None, *older: str | bytes) -> str:
+        """Keeps a content for the server's file store and gives its SHA-1; the same content is kept once.
+
+        Modules of the older generation call it with the SHA-1 before the content.
+        """
+        if older:
+            (content,) = older
         if content is None:
             raise Exception("There is no content to upload")
         data = content.encode("utf-8") if isinstance(content, str) else content

@@ -16,7 +16,7 @@ from inmanta.agent.cache import AgentCache
 from inmanta.agent.executor import AgentInstance
 from inmanta.agent.handler import Commander, HandlerContext, SkipResource, SkipResourceForDependencies
 from inmanta.const import Change, HandlerResourceState, ResourceState
-from steward_host import failure, loader, zygote
+from steward_host import failure, hidden, loader, zygote
 from steward_host.pipe import Pipe, TooLarge
 
 TYPE_CHECKING = False
@@ -107,6 +107,7 @@ class Executing:
         had = zygote.open_files()
         from inmanta import plugins
 
+        hidden.follow_printed()
         plugins.Runtime.environment_id = request["environment_id"]
         plugins.Runtime.files_dir = request.get("files")
         plugins.Runtime.ask = self._ask
@@ -221,6 +222,8 @@ class Run:
         self._dry_run: bool = request["dry_run"]
         self._context: HandlerContext | None = None
         self.dependency_changed: bool = request["dependency_changed"]
+        # As the handler gets it; its values may be secret.
+        self._resource: resources.Resource | None = None
 
     def is_deployment_of(self, resource_version_id: object) -> bool:
         """Whether it deploys this resource, in this version."""
@@ -230,6 +233,7 @@ class Run:
     def outcome(self) -> HandlerOutcome:
         """A `HandlerOutcome`. Never raises for what module code does."""
         started = time.monotonic()
+        hidden.Printed.secrets = None
         resource_id = self._request["resource"].get("id")
         unread: Any = _Named(resource_id)
         context = self._context = HandlerContext(
@@ -249,7 +253,7 @@ class Run:
         if context.resource_state is None:
             context.set_resource_state(HandlerResourceState.dry if self._dry_run else HandlerResourceState.deployed)
         context.debug("End run in %(duration)s s", duration=f"{time.monotonic() - started:.3f}")
-        return report(context)
+        return report(context, None if self._resource is None else hidden.of(self._resource))
 
     def _run(self, context: HandlerContext) -> None:
         try:
@@ -257,7 +261,7 @@ class Run:
         except Exception as error:
             self._unavailable(context, "Resource Deserialization Failed", "Unable to deserialize", error)
             return
-        context._resource = resource
+        context._resource = self._resource = resource
         try:
             handler = Commander.get_provider(self._agent, resource)
             handler.set_cache(self._cache)
@@ -283,6 +287,10 @@ class Run:
         except Exception as error:
             self._left(context, error)
             return False
+        finally:
+            secrets = hidden.Printed.secrets = hidden.of(resource)
+            if secrets is not None:
+                secrets.learn(())
         return True
 
     def _handle(self, context: HandlerContext, resource: resources.Resource, handler: HandlerAPI[Any]) -> None:
@@ -383,18 +391,28 @@ class _Named:
         return self._text.rsplit(",v=", 1)[0]
 
 
-def report(context: HandlerContext) -> HandlerOutcome:
-    """The `HandlerOutcome` of a context."""
+def report(context: HandlerContext, secrets: hidden.Hidden | None = None) -> HandlerOutcome:
+    """The `HandlerOutcome` of a context, without the secrets of its resource."""
     # First what may have something to say in the log.
     facts, discovered = _facts(context), _discovered(context)
+    changes = {
+        name: {"current": loggable(change.current), "desired": loggable(change.desired)}
+        for name, change in context.changes.items()
+    }
+    logs = _lines(context)
+    if secrets is not None:
+        secrets.learn((name, change["current"], change["desired"]) for name, change in changes.items())
+        changes = {
+            name: {side: secrets.side(name, value) for side, value in change.items()} for name, change in changes.items()
+        }
+        logs = [
+            {**line, "msg": secrets.text(line["msg"]), "kwargs": secrets.arguments(line["kwargs"])} for line in logs
+        ]
     return {
         "status": getattr(context.resource_state, "value", "failed"),
         "change": _change(context.change),
-        "changes": {
-            name: {"current": _value(change.current), "desired": _value(change.desired)}
-            for name, change in context.changes.items()
-        },
-        "logs": _lines(context),
+        "changes": {name: {side: _clipped(of) for side, of in change.items()} for name, change in changes.items()},
+        "logs": logs,
         "facts": facts,
         "discovered": discovered,
     }
@@ -472,9 +490,8 @@ def _state(state: str) -> Any:
         return state
 
 
-def _value(value: object) -> Any:
-    """One side of a difference."""
-    value = loggable(value)
+def _clipped(value: Any) -> Any:
+    """One side of a difference, cut to what is kept of it."""
     if type(value) is str:
         return clip(value, _bounds.VALUE)
     if type(value) in (list, dict):

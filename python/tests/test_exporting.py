@@ -45,7 +45,7 @@ class Mapping(Compiling):
                         return {"t": (1, 2), "s": {"b", "a"}, "u": uuid.UUID(int=1), "l": Level.low, "o": o.list, "d": datetime.datetime(2026, 1, 2)}
                     @staticmethod
                     def get_upload(exporter, o):
-                        return [exporter.upload_file("hello"), exporter.upload_file(b"hello"), len(exporter._file_store)]
+                        return [exporter.upload_file("hello"), exporter.upload_file("aaf4c61d", b"hello"), len(exporter._file_store)]
                     @staticmethod
                     def get_ignored(exporter, o):
                         raise IgnoreResourceException("not today")

@@ -14,7 +14,7 @@ use crate::api::routes::routes;
 use crate::api::versions::contains;
 use crate::api::{Answer, wire};
 use crate::app::App;
-use crate::domain::{AgentName, DEFINITIONS, EnvironmentId, SettingError, check_setting};
+use crate::domain::{AgentName, EnvironmentId, SettingError, check_setting, setting_definitions};
 use crate::git::RepositoryRules;
 use crate::store::{Agent, Environment, NewEnvironment};
 
@@ -431,14 +431,17 @@ pub(in crate::api) fn definitions(protected: &BTreeMap<String, String>) -> Value
             "recompile": false,
             "update_model": false,
             "agent_restart": false,
-            "allowed_values": null,
+            "allowed_values": definition.kind.allowed_values(),
             "section": definition.section,
             "protected": protected_by.is_some(),
             "protected_by": protected_by,
         });
         (definition.name.to_owned(), shape)
     };
-    DEFINITIONS.iter().map(define).collect::<Map<_, _>>().into()
+    setting_definitions()
+        .map(define)
+        .collect::<Map<_, _>>()
+        .into()
 }
 
 async fn settings_list(app: App, args: Args) -> Result<Answer, ApiError> {
@@ -490,10 +493,7 @@ pub(in crate::api) async fn setting_delete(
     args: Args,
 ) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
-    if !DEFINITIONS
-        .iter()
-        .any(|definition| definition.name == name.0)
-    {
+    if !setting_definitions().any(|definition| definition.name == name.0) {
         return Err(ApiError::not_found(format!("setting {}", name.0)));
     }
     protected_settings::refuse_protected(&app, &environment, &name.0).await?;

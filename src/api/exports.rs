@@ -16,7 +16,7 @@ use crate::api::{Answer, to_its_end, wire};
 use crate::app::App;
 use crate::domain::{AgentName, ResourceId, Timestamp, VersionNumber, check_agent_map};
 use crate::executor::bounds::check_metadata;
-use crate::store::{NewVersion, PartialCode, PartialVersion, StoredResource};
+use crate::store::{NewVersion, PartialCode, PartialVersion, Requirements, StoredResource};
 
 routes! {
     Post "/api/v2/reserve_version" Environment "takes the number of a version that is going to be stored" => Body reserve();
@@ -47,7 +47,9 @@ async fn store_full(app: App, args: Args) -> Result<Answer, ApiError> {
     }
     let number = VersionNumber::new(number);
     let sent = resources(&args, Some(number))?;
-    check_closure(&sent)?;
+    Requirements::of(&sent)
+        .check()
+        .map_err(ApiError::bad_request)?;
     let new = new_version(&app, &environment, &args, sent).await?;
     let store = app.store.clone();
     to_its_end(async move { Ok(store.version_store_reserved(number, &new).await?) }).await?;
@@ -260,20 +262,6 @@ fn read_id(text: &str, version: Option<VersionNumber>) -> Result<ResourceId, Api
         ))),
         _ => Ok(id),
     }
-}
-
-/// Every resource that is required is there.
-fn check_closure(resources: &[StoredResource]) -> Result<(), ApiError> {
-    let there: BTreeSet<&ResourceId> = resources.iter().map(|one| &one.resource_id).collect();
-    for resource in resources {
-        if let Some(missing) = resource.requires.iter().find(|id| !there.contains(id)) {
-            return Err(ApiError::bad_request(format!(
-                "resource {} requires {missing}, which is not in this version",
-                resource.resource_id
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// Source: docs/reference/language.md § 12.10.

@@ -16,10 +16,10 @@ use crate::api::versions::{BY_ID, MAX_SORTED, contains, refuse_many, search};
 use crate::api::{Answer, wire};
 use crate::app::App;
 use crate::domain::{
-    ActionId, ActionKind, Change, LogLevel, ResourceId, ResourceStatus, SUMMARY_STATES, Timestamp,
-    VersionNumber,
+    ActionKind, Change, EnvironmentId, LogLevel, ResourceId, ResourceStatus, SUMMARY_STATES,
+    Timestamp, VersionNumber,
 };
-use crate::store::{Action, ActionSearch, COUNTED, ResourceState, Search, Span};
+use crate::store::{Action, ActionFrom, ActionSearch, COUNTED, ResourceState, Search, Span};
 
 routes! {
     Get "/api/v2/resource" Environment "the resources and their states" => Query list_resources();
@@ -340,32 +340,20 @@ fn excluded_changes(args: &Args) -> Result<Vec<String>, ApiError> {
 
 /// What of the history is wanted beside the resource.
 struct ActionFilter {
-    id: Option<ActionId>,
     /// Only actions with a line of this level or a more serious one.
     level: Option<LogLevel>,
-    first: Option<Timestamp>,
-    last: Option<Timestamp>,
     /// Actions that ended with one of these are left out.
     without: Vec<String>,
 }
 
 impl ActionFilter {
     fn of(args: &Args) -> Result<Self, ApiError> {
-        let moment = |name: &str| {
-            let text = args.text(name)?;
-            let refuse = || ApiError::bad_request(format!("Field '{name}' is no moment"));
-            text.map(|text| Timestamp::parse(&text).ok_or_else(refuse))
-                .transpose()
-        };
         let level = args.text("log_severity")?;
         let refuse = |text: &str| ApiError::bad_request(format!("`{text}` is no log level"));
         Ok(Self {
-            id: args.parsed("action_id")?,
             level: level
                 .map(|text| LogLevel::parse(&text).ok_or_else(|| refuse(&text)))
                 .transpose()?,
-            first: moment("first_timestamp")?,
-            last: moment("last_timestamp")?,
             without: excluded_changes(args)?,
         })
     }
@@ -378,11 +366,7 @@ impl ActionFilter {
             })
         };
         let change = action.change.map_or("nochange", Change::as_str);
-        self.id.is_none_or(|id| id == action.id)
-            && self.first.is_none_or(|first| action.started >= first)
-            && self.last.is_none_or(|last| action.started <= last)
-            && !self.without.iter().any(|one| one == change)
-            && self.level.is_none_or(has_level)
+        !self.without.iter().any(|one| one == change) && self.level.is_none_or(has_level)
     }
 }
 
@@ -392,21 +376,76 @@ fn moment_of(line: &Value) -> i64 {
     Timestamp::parse(text).map_or(0, |moment| moment.0)
 }
 
+/// From where the history is wanted: what is later than `first_timestamp`, or earlier than `last_timestamp`, in both cases
+/// from `action_id` on, if it is of that moment.
+fn from_of(args: &Args) -> Result<ActionFrom, ApiError> {
+    let moment = |name: &str| {
+        let text = args.text(name)?;
+        let refuse = || ApiError::bad_request(format!("Field '{name}' is no moment"));
+        text.map(|text| Timestamp::parse(&text).ok_or_else(refuse))
+            .transpose()
+    };
+    let id = args.parsed("action_id")?;
+    match (moment("first_timestamp")?, moment("last_timestamp")?) {
+        (Some(_), Some(_)) => Err(ApiError::bad_request(
+            "first_timestamp and last_timestamp exclude each other",
+        )),
+        (Some(first), None) => Ok(ActionFrom::After(first, id)),
+        (None, Some(last)) => Ok(ActionFrom::Before(last, id)),
+        (None, None) if id.is_some() => Err(ApiError::bad_request(
+            "action_id says from where on in a moment: give first_timestamp or last_timestamp, too",
+        )),
+        (None, None) => Ok(ActionFrom::Newest),
+    }
+}
+
+/// A part of the history, newest first, and the ways to older and newer ones, as the reference gives them: both stand there
+/// as long as the part is not empty.
 async fn actions_of(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
-    let limit = args
-        .parsed::<usize>("limit")?
-        .unwrap_or(1000)
-        .clamp(1, 1000);
+    let limit = page::limit(&args)?.unwrap_or(page::MAX_ROWS);
+    let from = from_of(&args)?;
+    let mut actions = actions_from(&app, environment.id, &args, from, limit).await?;
+    if from.is_ascending() {
+        actions.reverse();
+    }
+    let shape = |action: &Action| wire::action(json!(environment.id), action);
+    let all = 0..actions.len();
+    let (shown, data) = page::fitting(&actions, all, from.is_ascending(), shape);
+    let base = format!(
+        "/api/v2/resource_actions?limit={limit}{}",
+        args.of_the_list()
+    );
+    let link = |name: &str, action: &Action| {
+        let moment = action.started.to_string();
+        // As the reference writes it; nothing else in it means something in a query.
+        let moment = moment.replace(':', "%3A").replace('+', "%2B");
+        json!(format!("{base}&{name}={moment}&action_id={}", action.id))
+    };
+    let mut links = json!({"self": base});
+    if let (Some(newest), Some(oldest)) = (actions[shown.clone()].first(), actions[shown].last()) {
+        links["next"] = link("last_timestamp", oldest);
+        links["prev"] = link("first_timestamp", newest);
+    }
+    Ok(Answer::Body(json!({"data": data, "links": links})))
+}
+
+/// At most `limit` actions that the request is about, in the direction that is read in.
+async fn actions_from(
+    app: &App,
+    environment: EnvironmentId,
+    args: &Args,
+    mut from: ActionFrom,
+    limit: usize,
+) -> Result<Vec<Action>, ApiError> {
     let (resource_type, agent) = (args.text("resource_type")?, args.text("agent")?);
-    let value = args.text("attribute_value")?;
-    let attribute = args.text("attribute")?;
+    let (attribute, value) = (args.text("attribute")?, args.text("attribute_value")?);
     if attribute.is_some() != value.is_some() {
         return Err(ApiError::bad_request(
             "attribute and attribute_value name a resource together: give both, or neither",
         ));
     }
-    let wanted = ActionFilter::of(&args)?;
+    let wanted = ActionFilter::of(args)?;
     let matches = |id: &ResourceId| {
         let id = ResourceId::parse(id.as_str());
         let is = |wanted: &Option<String>, part: fn(&ResourceId) -> &str| {
@@ -427,27 +466,21 @@ async fn actions_of(app: App, args: Args) -> Result<Answer, ApiError> {
     // A batch at a time: the history is long, and the search finds a little more than is wanted, but for a search for all.
     let is_any = resource_type.is_none() && agent.is_none() && value.is_none();
     let n_rows = if is_any { limit } else { limit.max(100) };
-    let (mut data, mut before) = (Vec::new(), None);
+    let mut actions: Vec<Action> = Vec::new();
     loop {
         let batch = app
             .store
-            .action_search(environment.id, &search, before.as_ref(), n_rows as i64)
+            .action_search(environment, &search, from, n_rows as i64)
             .await?;
-        let shown = batch
-            .iter()
-            .filter(|action| matches(&action.resource_id) && wanted.passes(action));
-        data.extend(shown.map(|action| wire::action(json!(environment.id), action)));
-        before = match batch.last() {
-            Some(last) if batch.len() == n_rows && data.len() < limit => {
-                Some((last.started, last.id))
-            }
-            _ => break,
-        };
+        let is_last = batch.len() < n_rows;
+        if let Some(last) = batch.last() {
+            from = from.behind(last);
+        }
+        let is_wanted = |action: &Action| matches(&action.resource_id) && wanted.passes(action);
+        actions.extend(batch.into_iter().filter(is_wanted));
+        if is_last || actions.len() >= limit {
+            actions.truncate(limit);
+            return Ok(actions);
+        }
     }
-    data.truncate(limit);
-    let path = format!(
-        "/api/v2/resource_actions?limit={limit}{}",
-        args.of_the_list()
-    );
-    Ok(Answer::Body(json!({"data": data, "links": {"self": path}})))
 }

@@ -31,7 +31,7 @@ use crate::files::Files;
 use crate::forge::Forge;
 use crate::git::{Credentials, Reach, RepositoryRules};
 use crate::lsm::Services;
-use crate::observe::Bus;
+use crate::observe::{ActionLogs, Bus};
 use crate::store::{Environment, Store};
 use crate::watch;
 
@@ -62,6 +62,7 @@ pub struct App {
     pub api_token: Option<Arc<str>>,
     pub started: Timestamp,
     pub facts: FactTimes,
+    pub action_logs: Option<ActionLogs>,
     /// Limits of the executors' Python hosts.
     pub executor: Limits,
     /// What repositories may be set over the API.
@@ -147,6 +148,7 @@ impl App {
             api_token: None,
             started: Timestamp::now(),
             facts: FactTimes::default(),
+            action_logs: None,
             executor: Limits::default(),
             repositories: RepositoryRules::default(),
             handler_requests,
@@ -259,6 +261,7 @@ impl App {
             python: self.pool.python().cloned(),
             shutdown: stop.clone(),
             facts: self.facts,
+            action_logs: self.action_logs.clone(),
             executor: self.executor,
             variables: variables::of_server(access.secrets.with(&environment.variables)),
             ssh_config: self.agents.of(id).ssh_config,

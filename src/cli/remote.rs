@@ -90,7 +90,7 @@ pub(super) enum RemoteError {
         status: u16,
         message: String,
     },
-    #[error("{url}: {reason}")]
+    #[error("the server {url} {reason}")]
     NoEnvironment { url: String, reason: String },
 }
 
@@ -246,10 +246,10 @@ impl Remote {
             .filter(of_name);
         let reason = match (found.next(), found.next()) {
             (Some(found), None) => return Ok(found["id"].as_str().unwrap_or_default().to_owned()),
-            (None, _) => format!("it has no environment `{}`", self.environment),
+            (None, _) => format!("has no environment `{}`", self.environment),
             (Some(_), Some(_)) => {
                 format!(
-                    "several environments are called `{}`: name the id",
+                    "has several environments that are called `{}`: name the id",
                     self.environment
                 )
             }

@@ -120,6 +120,7 @@ fn configure(arguments: &UpArguments) -> Result<Config, String> {
         },
         housekeeping: HOUSEKEEPING,
         facts: Default::default(),
+        action_logs: None,
         executor: Default::default(),
         repositories: Default::default(),
         refused: Vec::new(),

@@ -4,13 +4,16 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::file::{CompileSection, ExecutorSection, FactsSection, RepositoriesSection};
+use super::file::{
+    ActionLogsSection, CompileSection, ExecutorSection, FactsSection, RepositoriesSection,
+};
 use super::secret::Secret;
 use super::{Database, Error};
 use crate::compile::PoolOptions;
 use crate::domain::FactTimes;
 use crate::executor::limits::{Limits, MAX_HOSTS};
 use crate::git::RepositoryRules;
+use crate::observe::ActionLogs;
 
 /// What is wrong with one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,6 +167,34 @@ pub(super) fn facts(section: &FactsSection) -> Result<FactTimes, Fault> {
         times.resource_block = duration("facts.resource_block", block)?;
     }
     Ok(times)
+}
+
+/// Source: docs/reference/deployment.md § 5.8.
+pub(super) fn action_logs(section: ActionLogsSection) -> Result<ActionLogs, Fault> {
+    const FILE_MIB: u64 = 100;
+    const OLDER_FILES: usize = 5;
+    let file_mib = section.file_mib.unwrap_or(FILE_MIB);
+    if !(1..=1 << 20).contains(&file_mib) {
+        let message = "between 1 and 1048576 MiB are possible";
+        return Err(Fault::new("action_logs.file_mib", message));
+    }
+    let n_older = section.older_files.unwrap_or(OLDER_FILES);
+    if n_older > 1000 {
+        return Err(Fault::new(
+            "action_logs.older_files",
+            "at most 1000 are possible",
+        ));
+    }
+    let folder = section.folder;
+    if !folder.is_dir() {
+        let message = format!("{} is no folder: make it first", folder.display());
+        return Err(Fault::new("action_logs.folder", message));
+    }
+    Ok(ActionLogs {
+        folder,
+        file_bytes: file_mib << 20,
+        n_older,
+    })
 }
 
 /// Source: docs/reference/deployment.md § 5.3.

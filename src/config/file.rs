@@ -28,6 +28,7 @@ struct File {
     housekeeping: Option<String>,
     #[serde(default)]
     facts: FactsSection,
+    action_logs: Option<ActionLogsSection>,
     #[serde(default)]
     executor: ExecutorSection,
     #[serde(default)]
@@ -43,6 +44,15 @@ pub(super) struct FactsSection {
     pub(super) expire: Option<String>,
     pub(super) renew: Option<String>,
     pub(super) resource_block: Option<String>,
+}
+
+/// Log files of what handlers say.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ActionLogsSection {
+    pub(super) folder: PathBuf,
+    pub(super) file_mib: Option<u64>,
+    pub(super) older_files: Option<usize>,
 }
 
 /// What the executor of an environment may have.
@@ -144,6 +154,7 @@ fn whole(file: File, path: &str) -> Result<Config, check::Fault> {
         None => super::HOUSEKEEPING,
     };
     let facts = check::facts(&file.facts)?;
+    let action_logs = file.action_logs.map(check::action_logs).transpose()?;
     let executor = check::executor(&file.executor)?;
     let repositories = check::repositories(file.repositories)?;
     let data = file
@@ -170,6 +181,7 @@ fn whole(file: File, path: &str) -> Result<Config, check::Fault> {
         pool,
         housekeeping,
         facts,
+        action_logs,
         executor,
         repositories,
         environments,

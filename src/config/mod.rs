@@ -27,6 +27,7 @@ use crate::executor::access::AgentAccess;
 use crate::executor::limits::Limits;
 use crate::forge::Forge;
 use crate::git::{Credentials, Login, RepositoryRules};
+use crate::observe::ActionLogs;
 
 /// What a server runs with.
 #[derive(Clone)]
@@ -40,6 +41,8 @@ pub struct Config {
     /// How often what nothing needs any more is removed.
     pub housekeeping: Duration,
     pub facts: FactTimes,
+    /// The files that what handlers say is written to; `None`: none.
+    pub action_logs: Option<ActionLogs>,
     /// Of the executor of each environment.
     pub executor: Limits,
     /// What repositories may be set over the API.

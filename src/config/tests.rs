@@ -145,6 +145,18 @@ fn limits_that_make_no_sense_are_refused() {
         ("facts: {expire: 0s}", "facts.expire"),
         ("facts: {renew: 0s}", "facts.renew"),
         (
+            "action_logs: {folder: /no/such/folder}",
+            "action_logs.folder",
+        ),
+        (
+            "action_logs: {folder: /tmp, file_mib: 0}",
+            "action_logs.file_mib",
+        ),
+        (
+            "action_logs: {folder: /tmp, older_files: 1001}",
+            "action_logs.older_files",
+        ),
+        (
             "repositories: {allow_local: [git]}",
             "repositories.allow_local",
         ),

@@ -17,6 +17,7 @@
 //! dirty, or its repair is still due, and it runs again. And nothing is handed out while the
 //! database takes no writes ([`Store::is_usable`]), since its result would be lost.
 
+mod action_log;
 mod agents;
 mod dry_run;
 mod handle;
@@ -54,7 +55,7 @@ use crate::executor::link::{Message, Purpose};
 use crate::executor::places::Executors;
 use crate::executor::protocol::{Task, TaskKind};
 use crate::lsm::{Report, Services};
-use crate::observe::{Bus, EventKind};
+use crate::observe::{ActionLogs, Bus, EventKind};
 use crate::store::{self, ActionStart, Store};
 
 /// Runs the engine of an environment, from reading the store until it is stopped.
@@ -115,6 +116,8 @@ pub(super) struct Reconciler {
     pub(super) unwritten: Batch,
     /// Those that are being written.
     writing: Writing,
+    /// The files that what handlers say is written to, beside the database.
+    action_logs: Option<ActionLogs>,
     /// How many log lines each resource has written today.
     pub(super) daily: Daily,
     /// The round of work that goes on; `None`: the environment is at rest.
@@ -208,6 +211,7 @@ impl Reconciler {
             reports: Vec::new(),
             unwritten: Batch::default(),
             writing: Writing::default(),
+            action_logs: options.action_logs.clone(),
             daily: Daily::default(),
             round: None,
             n_rounds: 0,
@@ -248,7 +252,7 @@ impl Reconciler {
             self.give_up_overdue().await;
             if Instant::now() >= next_refresh {
                 let pause = if self.refresh().await {
-                    REFRESH_EVERY
+                    self.facts.times.renew_check().min(REFRESH_EVERY)
                 } else {
                     Duration::from_secs(1)
                 };

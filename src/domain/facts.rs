@@ -14,6 +14,13 @@ pub struct FactTimes {
     pub resource_block: Duration,
 }
 
+impl FactTimes {
+    /// How often to look for facts that grow old: each is to be asked for again well before it expires.
+    pub fn renew_check(&self) -> Duration {
+        (self.renew / 2).max(Duration::from_secs(1))
+    }
+}
+
 impl Default for FactTimes {
     fn default() -> Self {
         let expire = Duration::from_secs(3600);

@@ -28,7 +28,8 @@ pub use interval::{Interval, IntervalError};
 pub use names::{AgentName, VersionNumber};
 pub use resource_id::{NotAResourceId, ResourceId};
 pub use settings::{
-    DEFINITIONS, Definition, SettingError, SettingKind, Settings, check as check_setting,
+    Definition, SettingError, SettingKind, Settings, check as check_setting,
+    definitions as setting_definitions,
 };
 pub use shared_text::SharedText;
 pub use state::{

@@ -1,5 +1,7 @@
 //! The settings of an environment. Source: docs/reference/deployment.md § 1.5, docs/reference/rest.md § 3.1.
 
+mod older;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -21,6 +23,10 @@ pub enum SettingKind {
     Cron,
     /// An object from names of agents to the places where they run; see [`super::AgentPlace`].
     AgentMap,
+    /// An object from names of agents to texts, with a place for `internal`.
+    AutostartMap,
+    /// One of these words.
+    Word(&'static [&'static str]),
 }
 
 impl SettingKind {
@@ -31,8 +37,21 @@ impl SettingKind {
             Self::Int => "int",
             Self::PositiveFloat => "positive_float",
             Self::Interval | Self::Cron => "str",
-            Self::AgentMap => "dict",
+            Self::AgentMap | Self::AutostartMap => "dict",
+            Self::Word(_) => "enum",
         }
+    }
+
+    /// The values that there are, if they can be listed.
+    pub fn allowed_values(self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::Word(words) => Some(words),
+            _ => None,
+        }
+    }
+
+    fn is_map(self) -> bool {
+        matches!(self, Self::AgentMap | Self::AutostartMap)
     }
 }
 
@@ -59,8 +78,13 @@ pub enum SettingError {
     },
 }
 
-/// Every setting there is. The repair interval is the issue's 600 s, not the newest reference's 86400.
-pub const DEFINITIONS: &[Definition] = &[
+/// Every setting that there is.
+pub fn definitions() -> impl Iterator<Item = &'static Definition> {
+    DEFINITIONS.iter().chain(older::DEFINITIONS)
+}
+
+/// Those that something follows from. The repair interval is the issue's 600 s, not the newest reference's 86400.
+const DEFINITIONS: &[Definition] = &[
     Definition {
         name: "auto_deploy",
         section: "deploy",
@@ -247,9 +271,7 @@ impl Settings {
     /// The effective value; `None` for a name that is not defined.
     pub fn value(&self, name: &str) -> Option<Value> {
         let default = || {
-            let definition = DEFINITIONS
-                .iter()
-                .find(|definition| definition.name == name)?;
+            let definition = definitions().find(|definition| definition.name == name)?;
             Some(serde_json::from_str(definition.default).expect("defaults are JSON"))
         };
         self.stored.get(name).cloned().or_else(default)
@@ -362,7 +384,7 @@ impl Settings {
                 self.value(definition.name).unwrap_or_default(),
             )
         };
-        DEFINITIONS.iter().map(value).collect()
+        definitions().map(value).collect()
     }
 
     fn flag(&self, name: &str) -> bool {
@@ -391,22 +413,24 @@ impl Settings {
 /// # Errors
 /// An unknown name, or a value that the setting does not take.
 pub fn check(name: &str, value: &Value) -> Result<Value, SettingError> {
-    let definition = DEFINITIONS
-        .iter()
-        .find(|definition| definition.name == name);
+    let definition = definitions().find(|definition| definition.name == name);
     let definition = definition.ok_or_else(|| SettingError::Unknown(name.to_owned()))?;
     let refuse = |reason: &str| SettingError::Value {
         name: name.to_owned(),
         value: value.to_string().trim_matches('"').to_owned(),
         reason: reason.to_owned(),
     };
-    if definition.kind == SettingKind::AgentMap {
+    if definition.kind.is_map() {
         // Command lines give it as a text.
         let read = value
             .as_str()
             .and_then(|text| serde_json::from_str(text).ok());
         let map = read.unwrap_or_else(|| value.clone());
-        return match check_agent_map(&map) {
+        let checked = match definition.kind {
+            SettingKind::AgentMap => check_agent_map(&map),
+            _ => check_autostart_map(&map),
+        };
+        return match checked {
             Ok(()) => Ok(map),
             Err(why) => Err(refuse(&why)),
         };
@@ -418,7 +442,9 @@ pub fn check(name: &str, value: &Value) -> Result<Value, SettingError> {
         _ => return Err(refuse("a plain value is needed")),
     };
     match definition.kind {
-        SettingKind::AgentMap => Err(refuse("an object is needed")),
+        SettingKind::AgentMap | SettingKind::AutostartMap => Err(refuse("an object is needed")),
+        SettingKind::Word(words) if words.contains(&text.as_str()) => Ok(Value::String(text)),
+        SettingKind::Word(words) => Err(refuse(&format!("it is one of {}", words.join(", ")))),
         SettingKind::Bool => match text.to_lowercase().as_str() {
             "true" | "1" | "yes" | "on" | "t" => Ok(Value::Bool(true)),
             "false" | "0" | "no" | "off" | "f" => Ok(Value::Bool(false)),
@@ -445,14 +471,28 @@ pub fn check(name: &str, value: &Value) -> Result<Value, SettingError> {
     }
 }
 
+/// The map of the older generation names texts, and where its server's own agent runs.
+fn check_autostart_map(value: &Value) -> Result<(), String> {
+    let Value::Object(map) = value else {
+        return Err("an object from names of agents to places is needed".to_owned());
+    };
+    if map.values().any(|place| !place.is_string()) {
+        return Err("each agent has a text, such as `local:`".to_owned());
+    }
+    if !map.contains_key("internal") {
+        return Err("the agent `internal` has to be there".to_owned());
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{DEFINITIONS, Interval, Settings, check};
+    use super::{Interval, Settings, check, definitions};
     use serde_json::json;
 
     #[test]
     fn every_default_passes_its_own_check() {
-        for definition in DEFINITIONS {
+        for definition in definitions() {
             let default = serde_json::from_str(definition.default).expect(definition.name);
             check(definition.name, &default).expect(definition.name);
         }
@@ -480,5 +520,39 @@ mod tests {
         assert!(check("autostart_agent_repair_interval", &json!("sometimes")).is_err());
         assert!(check("auto_deploy", &json!("maybe")).is_err());
         assert!(check("no_such", &json!(1)).is_err());
+    }
+
+    #[test]
+    fn settings_of_the_older_generation_are_taken_in_their_types() {
+        let good = [
+            ("agent_auth", json!("true"), json!(true)),
+            ("purge_on_delete", json!(false), json!(false)),
+            ("autostart_splay", json!("5"), json!(5)),
+            (
+                "agent_trigger_method_on_auto_deploy",
+                json!("push_full_deploy"),
+                json!("push_full_deploy"),
+            ),
+            (
+                "autostart_agent_map",
+                json!("{\"internal\": \"local:\", \"x\": \"ssh://root@x?retries=3\"}"),
+                json!({"internal": "local:", "x": "ssh://root@x?retries=3"}),
+            ),
+        ];
+        for (name, given, stored) in good {
+            assert_eq!(check(name, &given).unwrap(), stored, "{name}");
+        }
+        let bad = [
+            ("agent_auth", json!("perhaps")),
+            ("push_on_auto_deploy", json!({})),
+            ("environment_agent_trigger_method", json!("shout")),
+            ("autostart_agent_repair_splay_time", json!("soon")),
+            ("autostart_agent_map", json!({"x": "local:"})),
+            ("autostart_agent_map", json!({"internal": 1})),
+            ("autostart_agent_map", json!(["internal"])),
+        ];
+        for (name, given) in bad {
+            assert!(check(name, &given).is_err(), "{name}: {given}");
+        }
     }
 }

@@ -48,6 +48,11 @@ const RULES: &[Rule] = &[
         remove: |garbage| Box::pin(versions(garbage)),
     },
     Rule {
+        what: "states of resources that no stored version has",
+        is_logged: false,
+        remove: |garbage| Box::pin(orphans(garbage)),
+    },
+    Rule {
         what: "old notifications, metrics and tokens, and agents that no version names",
         is_logged: false,
         remove: |garbage| Box::pin(records(garbage)),
@@ -150,6 +155,18 @@ async fn versions(garbage: &Garbage) -> Result<usize, store::Error> {
         n_removed += usize::try_from(n_versions).unwrap_or(usize::MAX);
     }
     Ok(n_removed)
+}
+
+/// What is known of resources that are in no stored version any more. Not of halted environments.
+async fn orphans(garbage: &Garbage) -> Result<usize, store::Error> {
+    let store = &garbage.store;
+    let mut n_removed = 0;
+    for environment in store.environment_list().await? {
+        if !environment.halted {
+            n_removed += store.orphan_purge(environment.id).await?;
+        }
+    }
+    Ok(usize::try_from(n_removed).unwrap_or(usize::MAX))
 }
 
 /// Notifications and metrics that are older than an environment keeps them, tokens that ended long ago, and agents that no stored

@@ -3,8 +3,10 @@
 //! Events tell of what is durable already; a listener that falls behind loses events, never state. The store is the
 //! truth.
 
+mod action_log;
 mod lines;
 
+pub use action_log::ActionLogs;
 pub use lines::LineLimit;
 
 use std::collections::BTreeMap;

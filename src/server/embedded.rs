@@ -119,6 +119,7 @@ impl Embedded {
             python,
             shutdown: self.stop.clone(),
             facts: self.facts,
+            action_logs: None,
             executor: Limits::default(),
             variables: variables::of_process(),
             // A machine that the model names is reached as whoever runs the command reaches it.

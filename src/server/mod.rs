@@ -104,6 +104,7 @@ impl Server {
             api_token: config.api_token.as_deref().map(Arc::from),
             started: Timestamp::now(),
             facts: config.facts,
+            action_logs: config.action_logs,
             executor: config.executor,
             repositories: config.repositories,
             handler_requests,

@@ -98,7 +98,7 @@ macro_rules! select {
 
 mod search;
 
-pub use search::ActionSearch;
+pub use search::{ActionFrom, ActionSearch};
 
 impl Row {
     fn into_action(self) -> Result<Action> {

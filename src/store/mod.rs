@@ -41,7 +41,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, PgPool, SqlitePool};
 
-pub use action::{Action, ActionEnd, ActionSearch, ActionStart, Reopened};
+pub use action::{Action, ActionEnd, ActionFrom, ActionSearch, ActionStart, Reopened};
 pub use compile::{
     Compile, CompileBatches, CompileEnd, CompileKey, CompileRequest, EXPORTING_ALL, Lane, Outcome,
     ServiceCompile, ServiceRequest, Stage,
@@ -67,7 +67,7 @@ pub use service::{
 };
 pub use state::{Agent, ResourceState};
 pub use token::Token;
-pub use version::{NewVersion, PartialCode, PartialVersion, SetChange, Version};
+pub use version::{NewVersion, PartialCode, PartialVersion, Requirements, SetChange, Version};
 pub use webhook::{Delivery, RefreshRequest};
 
 /// What went wrong with the database.

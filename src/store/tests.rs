@@ -442,19 +442,18 @@ async fn a_run_opens_an_action_and_its_end_closes_it_with_the_state() {
             .unwrap();
         assert_eq!(history.len(), 1);
         assert_eq!(history[0].change, Some(Change::Created));
-        let found = async |agent: &str, before: Option<&(Timestamp, ActionId)>| {
+        let found = async |agent: &str, from: super::ActionFrom| {
             let search = super::ActionSearch {
                 agent: Some(agent.into()),
                 ..Default::default()
             };
-            store.action_search(id, &search, before, 10).await.unwrap()
+            store.action_search(id, &search, from, 10).await.unwrap()
         };
-        let agent = after.agent.as_str();
-        let all = found(agent, None).await;
+        let (agent, newest) = (after.agent.as_str(), super::ActionFrom::Newest);
+        let all = found(agent, newest).await;
         assert_eq!(all.len(), 1);
-        assert!(found("%", None).await.is_empty() && found("other", None).await.is_empty());
-        let last = (all[0].started, all[0].id);
-        assert!(found(agent, Some(&last)).await.is_empty());
+        assert!(found("%", newest).await.is_empty() && found("other", newest).await.is_empty());
+        assert!(found(agent, newest.behind(&all[0])).await.is_empty());
         assert_eq!(store.action_close_interrupted().await.unwrap(), 0);
     })
     .await;

@@ -48,6 +48,7 @@
 //!   the same row first, so a version can not lose content that was taken for unused a moment before.
 
 mod base;
+mod cycle;
 mod members;
 mod partial;
 mod plan;
@@ -57,6 +58,7 @@ mod write;
 
 use std::collections::BTreeMap;
 
+pub use cycle::Requirements;
 use serde_json::Value;
 
 use super::macros::{read, row, transaction};

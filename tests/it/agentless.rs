@@ -98,6 +98,27 @@ fn a_machine_with_another_host_key_gets_nothing() {
     assert_eq!(far.left(), 0);
 }
 
+/// Given: an account whose shell is /bin/false, as those of services have it. Expected: the resource says that, though neither ssh
+/// nor the account says a word.
+#[test]
+fn an_account_without_a_shell_is_called_that() {
+    let Some(far) = Far::new(&files(&[("a", "x")]), "known_hosts") else {
+        return;
+    };
+    let key = far.sshd.home.path().join(".ssh/key.pub");
+    let wrapped = fs::read_to_string(&key).unwrap();
+    let plain = &wrapped[wrapped.find("ssh-ed25519").unwrap()..];
+    fs::write(&key, format!("command=\"/bin/false\" {plain}")).unwrap();
+    let served = far.world.serve();
+    let environment = served.environment("prod");
+    wait_until("it says why", || {
+        let actions = served.get(&environment, "/api/v2/resource_actions");
+        actions
+            .to_string()
+            .contains("the account needs a shell that runs commands")
+    });
+}
+
 /// A model with one file on a host that is to be reached by ssh.
 fn remote(user: &str, port: u16) -> String {
     let model = files(&[("a", "over ssh")]);

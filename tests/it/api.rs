@@ -196,6 +196,61 @@ fn lists_are_read_page_by_page() {
             "{query}: {actions}"
         );
     }
+    assert_pages_of_the_history(&running);
+}
+
+/// The history is read to its end by `next`, one action at a time, and back to its beginning by `prev`: each is there once, and
+/// filters are kept. Expected for what makes no sense: 400.
+fn assert_pages_of_the_history(running: &Running) {
+    let ids = |page: &Value| -> Vec<String> {
+        let actions = page["data"].as_array().unwrap().iter();
+        actions
+            .map(|action| action["action_id"].to_string())
+            .collect()
+    };
+    for filter in ["", "&resource_type=fs::File"] {
+        let all = running.get_ok(&format!("/api/v2/resource_actions?limit=0{filter}"));
+        let all = ids(&all);
+        assert!(all.len() > 1, "{all:?}");
+        let (mut next, mut prev) = (
+            format!("/api/v2/resource_actions?limit=1{filter}"),
+            String::new(),
+        );
+        let mut forwards = Vec::new();
+        loop {
+            let page = running.get_ok(&next);
+            let Some(link) = page["links"]["next"].as_str() else {
+                assert_eq!(page["data"], json!([]));
+                break;
+            };
+            forwards.extend(ids(&page));
+            prev = page["links"]["prev"].as_str().unwrap().to_owned();
+            next = link.to_owned();
+        }
+        assert_eq!(forwards, all);
+        let mut backwards = vec![all[all.len() - 1].clone()];
+        loop {
+            let page = running.get_ok(&prev);
+            let Some(link) = page["links"]["prev"].as_str() else {
+                break;
+            };
+            backwards.extend(ids(&page));
+            prev = link.to_owned();
+        }
+        backwards.reverse();
+        assert_eq!(backwards, all);
+    }
+    let now = "2030-01-01T00:00:00%2B00:00";
+    let one = "6f4c2a39-2f3e-4f8d-9d1a-2b8f5a8d7a11";
+    for bad in [
+        format!("first_timestamp={now}&last_timestamp={now}"),
+        format!("action_id={one}"),
+        "limit=1001".to_owned(),
+        "last_timestamp=soon".to_owned(),
+    ] {
+        let (status, answer) = running.get(&format!("/api/v2/resource_actions?{bad}"));
+        assert_eq!(status, 400, "{bad}: {answer}");
+    }
 }
 
 //: deploy 32

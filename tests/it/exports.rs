@@ -89,6 +89,27 @@ fn a_partial_export_changes_its_sets_and_nothing_else_and_says_what_it_may_not()
         "not in this version",
     );
 
+    let requiring = |name: &str, requires: Value| {
+        let mut resource = file(&host, name, "x", "");
+        resource["requires"] = requires;
+        resource
+    };
+    let circle = vec![
+        requiring("two", json!([id(&host, "more")])),
+        requiring("more", json!([id(&host, "two")])),
+    ];
+    let in_two = json!({id(&host, "two"): "two", id(&host, "more"): "two"});
+    refused(
+        circle,
+        in_two,
+        json!([]),
+        &format!(
+            "circle, so that none could ever be deployed: {0} → {1} → {0}",
+            id(&host, "more"),
+            id(&host, "two")
+        ),
+    );
+
     let (status, answer) = export(vec![], json!({}), json!(["two", "nowhere"]));
     assert_eq!((status, &answer["data"]), (200, &json!(3)), "{answer}");
     wait_until("its resource is an orphan", || {
@@ -127,6 +148,12 @@ fn a_full_export_is_stored_under_a_reserved_number_and_old_versions_are_deleted(
     open["requires"] = json!([id(&host, "nowhere")]);
     let (status, answer) = put(2, open, json!({}));
     assert_eq!(status, 400, "{answer}");
+    let mut of_itself = three();
+    of_itself["requires"] = json!([id(&host, "three")]);
+    let (status, answer) = put(2, of_itself, json!({}));
+    let why = format!("resource {} requires itself", id(&host, "three"));
+    assert_eq!(status, 400, "{answer}");
+    assert!(answer.to_string().contains(&why), "{answer}");
     let (status, answer) = put(2, three(), json!({"removed_resource_sets": ["one"]}));
     assert_eq!(status, 400, "{answer}");
     let nowhere = json!({"agent_places": {"far": "ftp://host"}});

@@ -231,7 +231,7 @@ fn what_can_not_be_done_says_why_and_has_its_exit_code() {
         (
             &["list", "link", "-e", "other"],
             1,
-            "it has no environment `other`",
+            "has no environment `other`",
         ),
         (&["list"], 2, "SERVICE"),
         (&["list", "link", "--limit", "0"], 2, "--limit"),

@@ -221,7 +221,7 @@ fn a_server_plans_the_newest_version_of_an_environment() {
     check_dry_run(&running);
     let (code, shown) = plan(&["-e", "nobody"]);
     assert_eq!(code, Some(2), "{shown}");
-    assert!(shown.contains("it has no environment `nobody`"), "{shown}");
+    assert!(shown.contains("has no environment `nobody`"), "{shown}");
     running.stop();
 }
 

@@ -13,7 +13,10 @@ fn a_commit_decides_settings_of_its_environment_until_it_names_them_no_more() {
         repo.write("project.yml", &format!("name: test\n{settings}"));
         repo.commit("settings");
     };
-    project("environment_settings:\n  available_versions_to_keep: 7\n  auto_deploy: false\n");
+    // The last one is of older models.
+    project(
+        "environment_settings:\n  available_versions_to_keep: 7\n  auto_deploy: false\n  purge_on_delete: true\n",
+    );
     let dir = tempfile::tempdir().unwrap();
     let config = format!(
         "environments:\n  - {{project: infra, name: prod, repository: {}, branch: main}}\n",

@@ -527,6 +527,16 @@ fn settings_have_the_documented_defaults_and_refuse_what_they_are_not() {
     let path = "/api/v2/environment_settings/available_versions_to_keep";
     assert_eq!(running.call("DELETE", path, None).0, 200);
     assert_eq!(get("available_versions_to_keep"), 100);
+    // Of older models, without effect.
+    assert_eq!(get("purge_on_delete"), json!(false));
+    set(&running, "purge_on_delete", &json!(true));
+    assert_eq!(get("purge_on_delete"), json!(true));
+    let path = "/api/v2/environment_settings/purge_on_delete";
+    assert_eq!(running.call("DELETE", path, None).0, 200);
+    assert_eq!(get("purge_on_delete"), json!(false));
+    let listed = running.get_ok("/api/v2/environment_settings");
+    let method = &listed["data"]["definition"]["environment_agent_trigger_method"];
+    assert_eq!(method["allowed_values"][1], "push_full_deploy", "{listed}");
     let refused = [
         ("no_such_setting", json!(1), 404),
         ("auto_deploy", json!("maybe"), 400),
@@ -536,6 +546,8 @@ fn settings_have_the_documented_defaults_and_refuse_what_they_are_not() {
             400,
         ),
         ("autostart_agent_repair_interval", json!(-1), 400),
+        ("agent_auth", json!("perhaps"), 400),
+        ("autostart_agent_map", json!({"x": "local:"}), 400),
     ];
     for (name, value, expected) in refused {
         let path = format!("/api/v2/environment_settings/{name}");

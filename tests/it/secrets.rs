@@ -351,3 +351,135 @@ fn handlers_find_what_the_configuration_gives_them_and_nothing_else_of_the_serve
     let said = served.said();
     assert!(!said.contains("canary-env-secret"), "{said}");
 }
+
+const REFERRING: &str = r#"
+import json, os
+from inmanta.agent.handler import CRUDHandler, ResourcePurged, provider
+from inmanta.plugins import plugin
+from inmanta.references import Reference, reference
+from inmanta.resources import PurgeableResource, resource
+
+@reference("v::Secret")
+class Secret(Reference[str]):
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+    def resolve(self, logger) -> str:
+        return "-".join(["canary", "of", "a", "reference"])
+
+@plugin
+def secret(name: str) -> Reference[str]:
+    return Secret(name)
+
+@resource("v::Login", agent="agent", id_attribute="path")
+class Login(PurgeableResource):
+    fields = ("path", "user", "word")
+
+@provider("v::Login", name="login")
+class LoginHandler(CRUDHandler[Login]):
+    def read_resource(self, ctx, resource):
+        ctx.info("logging in as %(user)s with %(given)s", user=resource.user, given=resource.word)
+        print("logging in with", resource.word)
+        if not os.path.exists(resource.path):
+            raise ResourcePurged()
+        with open(resource.path) as file:
+            resource.user, resource.word = json.load(file)
+    def write(self, resource):
+        with open(resource.path, "w") as file:
+            json.dump([resource.user, resource.word], file)
+        if resource.user == "nobody":
+            raise Exception(f"{resource.word} is not the word of {resource.user}")
+    def create_resource(self, ctx, resource):
+        self.write(resource)
+        ctx.set_created()
+    def update_resource(self, ctx, changes, resource):
+        self.write(resource)
+        ctx.set_updated()
+    def delete_resource(self, ctx, resource): ...
+"#;
+
+const LOGIN: &str = "entity Login extends std::PurgeableResource:\n    string path\n    string user\n    string word\n    \
+                     string agent = \"internal\"\nend\nimplement Login using std::none\n";
+
+/// Input: a secret that a reference resolves to on its target, a handler that logs it, finds another in its place, and fails with
+/// it (docs/reference/security.md § 3.37). Answer: no hit in the database, the server's log, the log file of resource
+/// actions, dry runs and answers of the API; the host has it.
+#[test]
+fn what_a_reference_resolves_to_is_known_to_its_target_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Host::new();
+    let logs = dir.path().join("logs");
+    fs::create_dir(&logs).unwrap();
+    let model = |user: &str| {
+        let path = host.file("login").display().to_string();
+        format!("import v\nv::Login(path=\"{path}\", user=\"{user}\", word=v::secret(\"x\"))\n")
+    };
+    let repo = Repo::new(&model("somebody"));
+    repo.write_module("v", LOGIN, REFERRING);
+    repo.commit("a login");
+    let config = format!(
+        "action_logs: {{folder: {}}}\nenvironments:\n- {{project: p, name: e, repository: {}, branch: main, \
+         settings: {{autostart_agent_deploy_interval: 0, autostart_agent_repair_interval: 0}}}}\n",
+        logs.display(),
+        repo.path().display()
+    );
+    let config = configure(dir.path(), &config);
+    let data = dir.path().join("data");
+    let served = Logged::start(&config);
+    let secret = "canary-of-a-reference";
+    let id = || served.environment("e")["id"].as_str().unwrap().to_owned();
+    let actions = || served.get("/api/v2/resource_actions", &id()).to_string();
+    wait_until("it is deployed", || {
+        host.file("login").exists() && actions().contains("created")
+    });
+    assert!(host.read("login").contains(secret), "the host has it");
+    // Somebody changes it, and the model asks for another user, with whom it fails.
+    fs::write(host.file("login"), r#"["somebody", "canary-on-the-host"]"#).unwrap();
+    repo.write("main.cf", &model("nobody"));
+    repo.commit("fails");
+    wait_until("it has failed", || {
+        actions().contains("is not the word of nobody")
+    });
+    fs::write(host.file("login"), r#"["somebody", "canary-on-the-host"]"#).unwrap();
+    let (status, body) = served.call("POST", "/api/v2/dryrun/2", &id(), &json!({}));
+    assert_eq!(status, 200, "{body}");
+    let run = body["data"].as_str().unwrap().to_owned();
+    let path = format!("/api/v2/dryrun/2/{run}");
+    let compared = || served.get(&path, &id());
+    wait_until("it is compared", || {
+        compared()["data"]["summary"]["todo"] == 0
+    });
+    let difference = &compared()["data"]["diff"][0]["attributes"];
+    assert_eq!(difference["word"]["from_value"], "(hidden)", "{difference}");
+    assert_eq!(difference["word"]["to_value"], "(hidden)", "{difference}");
+    assert_eq!(difference["user"]["from_value"], "somebody", "{difference}");
+
+    let said = answers(&served) + &actions() + &compared().to_string() + &served.said();
+    assert!(!said.contains("canary"), "{said}");
+    let log = logs.join(format!("resource-actions-{}.log", id()));
+    let log = fs::read_to_string(log).unwrap();
+    let rid = format!("v::Login[internal,path={}]", host.file("login").display());
+    assert!(
+        log.contains(&format!(
+            "INFO     {rid}: logging in as somebody with (hidden)\n"
+        )),
+        "{log}"
+    );
+    assert!(log.contains("printed: logging in with (hidden)\n"), "{log}");
+    assert!(
+        log.contains("(hidden) is not the word of nobody") && log.contains("\n    Traceback"),
+        "{log}"
+    );
+    served.stop();
+    assert!(!log.contains("canary"), "{log}");
+    for file in files_below(&data) {
+        let content = fs::read(&file).unwrap_or_default();
+        for canary in [secret, "canary-on-the-host"] {
+            assert!(
+                !holds(&content, canary),
+                "{canary} is in {}",
+                file.display()
+            );
+        }
+    }
+}

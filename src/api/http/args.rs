@@ -265,7 +265,11 @@ impl Args {
 
     /// The query string without what is about pages: filters and the like, each with a `&` before it.
     pub(in crate::api) fn of_the_list(&self) -> String {
-        let about_pages = ["limit", "start", "end", "before", "first_id", "last_id"];
+        let about_pages = [
+            ["limit", "start", "end", "before", "first_id", "last_id"].as_slice(),
+            &["first_timestamp", "last_timestamp", "action_id"],
+        ]
+        .concat();
         let pairs = self.pairs.iter().filter(|pair| {
             let name = pair.split_once('=').map_or(pair.as_str(), |(name, _)| name);
             !about_pages.contains(&name)

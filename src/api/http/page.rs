@@ -17,11 +17,16 @@ use crate::api::http::error::ApiError;
 /// asks.
 const MAX_PAGE_BYTES: usize = 8 << 20;
 
+/// Rows of a page, unless a list gives all when it is asked for none.
+pub(in crate::api) const MAX_ROWS: usize = 1000;
+
 /// Rows of a page as the request asks for them; `None`: all.
 pub(in crate::api) fn limit(args: &Args) -> Result<Option<usize>, ApiError> {
-    let limit = args.parsed::<usize>("limit")?.unwrap_or(1000);
-    if limit > 1000 {
-        return Err(ApiError::bad_request("limit may be at most 1000"));
+    let limit = args.parsed::<usize>("limit")?.unwrap_or(MAX_ROWS);
+    if limit > MAX_ROWS {
+        return Err(ApiError::bad_request(format!(
+            "limit may be at most {MAX_ROWS}"
+        )));
     }
     Ok(Some(limit).filter(|limit| *limit > 0))
 }

@@ -2,14 +2,14 @@
 //!
 //! An attribute is secret when its name says so, or when a reference fills it: what the executor resolves on its target,
 //! such as a password of the environment, is in no version, and must not get into a terminal's history either. That it
-//! changes is shown.
+//! changes is shown. Handlers in Python hide both before they answer (`python/steward_host/hidden.py` has the same
+//! words), so this is for versions that a server of an earlier time has compared.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// What stands for a value.
-pub(super) const HIDDEN: &str = "(hidden)";
+pub(super) use crate::executor::handler::HIDDEN;
 
 /// Words of a name that holds a secret; one that has several words is split at `_`, `-` and capital letters.
 const WORDS: &[&str] = &[

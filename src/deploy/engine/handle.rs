@@ -19,7 +19,7 @@ use crate::executor::limits::Limits;
 use crate::executor::remote::{AgentCommand, AgentHello};
 use crate::executor::variables::Variables;
 use crate::lsm::Services;
-use crate::observe::Bus;
+use crate::observe::{ActionLogs, Bus};
 use crate::store::{self, ResourceState, Store};
 
 /// How a user asks for a deployment. Source: docs/reference/deployment.md § 4.15.
@@ -136,6 +136,8 @@ pub struct Options {
     /// Ends it even while it waits for a database that is away.
     pub shutdown: CancellationToken,
     pub facts: FactTimes,
+    /// The files that what handlers say is written to, beside the database.
+    pub action_logs: Option<ActionLogs>,
     /// Of the executor's Python hosts.
     pub executor: Limits,
     /// What handlers on this machine find in their environment.

@@ -22,11 +22,11 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::Reconciler;
+use super::{Reconciler, action_log};
 use crate::domain::{Change, EnvironmentId, ResourceStatus, chain};
 use crate::executor::replies::Held;
 use crate::lsm::{Report, Services};
-use crate::observe::{Bus, EventKind, ResourceDone};
+use crate::observe::{ActionLogs, Bus, EventKind, ResourceDone};
 use crate::store::{self, ActionEnd, ActionStart, Store};
 
 /// Results that may wait for the database before runs are held back: as many as one transaction takes within a few seconds.
@@ -128,6 +128,7 @@ impl Reconciler {
             shutdown: self.shutdown.clone(),
             has_failed: Arc::clone(&self.writing.has_failed),
             services: self.services.clone(),
+            action_logs: self.action_logs.clone(),
         };
         let batch = std::mem::take(&mut self.unwritten);
         let reports = std::mem::take(&mut self.reports);
@@ -194,6 +195,7 @@ struct Attempts {
     shutdown: CancellationToken,
     has_failed: Arc<AtomicBool>,
     services: Services,
+    action_logs: Option<ActionLogs>,
 }
 
 impl Attempts {
@@ -233,6 +235,11 @@ impl Attempts {
         }
         self.has_failed.store(false, Ordering::Relaxed);
         drop(held);
+        let lines = self.action_logs.as_ref().map(|_| action_log::lines(&ends));
+        if let (Some(logs), Some(lines)) = (self.action_logs, lines.filter(|text| !text.is_empty()))
+        {
+            action_log::write(logs, self.environment, lines).await;
+        }
         let events = events.into_iter().flatten().collect();
         Some(Written { ends, events })
     }

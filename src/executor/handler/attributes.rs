@@ -22,7 +22,14 @@ pub(super) fn text<'a>(attributes: &'a Attributes, name: &str) -> &'a str {
 
 /// The path a resource is about; a relative one counts from the executor's working directory.
 pub(super) fn path(attributes: &Attributes) -> Result<&Path, Error> {
-    path_in(attributes, "path")
+    let path = path_in(attributes, "path")?;
+    if path.is_relative() {
+        return Err(Error::Failed(format!(
+            "`path` {} is not absolute: begin it with a slash",
+            path.display()
+        )));
+    }
+    Ok(path)
 }
 
 /// The path in an attribute.
@@ -55,7 +62,9 @@ pub(super) fn parent(path: &Path) -> Result<(), Error> {
                     "{shown} is a symlink that leads nowhere; remove it or create what it leads to"
                 )
             } else {
-                format!("the directory {shown} does not exist; declare it as fs::Directory")
+                format!(
+                    "the directory {shown} does not exist; declare it as fs::Directory or steward::Directory"
+                )
             }
         }
         Err(error) => return Err(Error::io("look at", parent)(error)),

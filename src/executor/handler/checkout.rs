@@ -68,13 +68,14 @@ impl Handler for Checkout {
     fn create(&self, context: &mut Context, desired: &Attributes) -> Result<(), Error> {
         let path = path(desired)?;
         parent(path)?;
-        let shown = path.display().to_string();
-        let program = set(Program::changing("git", limit(desired))?, desired);
-        let program = program.arguments(["init", "--quiet", "--", &shown]);
-        program.must_succeed(context)?;
-        let repository = text(desired, "repository");
-        run(context, desired, &["remote", "add", "origin", repository])?;
-        check_out(context, desired)
+        let was_there = path.exists();
+        let made = make(context, path, desired);
+        if made.is_err() && !head(context, path, desired).is_ok_and(|head| head.is_some()) {
+            // It would stand for a copy that is not what it shall be, though there is none.
+            context.debug("removing the copy that could not be made");
+            remove_contents(path, was_there);
+        }
+        made
     }
 
     fn update(
@@ -112,6 +113,34 @@ impl Handler for Checkout {
     fn delete(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {
         let path = path(desired)?;
         fs::remove_dir_all(path).map_err(Error::io("remove", path))
+    }
+}
+
+fn make(context: &mut Context, path: &Path, desired: &Attributes) -> Result<(), Error> {
+    let shown = path.display().to_string();
+    let program = set(Program::changing("git", limit(desired))?, desired);
+    let program = program.arguments(["init", "--quiet", "--", &shown]);
+    program.must_succeed(context)?;
+    let repository = text(desired, "repository");
+    run(context, desired, &["remote", "add", "origin", repository])?;
+    check_out(context, desired)
+}
+
+/// Takes away what was made at a path where nothing was, or an empty directory, which stays. What cannot be removed is in
+/// the way of the next attempt, and that says so.
+fn remove_contents(path: &Path, was_there: bool) {
+    if !was_there {
+        let _ = fs::remove_dir_all(path);
+        return;
+    }
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let _ = if is_directory {
+            fs::remove_dir_all(path)
+        } else {
+            fs::remove_file(path)
+        };
     }
 }
 

@@ -26,16 +26,18 @@ impl Handler for File {
         desired: &Attributes,
     ) -> Result<Option<Attributes>, Error> {
         let path = path(desired)?;
-        let Some(content) = read_bytes(path, text(desired, "content").len())? else {
-            return Ok(None);
-        };
-        let metadata = fs::symlink_metadata(path).map_err(Error::io("look at", path))?;
-        let mut current = Attributes::new();
+        // What could never be made is refused by a dry run as well.
+        owner::mode(desired)?;
         let digest = given(desired, "sha256");
         if digest.is_some() && given(desired, "content").is_some() {
             let message = "a file has `content` or `sha256`, not both";
             return Err(Error::Failed(message.to_owned()));
         }
+        let Some(content) = read_bytes(path, text(desired, "content").len())? else {
+            return Ok(None);
+        };
+        let metadata = fs::symlink_metadata(path).map_err(Error::io("look at", path))?;
+        let mut current = Attributes::new();
         match (&content, digest) {
             (Some(_), Some(_)) => {
                 let file = open(path)?;

@@ -19,6 +19,14 @@ impl Handler for Group {
         desired: &Attributes,
     ) -> Result<Option<Attributes>, Error> {
         let name = accounts::name(desired)?;
+        let members = texts(desired, "members").unwrap_or_default();
+        let is_wrong =
+            |member: &&&str| member.is_empty() || member.contains([',', ':', '\n', '\0']);
+        if let Some(member) = members.iter().find(is_wrong) {
+            return Err(Error::Failed(format!(
+                "`members` has {member:?}, which is no name of a user"
+            )));
+        }
         let groups = database(GROUP)?;
         let Some(fields) = entry(&groups, name, 4) else {
             return match nix::unistd::Group::from_name(name) {

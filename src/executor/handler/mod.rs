@@ -37,8 +37,8 @@ use crate::executor::protocol::{Dependency, LogLine, Task, TaskKind, TaskOutcome
 
 type Attributes = Map<String, Value>;
 
-/// Stands for a secret value.
-const HIDDEN: &str = "<hidden>";
+/// Stands for a secret value, here and in what handlers in Python report (`python/steward_host/hidden.py`).
+pub(crate) const HIDDEN: &str = "(hidden)";
 
 /// Why a handler could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -114,6 +114,10 @@ pub trait Handler: Sync {
         changes: &Attributes,
     ) -> Result<(), Error>;
     fn delete(&self, context: &mut Context, desired: &Attributes) -> Result<(), Error>;
+    /// Whether attributes that references fill are as good as any: nothing is made from them.
+    fn ignores_attributes(&self) -> bool {
+        false
+    }
     /// A dependency changed since the last success.
     fn reload(&self, _context: &mut Context, _desired: &Attributes) -> Result<(), Error> {
         Ok(())
@@ -292,6 +296,28 @@ fn waits_for(task: &Task, requires: &[Dependency]) -> Option<(LogLevel, String)>
     })
 }
 
+/// Refuses what a reference shall fill: it stands as null in the resource, which means "leave it", so that a file would be made
+/// without its content.
+fn check_references(handler: &dyn Handler, desired: &Attributes) -> Result<(), Error> {
+    let mutators = desired.get("mutators").and_then(Value::as_array);
+    let arguments = mutators
+        .into_iter()
+        .flatten()
+        .filter_map(|mutator| mutator["args"].as_array())
+        .flatten();
+    let mut destinations = arguments.filter(|argument| argument["name"] == "destination");
+    match destinations
+        .next()
+        .and_then(|found| found["value"].as_str())
+    {
+        Some(filled) if !handler.ignores_attributes() => Err(Error::Failed(format!(
+            "`{filled}` is filled by a reference, which only handlers in Python resolve: give the value in the model, or \
+             take the resource of a module with a handler of its own"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 fn execute(
     handler: &dyn Handler,
     context: &mut Context,
@@ -300,6 +326,7 @@ fn execute(
     dependency_changed: bool,
 ) -> Result<HandlerStatus, Error> {
     let (purged, report_only) = (flag(desired, "purged"), flag(desired, "report_only"));
+    check_references(handler, desired)?;
     context.debug("Calling read_resource");
     let current = handler.read(context, desired)?;
     context.changes = match &current {

@@ -24,6 +24,10 @@ impl Handler for NullResource {
         })
     }
 
+    fn ignores_attributes(&self) -> bool {
+        true
+    }
+
     fn create(&self, _context: &mut Context, _desired: &Attributes) -> Result<(), Error> {
         Ok(())
     }
@@ -60,6 +64,10 @@ impl Handler for AgentConfig {
                 json!(desired.get("uri")),
             )]))
         })
+    }
+
+    fn ignores_attributes(&self) -> bool {
+        true
     }
 
     fn create(&self, _context: &mut Context, _desired: &Attributes) -> Result<(), Error> {

@@ -23,6 +23,11 @@ impl Handler for User {
         desired: &Attributes,
     ) -> Result<Option<Attributes>, Error> {
         let name = accounts::name(desired)?;
+        if !flag(desired, "purged") {
+            // What could never be made is refused by a dry run as well.
+            options(desired, |_| true)?;
+            check_hash(desired)?;
+        }
         let accounts = database(PASSWD)?;
         let Some(fields) = entry(&accounts, name, 7) else {
             return match nix::unistd::User::from_name(name) {
@@ -165,15 +170,21 @@ fn options(desired: &Attributes, wanted: impl Fn(&str) -> bool) -> Result<Vec<St
     Ok(options)
 }
 
-fn set_password(context: &mut Context, desired: &Attributes) -> Result<(), Error> {
-    let Some(hash) = given(desired, "password_hash") else {
-        return Ok(());
-    };
+fn check_hash(desired: &Attributes) -> Result<(), Error> {
+    let hash = given(desired, "password_hash").unwrap_or_default();
     if hash.contains([':', '\n', '\0']) || hash.starts_with('!') {
         let message = "`password_hash` is no hash of a password: make one with `openssl passwd -6`; \
                        to lock the account, set `locked`";
         return Err(Error::Failed(message.to_owned()));
     }
+    Ok(())
+}
+
+fn set_password(context: &mut Context, desired: &Attributes) -> Result<(), Error> {
+    let Some(hash) = given(desired, "password_hash") else {
+        return Ok(());
+    };
+    check_hash(desired)?;
     let line = format!("{}:{hash}\n", accounts::name(desired)?);
     let program = Program::changing("chpasswd", LIMIT)?.arguments(["--encrypted"]);
     program.input(line).must_succeed(context).map(|_| ())

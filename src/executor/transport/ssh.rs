@@ -219,7 +219,8 @@ async fn read(
     errors: tokio::task::JoinHandle<()>,
 ) {
     let mut stdout = BufReader::new(stdout);
-    if find_mark(&mut stdout).await {
+    let is_started = find_mark(&mut stdout).await;
+    if is_started {
         let _ = ready.send(());
         let mut piece = vec![0; PIECE_BYTES];
         while let Ok(n_bytes @ 1..) = stdout.read(&mut piece).await {
@@ -231,11 +232,18 @@ async fn read(
     }
     // What it has to say has come by then, or does not come.
     let _ = tokio::time::timeout(Duration::from_secs(2), errors).await;
-    let message = match last_lines.text() {
-        text if text.is_empty() => "ssh ended".to_owned(),
-        text => format!("ssh ended: {text}"),
-    };
+    let message = why_ended(&last_lines.text(), is_started);
     let _ = answers.send(Err(io::Error::other(message))).await;
+}
+
+fn why_ended(said: &str, is_started: bool) -> String {
+    match (said, is_started) {
+        ("", true) => "ssh ended".to_owned(),
+        ("", false) => "ssh ended without a word before anything was started there: the account needs a shell that runs \
+                        commands, which /bin/false and nologin do not"
+            .to_owned(),
+        (said, _) => format!("ssh ended: {said}"),
+    }
 }
 
 /// Skips what is printed before the mark; `false`: it did not come.

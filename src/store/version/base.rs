@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::Value;
 use sqlx::{PgConnection, SqliteConnection};
 
+use super::cycle::{Requirements, Search, describe};
 use super::partial::{Base, PartialCode, PartialVersion, crossing};
 use super::plan::{Plan, SetChange, crossing_of, sets_of};
 use super::rows::{Header, Writer, on_both};
@@ -195,6 +196,8 @@ async fn store_partial(
         Some(all) => base_of(all, partial),
     };
     let mut merged = partial.merge(&base)?;
+    let kept = all.as_deref().unwrap_or_default();
+    check_cycles(connection, &environment, partial, &base, (&merged, kept)).await?;
     let n_resources = known.version.n_resources - base.old.len() as i64 + merged.len() as i64;
     let new = header_of(partial, &base, &known)?;
     let replaced = partial.replaced_sets();
@@ -213,6 +216,43 @@ async fn store_partial(
     let open = connection.open_some_sets(&environment, &names).await?;
     let plan = Plan::of_sets(&open, &sets);
     write(connection, &new, plan, (number, n_resources), end).await
+}
+
+/// Checks that what is sent closes no circle of requirements, be it with resources that stay as they are. The base has none,
+/// so a circle goes through a requirement that is new: what these lead to is followed, and nothing else. `merged` are the
+/// resources of the new version that are not simply kept; of those that are, the sets that are come to are read.
+async fn check_cycles(
+    connection: &mut (impl Reader + Writer),
+    environment: &str,
+    partial: &PartialVersion,
+    base: &Base,
+    (merged, kept): (&[StoredResource], &[StoredResource]),
+) -> Result<()> {
+    if partial.new_requirements(base).next().is_none() {
+        return Ok(());
+    }
+    let mut read: Vec<StoredResource> = Vec::new();
+    let mut read_sets: BTreeSet<String> = BTreeSet::new();
+    loop {
+        let mut requirements = Requirements::of(merged);
+        requirements.add(kept);
+        requirements.add(&read);
+        let ids = match requirements.search(partial.new_requirements(base)) {
+            Search::NoCycle => return Ok(()),
+            Search::Cycle(cycle) => return Err(Error::Refused(describe(&cycle))),
+            Search::Unknown(ids) => ids,
+        };
+        let ids: Vec<&ResourceId> = ids.iter().collect();
+        let sets = connection.sets_of_ids(environment, &ids).await?;
+        let sets: BTreeSet<String> = sets.into_values().collect();
+        let new: Vec<&str> = sets.difference(&read_sets).map(String::as_str).collect();
+        if new.is_empty() {
+            // They are in no version.
+            return Ok(());
+        }
+        read.extend(connection.of_sets(environment, &new).await?);
+        read_sets.extend(sets);
+    }
 }
 
 async fn write(

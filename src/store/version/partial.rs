@@ -128,6 +128,19 @@ impl PartialVersion {
         Ok(merged)
     }
 
+    /// What sent resources require, and what they did not require in the base.
+    pub(super) fn new_requirements<'a>(
+        &'a self,
+        base: &'a Base,
+    ) -> impl Iterator<Item = &'a ResourceId> {
+        self.new.resources.iter().flat_map(|one| {
+            let known = base.old.get(&one.resource_id);
+            let known = known.map_or(&[][..], |known| &known.requires);
+            let is_new = |id: &&ResourceId| known.binary_search(id).is_err();
+            one.requires.iter().filter(is_new)
+        })
+    }
+
     /// What the model waits for: what was sent, and that of the base about resources that stay.
     pub(super) fn unknowns(&self, base: &Base, known: &Value) -> Value {
         let replaced = self.replaced_sets();

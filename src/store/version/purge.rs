@@ -1,7 +1,8 @@
 //! What is removed when nobody needs it any more. Source: docs/reference/deployment.md § 2.7.
 
-use crate::domain::{EnvironmentId, Timestamp, VersionNumber};
-use crate::store::macros::transaction;
+use crate::domain::{EnvironmentId, ResourceId, Timestamp, VersionNumber};
+use crate::store::macros::{read, transaction};
+use crate::store::state::{ROWS, counted, push_ids, status_sql};
 use crate::store::{Result, Store};
 
 /// Versions that may go, newest first: all but the one in force and the newest released one.
@@ -64,6 +65,52 @@ impl Store {
             old.len() as u64
         });
         Ok(n_deleted)
+    }
+
+    /// Deletes the states of resources that no stored version has, and gives how many there were. What was done to them
+    /// stays as long as other history. Some at a time: a model whose ids change leaves any number of them behind, and
+    /// whoever writes waits for each transaction.
+    pub async fn orphan_purge(&self, environment: EnvironmentId) -> Result<u64> {
+        /// That nothing of a state's resource is in a version that is stored.
+        macro_rules! is_in_no_version {
+            () => {
+                " AND NOT EXISTS (SELECT 1 FROM desired_resource r WHERE r.environment_id = resource_state.environment_id \
+                 AND r.resource_id = resource_state.resource_id)"
+            };
+        }
+        const UNUSED: &str = concat!(
+            "SELECT resource_id FROM resource_state WHERE environment_id = $1 AND resource_id > $2 AND ",
+            status_sql!(),
+            " = 'orphaned'",
+            is_in_no_version!(),
+            " ORDER BY resource_id LIMIT $3"
+        );
+        let id = environment.to_string();
+        let (mut n_removed, mut after) = (0, ResourceId::new(""));
+        loop {
+            let rows: Vec<(ResourceId,)> = read!(self.db, pool => {
+                sqlx::query_as(UNUSED).bind(&id).bind(&after).bind(ROWS as i64).fetch_all(pool).await?
+            });
+            let ids: Vec<ResourceId> = rows.into_iter().map(|(id,)| id).collect();
+            let Some(last) = ids.last() else {
+                return Ok(n_removed);
+            };
+            after = last.clone();
+            n_removed += transaction!(self.db, tx => {
+                sqlx::query(ALONE).bind(&id).execute(&mut *tx).await?;
+                let n_removed;
+                counted!(tx, &id, ids, {
+                    let mut delete = sqlx::QueryBuilder::new("DELETE FROM resource_state WHERE environment_id = ");
+                    delete.push_bind(&id);
+                    // One may have come back since.
+                    delete.push(concat!(" AND orphaned_after IS NOT NULL", is_in_no_version!()));
+                    push_ids!(delete, &ids);
+                    let delete = delete.build().persistent(false);
+                    n_removed = delete.execute(&mut *tx).await?.rows_affected();
+                });
+                n_removed
+            });
+        }
     }
 
     /// Deletes one version.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::*;
-use crate::store::tests::{check, environment, resource, store_version};
+use crate::store::tests::{check, environment, resource, state, store_version};
 use crate::store::{Search, Span};
 
 /// Which content and set each resource has.
@@ -331,6 +331,20 @@ fn is_closed(resources: &[steward_compiler::Resource]) -> bool {
     required.all(|id| ids.contains(id.as_str()))
 }
 
+/// Whether no resource requires itself, however far around: all can be taken away, each when all that it requires is.
+fn is_acyclic(resources: &[steward_compiler::Resource]) -> bool {
+    let mut left: Vec<&steward_compiler::Resource> = resources.iter().collect();
+    loop {
+        let there: std::collections::BTreeSet<&str> =
+            left.iter().map(|one| one.id.as_str()).collect();
+        let n_before = left.len();
+        left.retain(|one| one.requires.iter().any(|id| there.contains(id.as_str())));
+        if left.len() == n_before {
+            return left.is_empty();
+        }
+    }
+}
+
 //: deploy 38, 39, 40, 42
 #[tokio::test]
 async fn partial_versions_are_stored_and_refused_as_the_compilers_merge_of_whole_exports_says() {
@@ -352,7 +366,7 @@ async fn partial_versions_are_stored_and_refused_as_the_compilers_merge_of_whole
             };
             let expected = steward_compiler::merge_partial(&model, &export)
                 .ok()
-                .filter(|merged| is_closed(merged));
+                .filter(|merged| is_closed(merged) && is_acyclic(merged));
             let stored = store
                 .version_store_partial(&partial(id, sent, &removed))
                 .await;
@@ -379,6 +393,57 @@ async fn partial_versions_are_stored_and_refused_as_the_compilers_merge_of_whole
             }
         }
         assert!(n_stored > 20 && n_refused > 20, "{n_stored} {n_refused}");
+    })
+    .await;
+}
+
+/// A resource in set `set` that requires others, all by their names.
+fn requiring(name: &str, set: &str, requires: &[&str]) -> StoredResource {
+    let mut one = resource(name, "1", set);
+    let ids = requires
+        .iter()
+        .map(|name| resource(name, "", "").resource_id);
+    one.requires = ids.collect();
+    one.with_digest()
+}
+
+//: deploy 38
+#[tokio::test]
+async fn a_partial_version_closes_no_circle_with_what_is_carried_over() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        // From a shared resource through two other sets, and the shared resources between them, to another shared one.
+        let base = vec![
+            requiring("begin", "", &["t1"]),
+            requiring("t1", "t", &["t2"]),
+            requiring("t2", "t", &["between"]),
+            requiring("between", "", &["u1"]),
+            requiring("u1", "u", &["end"]),
+            requiring("end", "", &[]),
+            requiring("a", "s", &[]),
+        ];
+        store_version(&store, id, base).await;
+        let good = vec![
+            requiring("a", "s", &["begin"]),
+            requiring("b", "s", &["a", "end"]),
+        ];
+        store
+            .version_store_partial(&partial(id, good, &[]))
+            .await
+            .unwrap();
+        let bad = vec![
+            requiring("a", "s", &["begin"]),
+            requiring("end", "", &["a"]),
+        ];
+        let refused = store
+            .version_store_partial(&partial(id, bad, &[]))
+            .await
+            .unwrap_err();
+        let text = refused.to_string();
+        assert!(matches!(refused, Error::Refused(_)), "{text}");
+        for name in ["a", "begin", "t1", "t2", "between", "u1", "end"] {
+            assert!(text.contains(&format!("t::R[a,name={name}]")), "{text}");
+        }
     })
     .await;
 }
@@ -469,6 +534,53 @@ async fn a_base_whose_sets_require_each_other_takes_no_partial_version() {
                 .contains("t::R[a,name=b] requires t::R[a,name=a]"),
             "{refused}"
         );
+    })
+    .await;
+}
+
+//: deploy 31
+#[tokio::test]
+async fn states_go_when_no_stored_version_has_their_resource_and_not_before() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        // More than are removed at once.
+        let names: Vec<String> = (0..1200).map(|n| format!("r{n}")).collect();
+        let in_force = |count: usize| {
+            let resources = names[..count].iter().map(|name| resource(name, "1", ""));
+            resources.collect::<Vec<_>>()
+        };
+        let (all, left) = (in_force(1200), in_force(1));
+        let states: Vec<_> = names.iter().map(|name| state(name)).collect();
+        store_version(&store, id, all).await;
+        store
+            .version_activate(id, VersionNumber::new(1), &states, &[], &[])
+            .await
+            .unwrap();
+        store_version(&store, id, left.clone()).await;
+        let removed: Vec<ResourceId> = states[1..]
+            .iter()
+            .map(|one| one.resource_id.clone())
+            .collect();
+        store
+            .version_activate(id, VersionNumber::new(2), &[], &removed, &[])
+            .await
+            .unwrap();
+        // A version that is kept has them.
+        store.version_purge(id, 1, Timestamp(0)).await.unwrap();
+        assert_eq!(store.orphan_purge(id).await.unwrap(), 0);
+        // One of them comes back, in a version that is not in force yet.
+        let mut back = left;
+        back.push(resource("r7", "2", ""));
+        store_version(&store, id, back).await;
+        store.version_purge(id, 0, Timestamp(0)).await.unwrap();
+        assert_eq!(store.orphan_purge(id).await.unwrap(), 1198);
+        assert_eq!(store.orphan_purge(id).await.unwrap(), 0);
+        let left = store.state_list(id).await.unwrap();
+        let left: Vec<&str> = left.iter().map(|one| one.resource_id.value()).collect();
+        assert_eq!(left, ["r0", "r7"]);
+        let counts = store.state_counts(id).await.unwrap();
+        let there: Vec<i64> = counts.values().copied().filter(|n| *n > 0).collect();
+        assert_eq!(there, [1, 1]);
     })
     .await;
 }

@@ -102,7 +102,7 @@ fn a_password_is_in_no_difference_and_no_log() {
     let event = machine.check(&user("$6$a$other"), "deployed updated");
     assert_eq!(
         event["changes"],
-        json!({"password_hash": {"current": "<hidden>", "desired": "<hidden>"}})
+        json!({"password_hash": {"current": "(hidden)", "desired": "(hidden)"}})
     );
     assert_eq!(
         machine.sh("getent shadow secret | cut -d: -f2"),

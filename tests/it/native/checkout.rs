@@ -131,6 +131,27 @@ fn an_interrupted_checkout_is_finished_and_other_things_are_not_replaced() {
     assert!(other.join("precious").exists());
 }
 
+/// Given: an address where nothing is, as a revision and as a commit id, where nothing is and in an empty directory. Expected:
+/// what was begun is gone, so that the next plan says what the first one said.
+#[test]
+fn a_checkout_that_could_not_be_made_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let (nowhere, empty) = (dir.path().join("nowhere"), dir.path().join("empty"));
+    fs::create_dir(&empty).unwrap();
+    for revision in ["main", "0123456789012345678901234567890123456789"] {
+        for copy in [&nowhere, &empty] {
+            let wanted = json!({
+                "path": copy, "repository": dir.path().join("no-repository"), "revision": revision,
+            });
+            let planned = dry_run(TYPE, &wanted).changes;
+            check(TYPE, wanted.clone(), "failed nochange");
+            assert_eq!(dry_run(TYPE, &wanted).changes, planned);
+        }
+    }
+    assert!(!nowhere.exists());
+    assert_eq!(fs::read_dir(&empty).unwrap().count(), 0);
+}
+
 /// A value never becomes an option or a command: docs/reference/security.md § 2.
 #[test]
 fn an_option_is_no_repository_and_no_revision() {

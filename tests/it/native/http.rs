@@ -193,7 +193,7 @@ fn a_secret_that_the_service_does_not_tell_is_not_compared_and_never_shown() {
     let wrong = service.object(body, json!({"headers": {"X-Token": "wrong-token"}}));
     let log = check(TYPE, wrong, "failed nochange");
     assert!(
-        log.contains("answers 403 Forbidden: the token <hidden> is wrong"),
+        log.contains("answers 403 Forbidden: the token (hidden) is wrong"),
         "{log}"
     );
     assert!(

@@ -122,6 +122,86 @@ fn a_file_keeps_mode_and_links_to_nothing_else_when_the_model_says_nothing_of_th
     );
 }
 
+/// What no host could be brought to is refused before anything is done, and so by a dry run, which would promise it.
+#[test]
+fn a_dry_run_refuses_what_can_never_be() {
+    let path = "/nowhere/at/all";
+    for (resource_type, attributes, reason) in [
+        (
+            "fs::File",
+            json!({"path": "relative/f", "content": ""}),
+            "`path` relative/f is not absolute",
+        ),
+        (
+            "fs::Directory",
+            json!({"path": "d"}),
+            "`path` d is not absolute",
+        ),
+        (
+            "steward::File",
+            json!({"path": path, "content": "", "mode": 999}),
+            "`mode` 999 is no file mode",
+        ),
+        (
+            "steward::File",
+            json!({"path": path, "content": "", "sha256": "00"}),
+            "not both",
+        ),
+        (
+            "steward::User",
+            json!({"name": "steward-nobody", "comment": "a:b"}),
+            "`comment` holds a colon",
+        ),
+        (
+            "steward::User",
+            json!({"name": "steward-nobody", "comment": "a\nroot2::0:0::/:/bin/sh"}),
+            "`comment` holds",
+        ),
+        (
+            "steward::User",
+            json!({"name": "steward-nobody", "home": "/x:0:0"}),
+            "`home` holds a colon",
+        ),
+        (
+            "steward::User",
+            json!({"name": "steward-nobody", "password_hash": "!x"}),
+            "is no hash of a password",
+        ),
+        (
+            "steward::Group",
+            json!({"name": "steward-nobody", "members": ["a,root"]}),
+            "is no name of a user",
+        ),
+    ] {
+        let outcome = deploy_with(resource_type, &attributes, |task| task.kind = dry_run());
+        let handler = outcome.changes["handler"].to_string();
+        assert!(
+            handler.contains("FAILED") && handler.contains(reason),
+            "{attributes}: {handler}"
+        );
+        let log = check(resource_type, attributes, "failed nochange");
+        assert!(log.contains(reason), "{log}");
+    }
+}
+
+/// Given: a file whose content a reference fills, which stands as null in it. Expected: no file without content, and a reason.
+#[test]
+fn what_a_reference_shall_fill_is_not_left_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    let destination = json!({"type": "literal", "name": "destination", "value": "content"});
+    let mutators = json!([{"type": "core::Replace", "args": [destination]}]);
+    let attributes = json!({"path": path, "content": null, "mutators": mutators});
+    let log = check("fs::File", attributes.clone(), "failed nochange");
+    assert!(log.contains("`content` is filled by a reference"), "{log}");
+    assert!(!path.exists());
+    check(
+        "std::testing::NullResource",
+        attributes,
+        "deployed nochange",
+    );
+}
+
 #[test]
 fn a_file_that_cannot_be_written_says_why() {
     let dir = tempfile::tempdir().unwrap();
