@@ -124,9 +124,9 @@ mod tests {
     use super::*;
 
     /// Says what is written, write by write.
-    struct Told(mpsc::Sender<Vec<u8>>);
+    struct Writes(mpsc::Sender<Vec<u8>>);
 
-    impl Write for Told {
+    impl Write for Writes {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.send(bytes.to_vec()).map_err(io::Error::other)?;
             Ok(bytes.len())
@@ -146,8 +146,8 @@ mod tests {
     /// order, and the last in its own.
     #[test]
     fn frames_that_may_wait_travel_with_one_that_may_not() {
-        let (told, writes) = mpsc::channel();
-        let outbox = Outbox::of(Told(told));
+        let (sender, writes) = mpsc::channel();
+        let outbox = Outbox::of(Writes(sender));
         outbox.send(&"one", Urgency::Soon).unwrap();
         outbox.send(&"two", Urgency::Soon).unwrap();
         assert!(writes.try_recv().is_err());
@@ -160,8 +160,8 @@ mod tests {
     /// Given: frames that may wait, and more of them than a pipe holds. Expected: they do not wait for one that may not.
     #[test]
     fn frames_that_fill_a_pipe_do_not_wait() {
-        let (told, writes) = mpsc::channel();
-        let outbox = Outbox::of(Told(told));
+        let (sender, writes) = mpsc::channel();
+        let outbox = Outbox::of(Writes(sender));
         let frame = "x".repeat(UNSENT_BYTES / 2);
         outbox.send(&frame, Urgency::Soon).unwrap();
         assert!(writes.try_recv().is_err());
@@ -172,8 +172,8 @@ mod tests {
     /// Given: a frame that may wait, and nothing behind it, again and again. Expected: each is written all the same.
     #[test]
     fn a_frame_that_nothing_follows_is_written_soon() {
-        let (told, writes) = mpsc::channel();
-        let outbox = Outbox::new(Told(told));
+        let (sender, writes) = mpsc::channel();
+        let outbox = Outbox::new(Writes(sender));
         for frame in ["one", "two", "three"] {
             outbox.send(&frame, Urgency::Soon).unwrap();
             let written = writes.recv_timeout(Duration::from_secs(60)).unwrap();
@@ -184,8 +184,8 @@ mod tests {
     /// Given: nobody who reads. Expected: who sends learns of it, also when the thread beside has found it out before.
     #[test]
     fn who_sends_learns_that_nobody_reads() {
-        let (told, writes) = mpsc::channel();
-        let outbox = Outbox::new(Told(told));
+        let (sender, writes) = mpsc::channel();
+        let outbox = Outbox::new(Writes(sender));
         drop(writes);
         // Whether this one fails is a matter of who writes it.
         let _ = outbox.send(&"one", Urgency::Soon);

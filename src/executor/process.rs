@@ -27,14 +27,13 @@ use crate::executor::code_folder::Code;
 use crate::executor::far_python::FarPython;
 use crate::executor::limits::Limits;
 use crate::executor::outbox::{Outbox, Urgency};
-use crate::executor::protocol::{BEAT, ExecutorCommand, ExecutorReply, Hello, HelloError, Python};
+use crate::executor::protocol::{
+    BEAT, ExecutorCommand, ExecutorReply, Hello, HelloError, Python, READ_BYTES,
+};
 use crate::process;
 
 /// A handler waits this long for what it asked of the server.
 const ANSWER: Duration = Duration::from_secs(60);
-
-/// What is read at once: as much as a pipe holds.
-const READ_BYTES: usize = 1 << 16;
 
 /// Bytes of what a handler asks, as JSON. Each agent has one question open at most.
 const ASK_BYTES: usize = 4 << 20;

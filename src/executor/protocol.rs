@@ -24,6 +24,9 @@ pub const VERSION: u32 = 3;
 /// How often an executor says that it runs.
 pub const BEAT: Duration = Duration::from_secs(5);
 
+/// Bytes of frames that either side reads at once: as much as a pipe holds.
+pub(super) const READ_BYTES: usize = 1 << 16;
+
 /// What an executor can do for a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -32,7 +32,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::executor::bounds::{self, MAX_REPLY_BYTES};
 use crate::executor::link::Message;
-use crate::executor::protocol::{ExecutorReply, HelloError};
+use crate::executor::protocol::{ExecutorReply, HelloError, READ_BYTES};
 
 /// A part of the room for answers, given back when it is dropped. `None`: of an answer that is our own.
 pub(crate) type Held = Option<OwnedSemaphorePermit>;
@@ -50,9 +50,6 @@ pub(crate) struct Source {
     /// How long it may say nothing before its first word.
     pub(crate) startup: Duration,
 }
-
-/// What is read at once: as much as a pipe holds.
-const READ_BYTES: usize = 1 << 16;
 
 /// Reads to the end; the last message is [`Message::Ended`].
 pub(crate) async fn read(replies: impl AsyncRead + Unpin, source: Source) {

@@ -22,14 +22,7 @@ pub(super) fn text<'a>(attributes: &'a Attributes, name: &str) -> &'a str {
 
 /// The path a resource is about; a relative one counts from the executor's working directory.
 pub(super) fn path(attributes: &Attributes) -> Result<&Path, Error> {
-    let path = path_in(attributes, "path")?;
-    if path.is_relative() {
-        return Err(Error::Failed(format!(
-            "`path` {} is not absolute: begin it with a slash",
-            path.display()
-        )));
-    }
-    Ok(path)
+    path_in(attributes, "path")
 }
 
 /// The path in an attribute.

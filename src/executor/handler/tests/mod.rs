@@ -128,16 +128,6 @@ fn a_dry_run_refuses_what_can_never_be() {
     let path = "/nowhere/at/all";
     for (resource_type, attributes, reason) in [
         (
-            "fs::File",
-            json!({"path": "relative/f", "content": ""}),
-            "`path` relative/f is not absolute",
-        ),
-        (
-            "fs::Directory",
-            json!({"path": "d"}),
-            "`path` d is not absolute",
-        ),
-        (
             "steward::File",
             json!({"path": path, "content": "", "mode": 999}),
             "`mode` 999 is no file mode",
