@@ -44,7 +44,7 @@ fn number(name: &str, value: &mut Value) {
     } else if let Some(found) = value.as_f64().filter(|found| found.abs() < EXACT) {
         match name {
             "int" if value.is_f64() && found.fract() == 0.0 => {
-                #[allow(clippy::cast_possible_truncation, reason = "it is whole and small")]
+                // It is whole, and small enough to be the same as an integer.
                 let whole = found as i64;
                 *value = Value::from(whole);
             }
