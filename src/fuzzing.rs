@@ -6,7 +6,7 @@ use steward_compiler::protocol;
 use crate::executor::protocol::{ExecutorCommand, ExecutorReply};
 use crate::forge::{self, Event, Forge};
 
-pub use crate::api::fuzzing::http;
+pub use crate::api::fuzzing::{handler_requests, http};
 pub use crate::git::fuzzing::{fetch, git, git_answers};
 pub use crate::sandbox::fuzzing::links;
 

@@ -1,4 +1,6 @@
-//! For fuzzing: what a stranger sends over a connection.
+//! For fuzzing: what a stranger sends over a connection, and what handlers ask for.
+
+mod handler_requests;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -27,6 +29,8 @@ use crate::api::http::middleware::RequestBody;
 use crate::api::http::places::{Places, client_of};
 use crate::app::App;
 use crate::app::fuzzing::SECRET;
+
+pub use handler_requests::handler_requests;
 
 /// More than a client of the fuzzer leaves unread.
 const PIPE_BYTES: usize = 1 << 20;
@@ -103,6 +107,22 @@ impl Service<Request<RequestBody>> for Counted {
     }
 }
 
+fn runtime() -> Option<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().ok()
+}
+
+/// A folder in memory, where there is such a thing.
+fn folder() -> Option<tempfile::TempDir> {
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
+    };
+    folder.ok()
+}
+
 /// The server's end of all connections: routes, places, and a database in memory where there is such a folder.
 struct Site {
     runtime: Runtime,
@@ -115,17 +135,7 @@ struct Site {
 
 impl Site {
     fn start() -> Option<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .ok()?;
-        let memory = Path::new("/dev/shm");
-        let folder = if memory.is_dir() {
-            tempfile::tempdir_in(memory)
-        } else {
-            tempfile::tempdir()
-        };
-        let folder = folder.ok()?;
+        let (runtime, folder) = (runtime()?, folder()?);
         // A program of Rust ignores this signal, but the main function is the fuzzer's: a pipe to an executor that has ended
         // would end it.
         let broken_pipes = runtime.block_on(async { signal(SignalKind::pipe()) });

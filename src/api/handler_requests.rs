@@ -37,7 +37,8 @@ pub async fn answer_handlers(app: App, mut requests: mpsc::UnboundedReceiver<Api
     }
 }
 
-async fn answer(app: App, mut request: ApiRequest) {
+/// Answers one request.
+pub(in crate::api) async fn answer(app: App, mut request: ApiRequest) {
     let (status, body) = match prepare(app, &mut request) {
         Ok(call) => of(work(call).await),
         Err(error) => error.into_parts(),
@@ -78,8 +79,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
-    use crate::domain::{EnvironmentId, ProjectId};
-    use crate::store::NewEnvironment;
+    use crate::domain::EnvironmentId;
 
     /// The two environments of the app.
     fn own() -> EnvironmentId {
@@ -92,17 +92,7 @@ mod tests {
 
     async fn app(folder: &std::path::Path) -> App {
         let app = App::alone(folder).await.unwrap();
-        let environment = NewEnvironment {
-            id: other(),
-            project_id: ProjectId::named("p"),
-            name: "other".to_owned(),
-            description: String::new(),
-            icon: String::new(),
-            repo_url: String::new(),
-            repo_branch: String::new(),
-            variables: BTreeMap::new(),
-        };
-        app.store.environment_create(&environment).await.unwrap();
+        app.add_other(BTreeMap::new()).await.unwrap();
         app
     }
 

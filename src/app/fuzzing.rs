@@ -20,6 +20,20 @@ pub const FORGES: [(&str, Forge); 3] = [
 ];
 pub const SECRET: &[u8] = b"a secret of the test";
 
+/// An environment of the project `p` to create.
+fn environment(name: &str, variables: BTreeMap<String, String>) -> NewEnvironment {
+    NewEnvironment {
+        id: EnvironmentId::named("p", name),
+        project_id: ProjectId::named("p"),
+        name: name.to_owned(),
+        description: String::new(),
+        icon: String::new(),
+        repo_url: String::new(),
+        repo_branch: String::new(),
+        variables,
+    }
+}
+
 impl App {
     /// An app on a database of its own in the folder `data`, with the project `p` and its environment `e`, for which nothing
     /// runs, and a webhook of each forge, named after it. The API needs no token.
@@ -29,19 +43,10 @@ impl App {
     pub async fn alone(data: &Path) -> Result<App, store::Error> {
         let data = DataDir::new(data);
         let store = Store::open_sqlite(&data.database()).await?;
-        let (project_id, id) = (ProjectId::named("p"), EnvironmentId::named("p", "e"));
-        store.project_create(project_id, "p").await?;
-        let environment = NewEnvironment {
-            id,
-            project_id,
-            name: "e".to_owned(),
-            description: String::new(),
-            icon: String::new(),
-            repo_url: String::new(),
-            repo_branch: String::new(),
-            variables: BTreeMap::new(),
-        };
-        store.environment_create(&environment).await?;
+        store.project_create(ProjectId::named("p"), "p").await?;
+        let new = environment("e", BTreeMap::new());
+        let id = new.id;
+        store.environment_create(&new).await?;
         let hooks = Hooks::declared(FORGES.iter().map(|(name, _)| (*name).to_owned()));
         for (name, forge) in FORGES {
             let hook = Hook {
@@ -58,6 +63,19 @@ impl App {
             hooks: Arc::new(hooks),
             ..App::of_store(store, data, [7; 32], requests, CancellationToken::new())
         })
+    }
+
+    /// One more environment, `other`, in the same project, with these variables.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub async fn add_other(
+        &self,
+        variables: BTreeMap<String, String>,
+    ) -> Result<EnvironmentId, store::Error> {
+        let new = environment("other", variables);
+        self.store.environment_create(&new).await?;
+        Ok(new.id)
     }
 
     /// Ends all loops and lets go of the database.

@@ -117,6 +117,42 @@ const HTTP: &[&[u8]] = &[
     b"Upgrade: h2c\r\n",
 ];
 
+const HANDLER_REQUESTS: &[&[u8]] = &[
+    b"here\n",
+    b"elsewhere\n",
+    b"GET ",
+    b"HEAD ",
+    b"PUT ",
+    b"POST ",
+    b"PATCH ",
+    b"DELETE ",
+    b"/",
+    b"//",
+    b"/../",
+    b"?",
+    b"&",
+    b"=",
+    b"tid=7131f06c-44b8-8d1b-9909-d01c5c65f405",
+    b"environment=",
+    b"%2f",
+    b"%00",
+    b"%5B",
+    b"/api/v1/",
+    b"/api/v2/",
+    b"/lsm/v1/",
+    b"\n",
+    b"{\"value\": ",
+    b"\"tid\": ",
+    b"}",
+    b"[",
+    b"]",
+    b"null",
+    b"1e400",
+    b"-1",
+    b"\"\\ud800\"",
+    b"\xff",
+];
+
 const WEBHOOK: &[&[u8]] = &[
     b"X-GitHub-Event: push\n",
     b"X-Gitea-Event: push\n",
@@ -331,6 +367,12 @@ const TARGETS: &[Target] = &[
         n_mutations: 6_000,
     },
     Target {
+        read: server::handler_requests,
+        seeds: "tests/fuzz/seeds/handler_requests",
+        words: HANDLER_REQUESTS,
+        n_mutations: 6_000,
+    },
+    Target {
         read: server::fetch,
         seeds: "tests/fuzz/seeds/fetch",
         words: FETCH,
@@ -374,7 +416,7 @@ fn rounds() -> u64 {
     rounds.and_then(|n| n.parse().ok()).unwrap_or(1)
 }
 
-/// Input: changed webhook payloads, HTTP connections, YAML, lock files, requirements, URLs, names, answers of git servers, frames and calls of sandboxed code, each reader for
+/// Input: changed webhook payloads, HTTP connections, requests of handlers, YAML, lock files, requirements, URLs, names, answers of git servers, frames and calls of sandboxed code, each reader for
 /// itself (docs/reference/security.md § 3.1, § 3.4, § 3.13, § 3.14, § 3.21, § 3.23). Answer: a value or an error that can be logged; no panic, no 500.
 #[test]
 fn readers_survive_mutations_of_their_seeds() {
