@@ -84,6 +84,8 @@ class ReferenceLike:
         self._model: Any = None
         # What the model takes a reference to be of.
         self._model_type: Any = None
+        # Of a reference to a field of a dataclass: the type of the entity's attribute.
+        self._attribute_type: Any = None
 
     @property
     def arguments(self) -> dict[str, object]:

@@ -12,9 +12,10 @@ from steward_host import annotations as hints, msgpack
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeGuard
 
     from inmanta._signature import Argument
+    from inmanta.ast.type import Type
     from inmanta.references import Reference
     from steward_host.messages import Annotation
 
@@ -179,8 +180,6 @@ class Values:
         """An attribute may hold what the field of the class may not, whose type may be narrower."""
         from inmanta.ast.type import of_field
 
-        if _holds_reference(value):
-            return
         try:
             of_field(declared).validate(value)
         except RuntimeException as error:
@@ -206,7 +205,10 @@ class Values:
             if _is_reference(value):
                 if "reference" not in str(declared):
                     raise argument.refused()
-            elif declared != "any":
+                if kept is not None:
+                    # A field of what a reference stands for is of the attribute's type, which may be wider than the field's.
+                    value._attribute_type = _attribute_type(instance, name)
+            if declared != "any":
                 self._check_field(value, declared, argument)
             value = DynamicProxy.return_value(value)
             values[name] = resources.to_json(value) if isinstance(value, DynamicProxy) else value
@@ -220,6 +222,11 @@ def _decode_instance(payload: bytes) -> runtime.Instance:
     return runtime.instance(int.from_bytes(payload[:4], "big"), payload[4:].decode())
 
 
+def _attribute_type(instance: runtime.Instance, name: str) -> Type | None:
+    attribute = instance.get_type().get_attribute(name)
+    return None if attribute is None else attribute.type
+
+
 def _takes_reference(parameter: Argument | None) -> bool:
     return parameter is not None and "reference" in str(hints.describe(parameter.annotation))
 
@@ -229,13 +236,6 @@ def _has_unknown(value: object) -> bool:
     if isinstance(value, (list, dict)):
         return any(map(_has_unknown, value.values() if isinstance(value, dict) else value))
     return isinstance(value, Unknown)
-
-
-def _holds_reference(value: object) -> bool:
-    """Whether a value of the model is a reference in part."""
-    if isinstance(value, (list, dict)):
-        return any(map(_holds_reference, value.values() if isinstance(value, dict) else value))
-    return _is_reference(value)
 
 
 class _Argument:
@@ -285,7 +285,7 @@ def description(value: object, number: int) -> dict[str, object]:
     }
 
 
-def _is_reference(value: object) -> bool:
+def _is_reference(value: object) -> TypeGuard[Reference[Any]]:
     return getattr(type(value), "_is_inmanta_reference", False)
 
 

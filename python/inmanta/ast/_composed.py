@@ -6,7 +6,7 @@ nothing else.
 
 from __future__ import annotations
 
-from inmanta.ast import RuntimeException
+from inmanta.ast import RuntimeException, TypingException
 from inmanta.ast._primitives import Any, Bool, Null, Number, String, Type
 from inmanta.execute.util import AnyType, NoneValue
 
@@ -237,9 +237,11 @@ class ReferenceType(Type):
         self.element_type = element_type
 
     def validate(self, value: object) -> bool:
-        if is_reference(value) and referenced(value).issubtype(self.element_type):
-            return True
-        return self._refuse(value)
+        if not is_reference(value):
+            return self._refuse(value)
+        if not referenced(value).issubtype(self.element_type):
+            raise TypingException(None, f"Invalid value: {value} is not a subtype of {self.type_string_internal()}")
+        return True
 
     def is_primitive(self) -> bool:
         return self.element_type.is_primitive()
@@ -321,6 +323,9 @@ def referenced(value: object) -> Type:
     """The type of what a reference stands for; Any where its class does not say."""
     from inmanta.ast.type import of_annotation
 
+    attribute = getattr(value, "_attribute_type", None)
+    if isinstance(attribute, Type):
+        return attribute
     of = getattr(value, "_model_type", None)
     if of is None:
         of = getattr(value, "get_reference_type")()
