@@ -13,6 +13,7 @@ use steward_compiler::{
     Partial, ServiceAnswer, ServicePurpose, ServiceQuestion, ServicesInput, ServicesOutput,
 };
 use tokio::sync::RwLockReadGuard;
+use uuid::Uuid;
 
 use super::install::{install, policy};
 use super::network::Proxy;
@@ -100,10 +101,18 @@ pub(super) async fn execute(
     loop {
         let n_writes = *context.n_writes.lock().await;
         let given = services(context, &purpose, requested).await?;
+        check_services(context, &given).await?;
         let mut done = work(context, compile, &prepared, stages, given.clone()).await?;
-        if request.is_some_and(|request| request.purpose != ServicePurpose::Definitions) {
-            // They are those of the commit, which the catalog has.
-            done.services.definitions = None;
+        match request {
+            Some(request) if request.purpose != ServicePurpose::Definitions => {
+                // They are those of the commit, which the catalog has.
+                done.services.definitions = None;
+            }
+            // A model that does not know services has none.
+            None if done.export.is_some() => {
+                done.services.definitions.get_or_insert_default();
+            }
+            _ => {}
         }
         let mut now = context.n_writes.lock().await;
         if !done.services.writes.is_empty() {
@@ -135,10 +144,11 @@ async fn define(
         return Ok(());
     }
     let given = services(context, &ServicePurpose::Definitions, None).await?;
-    let done = work(context, compile, prepared, stages, given).await?;
+    let mut done = work(context, compile, prepared, stages, given).await?;
     if done.has_errors() {
         return Err(Failure::Model(Box::new(done)));
     }
+    done.services.definitions.get_or_insert_default();
     apply(context, compile, &done, (stages, warned)).await?;
     // From now on the instances are as this commit defines them, whatever comes of the rest of the compile.
     context.accepted.send_replace(Some(head.clone()));
@@ -155,6 +165,25 @@ async fn services(
     let store = context.store;
     let input = store.services_input(context.environment, purpose.clone(), requested);
     input.await.map_err(|error| Failure::Aborted(chain(&error)))
+}
+
+/// Whether the model has the services of the instances that a compile is for: without them it would say nothing of these.
+async fn check_services(context: &Context<'_>, given: &ServicesInput) -> Result<(), Failure> {
+    let (ids, is_validation): (Vec<&String>, bool) = match (&given.purpose, &given.requested) {
+        (ServicePurpose::Validation { instance, .. }, _) => (vec![instance], true),
+        (ServicePurpose::Production, Some(requested)) => (requested.iter().collect(), false),
+        (ServicePurpose::Production, None) | (ServicePurpose::Definitions, _) => return Ok(()),
+    };
+    let ids: Vec<Uuid> = ids.into_iter().filter_map(|id| id.parse().ok()).collect();
+    let services = context.services;
+    let missing = services.missing_in_model(context.environment, &ids, is_validation);
+    match missing
+        .await
+        .map_err(|error| Failure::Aborted(chain(&error)))?
+    {
+        None => Ok(()),
+        Some(why) => Err(Failure::Rejected(why)),
+    }
 }
 
 /// Hands over what a compile leaves for services. Attributes also of one that failed: what an allocator has taken from

@@ -1,6 +1,7 @@
 //! The catalog follows the model. Source: docs/reference/lsm.md § 1.8, § 1.9, § 2.12.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 use steward_compiler::ServiceDefinitions;
@@ -8,7 +9,7 @@ use steward_lsm::definition::SetName;
 use steward_lsm::{Attributes, Instance, Problems, ServiceEntity};
 use uuid::Uuid;
 
-use super::Services;
+use super::{READ_AT_ONCE, Services};
 use crate::domain::{EnvironmentId, Timestamp};
 use crate::store::{self, Catalog, CatalogChange, Definition};
 
@@ -92,6 +93,20 @@ fn plan_service(
     Ok(())
 }
 
+/// What to write so that the services of the catalog that the model does not have are marked so.
+fn plan_missing(catalog: &Catalog, definitions: &[ServiceDefinitions], change: &mut CatalogChange) {
+    let is_defined = |name: &str| definitions.iter().any(|service| service.name == name);
+    let missing = catalog.services().filter(|(name, _)| !is_defined(name));
+    let versions = missing.flat_map(|(_, versions)| versions.values());
+    let marked = versions
+        .filter(|known| known.is_in_model)
+        .map(|known| Definition {
+            is_in_model: false,
+            ..(**known).clone()
+        });
+    change.put.extend(marked);
+}
+
 impl Services {
     /// Brings definitions into the catalog, with all that follows for instances. Services that are not named stay as they are.
     /// `may_rewrite`: instances may be rewritten where a definition has other attributes than before. Gives what people should
@@ -112,30 +127,64 @@ impl Services {
             }
             Ok(change)
         };
-        let (changed, removed) = self.catalog_change(environment, plan, may_rewrite).await?;
-        for definition in &changed.put {
-            let entity = &definition.entity;
-            tracing::info!(
-                environment.id = %environment, "version {} of the service {} is in the catalog", entity.version, entity.name
-            );
-        }
-        Ok(removed.warnings())
+        self.definitions_write(environment, plan, may_rewrite).await
     }
 
-    /// The services of the catalog that are not among these definitions, the model's, and have instances: nothing deploys those
-    /// any more, and nothing removes what they have deployed.
+    /// The same with all definitions of the model: what is not named is not in the model any more. The instances that such a
+    /// service has are among what people should know: nothing deploys them, and nothing removes what they have deployed.
     ///
     /// # Errors
-    /// The store does not answer.
-    pub async fn undefined_services(
+    /// As [`Services::definitions_apply`].
+    pub async fn model_apply(
         &self,
         environment: EnvironmentId,
         definitions: &[ServiceDefinitions],
     ) -> store::Result<Vec<String>> {
+        let plan = |catalog: &Catalog| {
+            let mut change = CatalogChange::default();
+            for service in definitions {
+                plan_service(catalog, service, &mut change)?;
+            }
+            plan_missing(catalog, definitions, &mut change);
+            Ok(change)
+        };
+        let mut warnings = self.definitions_write(environment, plan, true).await?;
+        warnings.extend(self.undefined_services(environment).await?);
+        Ok(warnings)
+    }
+
+    async fn definitions_write(
+        &self,
+        environment: EnvironmentId,
+        plan: impl Fn(&Catalog) -> store::Result<CatalogChange>,
+        may_rewrite: bool,
+    ) -> store::Result<Vec<String>> {
+        let (changed, removed) = self.catalog_change(environment, plan, may_rewrite).await?;
+        for definition in &changed.put {
+            let (name, version) = (&definition.entity.name, definition.entity.version);
+            match definition.is_in_model {
+                true => tracing::info!(
+                    environment.id = %environment, "version {version} of the service {name} is in the catalog"
+                ),
+                false => tracing::info!(
+                    environment.id = %environment, "version {version} of the service {name} is not in the model any more"
+                ),
+            }
+        }
+        Ok(removed.warnings())
+    }
+
+    /// The services of the catalog that the model has no more and that have instances, for people.
+    async fn undefined_services(&self, environment: EnvironmentId) -> store::Result<Vec<String>> {
         let catalog = self.store.service_catalog(environment).await?;
-        let is_defined = |name: &str| definitions.iter().any(|service| service.name == name);
+        let is_missing = |versions: &BTreeMap<u64, Arc<Definition>>| {
+            versions.values().all(|version| !version.is_in_model)
+        };
         let mut warnings = Vec::new();
-        for (name, _) in catalog.services().filter(|(name, _)| !is_defined(name)) {
+        for (name, _) in catalog
+            .services()
+            .filter(|(_, versions)| is_missing(versions))
+        {
             let counts = self.store.service_state_counts(environment, name).await?;
             let n_instances: i64 = counts.iter().map(|(.., n)| n).sum();
             if n_instances > 0 {
@@ -147,6 +196,41 @@ impl Services {
             }
         }
         Ok(warnings)
+    }
+
+    /// Why a compile for these instances would do nothing for them: the model has the service of one of them no more. For one in
+    /// a state whose resources are not exported there is nothing to do. `None`: nothing speaks against it.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn missing_in_model(
+        &self,
+        environment: EnvironmentId,
+        instances: &[Uuid],
+        is_validation: bool,
+    ) -> store::Result<Option<String>> {
+        let catalog = self.store.service_catalog(environment).await?;
+        if catalog.is_in_model() {
+            return Ok(None);
+        }
+        for some in instances.chunks(READ_AT_ONCE) {
+            for instance in self.store.services_of_ids(environment, some).await? {
+                let (name, version) = (&instance.service_entity, instance.service_entity_version);
+                let Some(definition) = catalog.definition(name, Some(version)) else {
+                    continue;
+                };
+                let state = definition.entity.lifecycle.state(&instance.state);
+                let is_exported = state.is_some_and(|state| state.export_resources);
+                if !definition.is_in_model && (is_validation || is_exported) {
+                    return Ok(Some(format!(
+                        "the service {name} of the instance {} is not in the model any more: nothing deploys the instance, and \
+                         nothing removes what it has deployed. Put the binding of {name} back, and push",
+                        instance.id
+                    )));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Removes a service, or one version of it, that has no instances any more but for those that have ended.

@@ -101,11 +101,7 @@ impl Services {
         let Some(definitions) = &output.definitions else {
             return Ok(Vec::new());
         };
-        let mut warnings = self
-            .definitions_apply(environment, definitions, true)
-            .await?;
-        warnings.extend(self.undefined_services(environment, definitions).await?);
-        Ok(warnings)
+        self.model_apply(environment, definitions).await
     }
 
     /// Sets a parameter with values that user interfaces suggest.

@@ -53,6 +53,8 @@ const MAX_AUTO: usize = 100;
 const STORE_PAUSE: Duration = Duration::from_secs(2);
 /// Instances that are looked up at once at the start.
 const AT_ONCE: i64 = 1000;
+/// Instances of given ids that are read in one statement; SQLite takes 32766 parameters.
+const READ_AT_ONCE: usize = 1000;
 
 impl Services {
     /// Services that are kept in this store. Callbacks are sent, and orders carried on, until `shutdown`.

@@ -8,7 +8,7 @@ use steward_lsm::Instance;
 use steward_lsm::lifecycle::{self, Effect, Request, Settings, Trigger};
 use uuid::Uuid;
 
-use super::{Services, now};
+use super::{READ_AT_ONCE, Services, now};
 use crate::domain::{EnvironmentId, ResourceId, chain};
 use crate::store::{self, Catalog, Cause};
 
@@ -20,9 +20,6 @@ pub struct Report {
     pub next_version: u64,
     pub succeeded: bool,
 }
-
-/// Instances that are read in one statement; SQLite takes 32766 parameters.
-const AT_ONCE: usize = 1000;
 
 /// The resource that reports for an instance.
 pub fn transfer_id(instance: Uuid) -> ResourceId {
@@ -91,7 +88,7 @@ impl Services {
         }
         let rules = self.rules(environment).await?;
         let mut touched = HashSet::new();
-        for some in reports.chunks(AT_ONCE) {
+        for some in reports.chunks(READ_AT_ONCE) {
             let ids: Vec<Uuid> = some.iter().map(|report| report.instance).collect();
             let catalog = self.store.service_catalog(environment).await?;
             let found = self.store.services_of_ids(environment, &ids).await?;

@@ -73,6 +73,10 @@ const FILES: &[(&str, &str)] = &[
         "0016_history_at_scale",
         include_str!("../../migrations/0016_history_at_scale.sql"),
     ),
+    (
+        "0017_service_in_model",
+        include_str!("../../migrations/0017_service_in_model.sql"),
+    ),
 ];
 
 /// What PostgreSQL needs behind the file of that name, and SQLite does not: `0004_x.postgres.sql` for `0004_x`.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::embedded::text;
 use crate::harness::{DEADLINE, Repo, finish, steward, wait_until};
-use crate::service_world::{LINKS, World};
+use crate::service_world::{LINKS, World, id_of};
 
 /// A dependency manager that takes no link to `ams2` where it is exported: no validation sees that.
 const MANAGER: &str = "import os
@@ -55,6 +55,48 @@ fn an_instance_whose_resources_have_no_good_id_is_rejected_and_holds_up_nobody()
     let found = world.get(&format!("{bad}/diagnose")).1["data"].clone();
     let error = found["rejections"][0]["errors"][0]["message"].to_string();
     assert!(error.contains("a,b=c[d]"), "{found:#}");
+}
+
+/// Given: a push without the service, and without the module `lsm` at all, then an order, an update and a deletion; a push that
+/// has it again. Expected: they are refused, or wait, and say that the model lacks the service; nothing that is deployed goes
+/// before it is back.
+#[test]
+fn instances_of_a_service_that_the_model_has_no_more_say_so_and_go_on_when_it_is_back() {
+    for (model, partial) in [
+        ("import lsm\n", "lsm_partial_compile=true"),
+        ("x = 1\n", "lsm_partial_compile=false"),
+    ] {
+        let world = World::with(LINKS, &[partial], "link");
+        let path = world.create("ams1", 100);
+        world.reaches(&path, "up");
+        world.repo.write("main.cf", model);
+        world.repo.commit("no links");
+        wait_until("it is said that the service is missed", || {
+            let notifications = world.running.get_ok("/api/v2/notification?limit=100");
+            notifications
+                .to_string()
+                .contains("the service link is in the catalog with 1 instance")
+        });
+        let missing = |path: &str, part: &str| {
+            let found = world.get(&format!("{path}/diagnose")).1["data"][part].to_string();
+            let said = format!("the service link of the instance {}", id_of(path));
+            found.contains(&said) && found.contains("is not in the model any more")
+        };
+        let other = world.create("ams2", 100);
+        world.reaches(&other, "rejected");
+        assert!(
+            missing(&other, "rejections"),
+            "{}",
+            diagnosis(&world, "ams2")
+        );
+        world.delete(&path);
+        wait_until("its deletion waits", || missing(&path, "exports"));
+        assert_eq!(world.instance(&path)["state"], "deleting");
+        assert!(world.host.root().join("ams1").exists());
+        world.repo.write("main.cf", LINKS);
+        world.repo.commit("links again");
+        wait_until("it is deleted", || !world.host.root().join("ams1").exists());
+    }
 }
 
 #[test]

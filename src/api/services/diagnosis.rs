@@ -122,6 +122,31 @@ async fn failed_exports(
     Ok(failed)
 }
 
+/// The newest export, if it was one of everything: it succeeded, but the model has the service of the instance no more.
+async fn export_without_service(
+    app: &App,
+    environment: EnvironmentId,
+    instance: uuid::Uuid,
+    compiles: &[(&StoredEvent, Compile)],
+) -> Result<Option<Value>, ApiError> {
+    let is_done = |(_, compile): &&(&StoredEvent, Compile)| compile.version.is_some();
+    let Some((event, compile)) = compiles.iter().rev().find(is_done) else {
+        return Ok(None);
+    };
+    let instances = [instance];
+    let services = &app.services;
+    let missing = services.missing_in_model(environment, &instances, false);
+    Ok(missing.await?.map(|why| {
+        json!({
+            "instance_version": event.event.service_instance_version + 1,
+            "model_version": compile.version,
+            "compile_id": compile.id,
+            "errors": [],
+            "trace": why,
+        })
+    }))
+}
+
 /// What a resource said whose runs failed: a member for each message, the newest run first.
 fn failures_of((resource, runs): &(ResourceId, Vec<FailedRun>)) -> Value {
     let of_run = |failed: &FailedRun| {
@@ -194,7 +219,11 @@ async fn diagnose(entity: Segment, id: Segment, app: App, args: Args) -> Result<
     let events = store.service_events_of(environment, instance.id, failed_from - 1..=version - 1);
     let events = events.await?;
     let compiles = compiles_of(&app, &events).await?;
-    let exports = failed_exports(&app, environment, &compiles).await?;
+    let mut exports = failed_exports(&app, environment, &compiles).await?;
+    if version == instance.version {
+        let missing = export_without_service(&app, environment, instance.id, &compiles).await?;
+        exports.extend(missing);
+    }
     let mut exported = exported(&compiles);
     let later = store.service_events_of(environment, instance.id, version..=instance.version);
     let later = later.await?;

@@ -31,6 +31,8 @@ pub struct Definition {
     pub is_default: bool,
     /// Whether the model keeps several versions of the service.
     pub is_versioned: bool,
+    /// Whether the model has the service. If it has it no more, the definition is that of the instances that there are.
+    pub is_in_model: bool,
 }
 
 /// All definitions of an environment.
@@ -78,6 +80,7 @@ impl Definition {
             config,
             is_default,
             is_versioned,
+            is_in_model: true,
         })
     }
 }
@@ -86,6 +89,12 @@ impl Catalog {
     /// The versions of a service, by number; `None`: there is no such service.
     pub fn versions(&self, name: &str) -> Option<&BTreeMap<u64, Arc<Definition>>> {
         self.definitions.get(name)
+    }
+
+    /// Whether the model has all services that are here.
+    pub fn is_in_model(&self) -> bool {
+        let mut all = self.definitions.values().flat_map(BTreeMap::values);
+        all.all(|definition| definition.is_in_model)
     }
 
     /// All services, by name.
@@ -135,18 +144,23 @@ impl Catalogs {
     }
 }
 
-type Columns = (String, i64, String, String, bool, bool);
+type Columns = (String, i64, String, String, bool, bool, bool);
 
 fn definition(
-    (name, version, record, config, is_default, is_versioned): Columns,
+    (name, version, record, config, is_default, is_versioned, is_in_model): Columns,
 ) -> Result<Definition> {
     let id = format!("{name} {version}");
     let record = document(TABLE, "record", &id, &record)?;
     let config = document(TABLE, "config", &id, &config)?;
-    Definition::of_record(record, config, is_default, is_versioned).map_err(|_| Error::Row {
+    let definition = Definition::of_record(record, config, is_default, is_versioned);
+    let definition = definition.map_err(|_| Error::Row {
         table: TABLE,
         column: "record",
         id,
+    })?;
+    Ok(Definition {
+        is_in_model,
+        ..definition
     })
 }
 
@@ -196,7 +210,7 @@ on_both! {
             known: &Catalogs,
             lock: &str,
         ) -> Result<Arc<Catalog>> {
-            const SQL: &str = "SELECT name, version, record, config, is_default, is_versioned FROM service_entity \
+            const SQL: &str = "SELECT name, version, record, config, is_default, is_versioned, is_in_model FROM service_entity \
                                WHERE environment_id = $1";
             let revision = format!("SELECT revision FROM service_catalog WHERE environment_id = $1{lock}");
             let revision: Option<(i64,)> =
@@ -234,10 +248,11 @@ on_both! {
             now: Timestamp,
         ) -> Result<()> {
             const SQL: &str = "INSERT INTO service_entity (environment_id, name, version, record, config, is_default, \
-                               is_versioned, updated_us) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
+                               is_versioned, updated_us, is_in_model) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
                                ON CONFLICT (environment_id, name, version) DO UPDATE SET record = excluded.record, \
                                config = excluded.config, is_default = excluded.is_default, \
-                               is_versioned = excluded.is_versioned, updated_us = excluded.updated_us";
+                               is_versioned = excluded.is_versioned, updated_us = excluded.updated_us, \
+                               is_in_model = excluded.is_in_model";
             sqlx::query(SQL)
                 .bind(environment.to_string())
                 .bind(&definition.entity.name)
@@ -247,6 +262,7 @@ on_both! {
                 .bind(definition.is_default)
                 .bind(definition.is_versioned)
                 .bind(now.0)
+                .bind(definition.is_in_model)
                 .execute(&mut *self)
                 .await?;
             Ok(())
