@@ -5,6 +5,7 @@
 //! database writes is not read, and blocks. The other writes commands and a beat. Either ends the other. The first message, the
 //! hello, is awaited before the engine hears of the connection.
 
+mod hello;
 mod session;
 
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use futures_util::stream::SplitStream;
 use futures_util::{SinkExt, StreamExt};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -30,17 +31,18 @@ use crate::api::routes::routes;
 use crate::api::{Body, with};
 use crate::app::App;
 use crate::domain::{EnvironmentId, chain};
-use crate::executor::bounds::MAX_REPLY_BYTES;
+use crate::executor::bounds::{self, MAX_REPLY_BYTES};
 use crate::executor::external::AgentMessage;
 use crate::executor::link::Message;
 use crate::executor::remote::{
     self, AgentCommand, AgentHello, AgentReply, MAX_CARRIED, MAX_HELLO_BYTES, MAX_NAMES, VERSION,
 };
+use hello::{Hellos, Limit, Limited};
 use session::{Clock, Session, send};
 
 /// Connections of agents of all environments: each may hold [`ROOM_KIB`] in memory.
 const MAX_CONNECTIONS: usize = 1024;
-/// How long the hello may take.
+/// How long the hello may take, and how long a connection waits until it may say it.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// What one agent has said and what is not worked off yet, in KiB. One message of the largest size fits.
 const ROOM_KIB: usize = 2 * (MAX_REPLY_BYTES as usize >> 10);
@@ -59,6 +61,7 @@ struct Asked {
 /// What shows a token of its own.
 pub(super) fn own(app: &App) -> BoxedFilter<(Body,)> {
     let guesses = Arc::new(Guesses::default());
+    let hellos = Arc::new(Hellos::default());
     warp::path!("api" / "v1" / "agent_connection")
         .and(warp::get())
         .and(with(app))
@@ -72,12 +75,13 @@ pub(super) fn own(app: &App) -> BoxedFilter<(Body,)> {
                   headers: HeaderMap,
                   connection: Option<Arc<Connection>>,
                   upgrade: Option<OnUpgrade>| {
-                let guesses = Arc::clone(&guesses);
+                let (guesses, hellos) = (Arc::clone(&guesses), Arc::clone(&hellos));
                 async move {
                     let client = Client {
                         headers: &headers,
                         connection: connection.as_ref(),
                         guesses: &guesses,
+                        hellos: &hellos,
                     };
                     connect(app, &asked.environment, client, upgrade)
                         .await
@@ -93,6 +97,7 @@ struct Client<'a> {
     headers: &'a HeaderMap,
     connection: Option<&'a Arc<Connection>>,
     guesses: &'a Guesses,
+    hellos: &'a Hellos,
 }
 
 /// Looks at the token, and makes the connection a WebSocket.
@@ -119,11 +124,13 @@ async fn connect(
     let (Some(key), Some(upgrade)) = (key, upgrade) else {
         return Err(ApiError::bad_request("this is for a WebSocket"));
     };
+    let full = |message| ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, message);
+    let turn = client.hellos.turn(environment);
+    let Ok(Some(turn)) = tokio::time::timeout(HELLO_TIMEOUT, turn).await else {
+        return Err(full("too many agents of the environment say hello"));
+    };
     let Ok(place) = CONNECTIONS.try_acquire() else {
-        return Err(ApiError::with_status(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "too many agents are connected",
-        ));
+        return Err(full("too many agents are connected"));
     };
     let accept = derive_accept_key(key.as_bytes());
     tokio::spawn(async move {
@@ -133,9 +140,9 @@ async fn connect(
             .max_message_size(Some(MAX_REPLY_BYTES as usize))
             .max_frame_size(Some(MAX_REPLY_BYTES as usize))
             .max_write_buffer_size(2 * remote::MAX_COMMAND_BYTES);
-        let stream = TokioIo::new(stream);
+        let (stream, limit) = Limited::new(TokioIo::new(stream), MAX_HELLO_BYTES);
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
-        serve(app, environment, socket).await;
+        serve(app, environment, socket, (turn, limit)).await;
     });
     let mut reply = Response::builder()
         .status(StatusCode::SWITCHING_PROTOCOLS)
@@ -158,13 +165,20 @@ async fn find(app: &App, text: &str) -> Result<Option<EnvironmentId>, ApiError> 
     Ok(by_id.or(named).map(|one| one.id))
 }
 
-type Socket = WebSocketStream<TokioIo<Upgraded>>;
+type Socket = WebSocketStream<Limited<TokioIo<Upgraded>>>;
 
 /// The life of one connection.
-async fn serve(app: App, environment: EnvironmentId, socket: Socket) {
+async fn serve(
+    app: App,
+    environment: EnvironmentId,
+    socket: Socket,
+    (turn, limit): (OwnedSemaphorePermit, Limit),
+) {
     let (mut sink, mut stream) = socket.split();
     let hello = tokio::time::timeout(HELLO_TIMEOUT, hello(&mut stream)).await;
     let hello = hello.unwrap_or_else(|_| Err("it did not say hello".to_owned()));
+    limit.lift();
+    drop(turn);
     let (commands, queued) = mpsc::unbounded_channel();
     let admitted = match hello {
         Err(why) => Err(why),
@@ -181,6 +195,7 @@ async fn serve(app: App, environment: EnvironmentId, socket: Socket) {
     let (admission, clock) = match admitted {
         Ok(admitted) => admitted,
         Err(message) => {
+            let message = bounds::reason(message);
             tracing::warn!(environment.id = %environment, "an agent was refused: {message}");
             let _ = send(&mut sink, &AgentCommand::Refused { message }).await;
             let _ = sink.close().await;
@@ -211,7 +226,7 @@ async fn hello(stream: &mut SplitStream<Socket>) -> Result<AgentHello, String> {
     let document = match stream.next().await {
         Some(Ok(Frame::Binary(document))) if document.len() <= MAX_HELLO_BYTES => document,
         Some(Ok(_)) => return Err("its first message is no hello".to_owned()),
-        Some(Err(error)) => return Err(chain(&error)),
+        Some(Err(error)) => return Err(bounds::reason(chain(&error))),
         None => return Err("it hung up".to_owned()),
     };
     let Ok(AgentReply::Hello(hello)) = remote::decode(&document) else {

@@ -5,12 +5,15 @@
 //! may, read whatever there is, and make a few calls besides (`callers::of_handlers_here`); one on another machine reads some
 //! of it (`callers::of_handlers_elsewhere`).
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use warp::http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::api::http::args::Args;
+use crate::api::http::body::busy;
 use crate::api::http::error::ApiError;
 use crate::api::routes;
 use crate::api::{Answer, work};
@@ -37,11 +40,26 @@ pub async fn answer_handlers(app: App, mut requests: mpsc::UnboundedReceiver<Api
     }
 }
 
+/// Requests of handlers on this machine that are worked on at once, of all environments: less than the places of the API, so
+/// that its clients have their turn.
+static PLACES_HERE: Semaphore = Semaphore::const_new(16);
+/// The same for handlers on other machines.
+static PLACES_ELSEWHERE: Semaphore = Semaphore::const_new(4);
+/// How long they wait for their turn.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Answers one request.
 pub(in crate::api) async fn answer(app: App, mut request: ApiRequest) {
-    let (status, body) = match prepare(app, &mut request) {
-        Ok(call) => of(work(call).await),
-        Err(error) => error.into_parts(),
+    let places = match request.is_from_here {
+        true => &PLACES_HERE,
+        false => &PLACES_ELSEWHERE,
+    };
+    let (status, body) = match tokio::time::timeout(PATIENCE, places.acquire()).await {
+        Ok(Ok(_place)) => match prepare(app, &mut request) {
+            Ok(call) => of(work(call).await),
+            Err(error) => error.into_parts(),
+        },
+        _ => busy("too many requests of handlers are worked on").into_parts(),
     };
     // Nobody waits for it when the executor has ended.
     let _ = request.reply.send((status.as_u16(), body));

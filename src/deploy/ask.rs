@@ -339,21 +339,25 @@ impl Reconciler {
         if parameters.len() > MAX_FACTS {
             return Ok(too_many("parameters", MAX_FACTS));
         }
-        let mut last = Value::Null;
-        for parameter in parameters {
-            let Some(parameter) = parameter.as_object() else {
-                return Ok((400, json!({"message": "a parameter is an object"})));
-            };
-            let input = match FactInput::from_call(parameter) {
-                Ok(input) => input,
-                Err(message) => return Ok((400, json!({ "message": message }))),
-            };
-            let set = match facts::set(&self.store, self.environment, input).await {
-                Ok(set) => set,
-                Err(error) => return refusal(error),
-            };
-            last = facts::fact_json(self.environment, &set.fact);
-            self.on_fact_set(&set).await;
+        let input = |parameter: &Value| {
+            let parameter = parameter.as_object();
+            let parameter = parameter.ok_or_else(|| "a parameter is an object".to_owned())?;
+            FactInput::from_call(parameter)
+        };
+        let inputs: Result<Vec<FactInput>, String> = parameters.iter().map(input).collect();
+        let inputs = match inputs {
+            Ok(inputs) => inputs,
+            Err(message) => return Ok((400, json!({ "message": message }))),
+        };
+        let set = match facts::set_all(&self.store, self.environment, inputs).await {
+            Ok(set) => set,
+            Err(error) => return refusal(error),
+        };
+        let last = set
+            .last()
+            .map(|set| facts::fact_json(self.environment, &set.fact));
+        for set in &set {
+            self.on_fact_set(set).await;
         }
         Ok((200, json!({"parameter": last})))
     }

@@ -133,6 +133,8 @@ const REFRESH_EVERY: Duration = Duration::from_secs(30);
 
 /// Answers that are taken before anything else is looked at: many, since they are written in one transaction.
 const MESSAGES_AT_ONCE: usize = 10_000;
+/// How long that may take: a call of a handler is a message, too, and may be some thousand writes.
+const MESSAGES_FOR: Duration = Duration::from_millis(100);
 
 /// By how much resources come earlier than their interval says, at most. A tenth spreads ten thousand resources that were
 /// deployed within a minute over the minute before their repair is due, and more with each repair; nobody who asks for a
@@ -281,7 +283,11 @@ impl Reconciler {
                     }
                     // Not for ever, so that a fast executor cannot keep the loop from everything
                     // else.
+                    let until = Instant::now() + MESSAGES_FOR;
                     for _ in 0..MESSAGES_AT_ONCE {
+                        if Instant::now() >= until {
+                            break;
+                        }
                         let Ok(message) = messages.try_recv() else { break };
                         self.on_message(message).await;
                     }

@@ -8,6 +8,7 @@
 mod daily;
 mod lines;
 mod values;
+mod weight;
 
 use crate::executor::protocol::{LogLine, TaskOutcome};
 
@@ -16,6 +17,16 @@ pub use values::{
     MAX_DEPTH, MAX_DISCOVERED, MAX_FACTS, check_fact, check_found, check_metadata, is_deep,
     json_bytes,
 };
+pub(crate) use weight::weight_kib;
+
+/// A reason as it may go into the log of the server: what others sent may be as long as they like.
+pub(crate) fn reason(mut text: String) -> String {
+    values::cut(&mut text, REASON_BYTES);
+    text
+}
+
+/// Bytes of a reason that others have a say in.
+const REASON_BYTES: usize = 1 << 10;
 
 /// Bytes of one log line, its text and its arguments. A traceback of some hundred frames fits.
 pub const LINE_BYTES: usize = 16 << 10;

@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use uuid::Uuid;
 
-use crate::domain::{ActionId, AgentName, ResourceId, Timestamp};
+use crate::domain::{ActionId, AgentName, ResourceId, Timestamp, chain};
 use crate::executor::agent_code::AgentCode;
 use crate::executor::link::{Purpose, TaskResult};
 use crate::executor::protocol::{Task, TaskDone};
-use crate::executor::remote::{AgentCommand, AgentHello, Carried};
+use crate::executor::remote::{self, AgentCommand, AgentHello, Carried};
 
 /// A result may come this much later than its handler's time is over: the network may have been away.
 const GRACE: Duration = Duration::from_secs(120);
@@ -39,6 +39,7 @@ pub(crate) enum AgentMessage {
         id: u64,
         method: String,
         arguments: Map<String, Value>,
+        turn: Turn,
     },
     /// It is cut, or closed.
     Gone {
@@ -58,11 +59,27 @@ pub(crate) struct External {
     n_connections: u64,
 }
 
+/// What the engine says on a connection.
+#[derive(Debug)]
+pub(crate) enum Outgoing {
+    Command(AgentCommand),
+    /// An answer to a handler, as it is sent; with the place among the calls of the connection, which is free again when it was.
+    Answer {
+        document: Vec<u8>,
+        turn: Turn,
+    },
+}
+
+/// The place of a call among those of its connection that are not answered: who does not read answers gets no more of them.
+pub(crate) type Turn = OwnedSemaphorePermit;
+
 #[derive(Debug)]
 struct Connected {
     instance: Uuid,
     names: BTreeSet<AgentName>,
-    commands: mpsc::UnboundedSender<AgentCommand>,
+    commands: mpsc::UnboundedSender<Outgoing>,
+    /// Calls that are not answered.
+    asking: HashMap<u64, Turn>,
     known_code: HashSet<String>,
     /// Runs that it has, or had, and that are of no use any more.
     discarded: HashSet<ActionId>,
@@ -92,6 +109,13 @@ pub(crate) struct Attached {
     pub(crate) unknown: Vec<Carried>,
 }
 
+impl Connected {
+    /// Who does not hear it is about to be told of as gone.
+    fn tell(&self, command: AgentCommand) {
+        let _ = self.commands.send(Outgoing::Command(command));
+    }
+}
+
 impl External {
     pub(crate) fn is_connected(&self, agent: &AgentName) -> bool {
         self.serving.contains_key(agent)
@@ -109,7 +133,7 @@ impl External {
     pub(crate) fn attach(
         &mut self,
         hello: &AgentHello,
-        commands: mpsc::UnboundedSender<AgentCommand>,
+        commands: mpsc::UnboundedSender<Outgoing>,
     ) -> Result<Attached, String> {
         let names: BTreeSet<AgentName> = hello.names.iter().cloned().collect();
         let mut before = BTreeSet::new();
@@ -138,6 +162,7 @@ impl External {
             instance: hello.instance,
             names,
             commands,
+            asking: HashMap::new(),
             known_code: HashSet::new(),
             discarded: HashSet::new(),
             n_strays: 0,
@@ -206,14 +231,13 @@ impl External {
             return;
         };
         if connected.known_code.insert(task.code.clone()) {
-            // Who does not hear it is about to be told of as gone.
-            let _ = connected.commands.send(AgentCommand::Code {
+            connected.tell(AgentCommand::Code {
                 code: task.code.clone(),
                 modules: code.modules.clone(),
                 packages: Vec::new(),
             });
         }
-        let _ = connected.commands.send(AgentCommand::Run(task));
+        connected.tell(AgentCommand::Run(task));
     }
 
     /// Takes a run up that a server before us gave to an agent.
@@ -266,9 +290,7 @@ impl External {
         }
         let is_known = connected.discarded.remove(&action);
         let numbers = vec![number];
-        let _ = connected
-            .commands
-            .send(AgentCommand::Acknowledged { numbers });
+        connected.tell(AgentCommand::Acknowledged { numbers });
         connected.n_strays += usize::from(!is_known);
         if connected.n_strays > MAX_STRAYS {
             tracing::error!(
@@ -292,9 +314,7 @@ impl External {
         }
         for (connection, numbers) in numbers {
             if let Some(connected) = self.connections.get(&connection) {
-                let _ = connected
-                    .commands
-                    .send(AgentCommand::Acknowledged { numbers });
+                connected.tell(AgentCommand::Acknowledged { numbers });
             }
         }
     }
@@ -305,12 +325,34 @@ impl External {
         connected.is_some_and(|one| agent.is_none_or(|agent| one.names.contains(agent)))
     }
 
+    /// A handler asks, and will get an answer; `false`: nobody would get it, or another call has the same number.
+    pub(crate) fn asks(&mut self, connection: u64, id: u64, turn: Turn) -> bool {
+        let Some(connected) = self.connections.get_mut(&connection) else {
+            return false;
+        };
+        let is_new = !connected.asking.contains_key(&id);
+        if is_new {
+            connected.asking.insert(id, turn);
+        }
+        is_new
+    }
+
     /// Gives a handler its answer, if its agent is still connected.
-    pub(crate) fn answer(&self, connection: u64, id: u64, (code, body): (u16, Value)) {
-        if let Some(connected) = self.connections.get(&connection) {
-            let _ = connected
-                .commands
-                .send(AgentCommand::Answer { id, code, body });
+    pub(crate) fn answer(&mut self, connection: u64, id: u64, (code, body): (u16, Value)) {
+        let Some(connected) = self.connections.get_mut(&connection) else {
+            return;
+        };
+        let Some(turn) = connected.asking.remove(&id) else {
+            return;
+        };
+        match remote::encode(&AgentCommand::Answer { id, code, body }) {
+            Ok(document) => {
+                let _ = connected.commands.send(Outgoing::Answer { document, turn });
+            }
+            Err(error) => tracing::error!(
+                error = chain(&error),
+                "an answer to a handler cannot be written"
+            ),
         }
     }
 

@@ -32,7 +32,7 @@ use crate::process;
 /// An executor that says nothing for this long is stopped, or its host is too busy for it to do any work.
 const SILENCE: Duration = Duration::from_secs(15);
 /// What executors of an environment have said and what is not written yet takes so much at most, in KiB; beyond it they wait.
-const ROOM_KIB: usize = 4 * (MAX_REPLY_BYTES as usize >> 10);
+pub(super) const ROOM_KIB: usize = 4 * (MAX_REPLY_BYTES as usize >> 10);
 
 /// An executor reads at once; one that does not for this long is stuck.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);

@@ -8,7 +8,8 @@
 //! - *Size.* A frame that says to be larger than [`MAX_REPLY_BYTES`] ends the reading before any of
 //!   it is read.
 //! - *Number.* All answers of an environment share a room, a semaphore counted in KiB. Before a
-//!   frame is read, its length is taken out of the room; the permit travels with the answer
+//!   frame is read, its length is taken out of the room, and before anything is made of it, what
+//!   its values will take ([`bounds::weight_kib`]); the permit travels with the answer
 //!   ([`Held`]) through the engine, and is given back when what the answer says is in the database.
 //!   If nothing is left, the pipe is not read; it fills, and the executor blocks in its write. So a
 //!   fast executor is slowed down by the database, and not stored in memory.
@@ -31,7 +32,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::executor::bounds::{self, MAX_REPLY_BYTES};
-use crate::executor::link::Message;
+use crate::executor::link::{Message, ROOM_KIB};
 use crate::executor::protocol::{ExecutorReply, HelloError, READ_BYTES};
 
 /// A part of the room for answers, given back when it is dropped. `None`: of an answer that is our own.
@@ -63,7 +64,7 @@ pub(crate) async fn read(replies: impl AsyncRead + Unpin, source: Source) {
                 }
             }
             Ok(None) => break None,
-            Err(error) => break Some(error.to_string()),
+            Err(error) => break Some(bounds::reason(error.to_string())),
         }
     };
     let generation = source.generation;
@@ -93,13 +94,15 @@ async fn next(
         }
         let n_kib = (length >> 10) + 1;
         let room = Arc::clone(&source.room).acquire_many_owned(n_kib);
-        let held: Held = Some(room.await.map_err(io::Error::other)?);
+        let mut held = room.await.map_err(io::Error::other)?;
         let mut body = Vec::with_capacity((length as usize).min(1 << 16));
         let mut rest = (&mut *replies).take(u64::from(length));
         within(source.silence, rest.read_to_end(&mut body)).await?;
         if body.len() != length as usize {
             return Ok(None);
         }
+        held.merge(room_for_values(source, &body, n_kib).await?);
+        let held: Held = Some(held);
         let reply = rmp_serde::from_slice(&body).map_err(io::Error::other)?;
         if !*has_greeted {
             let ExecutorReply::Hello(hello) = reply else {
@@ -136,6 +139,28 @@ async fn next(
             }
         }
     }
+}
+
+/// What the values of a frame take beyond the bytes that it has taken already. Nobody else takes from this room, so that what
+/// fits comes free.
+async fn room_for_values(
+    source: &Source,
+    body: &[u8],
+    n_kib: u32,
+) -> io::Result<OwnedSemaphorePermit> {
+    let weight = bounds::weight_kib(body);
+    if weight > ROOM_KIB {
+        return Err(io::Error::other(format!(
+            "it sent a frame with so many values that they would take {} MiB, the limit is {}",
+            weight >> 10,
+            ROOM_KIB >> 10
+        )));
+    }
+    let more = u32::try_from(weight)
+        .unwrap_or(u32::MAX)
+        .saturating_sub(n_kib);
+    let room = Arc::clone(&source.room).acquire_many_owned(more);
+    room.await.map_err(io::Error::other)
 }
 
 /// Reads, and fails if nothing comes for as long as the process may be silent.

@@ -51,14 +51,33 @@ pub async fn set(
     environment: EnvironmentId,
     input: FactInput,
 ) -> Result<SetFact, SetError> {
-    let recompile = input.recompile;
-    let fact = input.check(Timestamp::now()).map_err(SetError::Refused)?;
-    let is_new = store.fact_set(environment, &fact).await?;
-    Ok(SetFact {
+    let mut set = set_all(store, environment, vec![input]).await?;
+    set.pop()
+        .ok_or_else(|| SetError::Refused("there is nothing to set".to_owned()))
+}
+
+/// Checks facts and parameters and writes all of them, or none.
+///
+/// # Errors
+/// One breaks a rule, or the store does not answer.
+pub async fn set_all(
+    store: &Store,
+    environment: EnvironmentId,
+    inputs: Vec<FactInput>,
+) -> Result<Vec<SetFact>, SetError> {
+    let now = Timestamp::now();
+    let recompile: Vec<bool> = inputs.iter().map(|input| input.recompile).collect();
+    let facts = inputs.into_iter().map(|input| input.check(now));
+    let facts: Result<Vec<Fact>, String> = facts.collect();
+    let facts = facts.map_err(SetError::Refused)?;
+    let changed = store.facts_set(environment, &facts).await?;
+    let all = facts.into_iter().zip(changed).zip(recompile);
+    let set = |((fact, is_new), recompile)| SetFact {
         fact,
         is_new,
         recompile,
-    })
+    };
+    Ok(all.map(set).collect())
 }
 
 /// What is known when somebody asks for one.

@@ -253,6 +253,7 @@ impl Store {
                         .bind("fact")
                         .bind(None::<String>)
                         .bind(super::fact::MAX_OF_ONE)
+                        .bind(super::fact::MAX_BYTES_OF_ONE)
                         .execute(&mut *tx)
                         .await?;
                     n_refused += u64::from(set.rows_affected() == 0);

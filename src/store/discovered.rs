@@ -23,6 +23,9 @@ pub(super) const SET: &str = "INSERT INTO discovered_resource (environment_id, r
                               discovery_resource_id = excluded.discovery_resource_id, \
                               discovered_us = excluded.discovered_us";
 
+/// Ids in one statement; SQLite takes 32766 parameters.
+const READ_AT_ONCE: usize = 1000;
+
 type Row = (ResourceId, String, ResourceId, i64);
 
 fn discovered((resource_id, found, discovery_resource_id, at): Row) -> Result<Discovered> {
@@ -54,6 +57,45 @@ impl Store {
             }
         });
         Ok(())
+    }
+
+    /// The discovery resources that found any of these before.
+    pub async fn discovered_finders(
+        &self,
+        environment: EnvironmentId,
+        found: &[Discovered],
+    ) -> Result<Vec<ResourceId>> {
+        let mut finders = Vec::new();
+        for some in found.chunks(READ_AT_ONCE) {
+            let rows: Vec<(ResourceId,)> = read!(self.db, pool => {
+                let mut query = sqlx::QueryBuilder::new(
+                    "SELECT DISTINCT discovery_resource_id FROM discovered_resource WHERE environment_id = ",
+                );
+                query.push_bind(environment.to_string()).push(" AND resource_id IN (");
+                let mut list = query.separated(", ");
+                for found in some {
+                    list.push_bind(storable(found.resource_id.as_str()).into_owned());
+                }
+                query.push(")");
+                query.build_query_as().fetch_all(pool).await?
+            });
+            finders.extend(rows.into_iter().map(|(id,)| id));
+        }
+        Ok(finders)
+    }
+
+    /// How many resources a discovery resource has found that are still known.
+    pub async fn discovered_count(
+        &self,
+        environment: EnvironmentId,
+        finder: &ResourceId,
+    ) -> Result<i64> {
+        const SQL: &str = "SELECT COUNT(*) FROM discovered_resource WHERE environment_id = $1 \
+                           AND discovery_resource_id = $2";
+        let (n,): (i64,) = read!(self.db, pool => {
+            sqlx::query_as(SQL).bind(environment.to_string()).bind(finder).fetch_one(pool).await?
+        });
+        Ok(n)
     }
 
     /// What was found in an environment, sorted by resource id.

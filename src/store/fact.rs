@@ -43,16 +43,28 @@ macro_rules! select {
 /// Facts that a resource may have, and parameters that an environment may have: a handler that makes up a new name in each
 /// run would fill the database otherwise.
 pub(super) const MAX_OF_ONE: i64 = 5000;
+/// Bytes of all values that one resource may have, and of all parameters: a compile gets all that are known.
+pub(super) const MAX_BYTES_OF_ONE: i64 = 4 << 20;
 
 /// Written for whatever a run or a user says. What a run says keeps the metadata. Writes nothing when there would be more
-/// than $9 of the resource.
+/// than $9 of the resource, or they would take more than $10 bytes.
 pub(super) const SET: &str = "INSERT INTO fact (environment_id, resource_id, name, value, expires, updated_us, source, \
                               metadata) SELECT $1, $2, $3, $4, $5, $6, $7, COALESCE($8, '{}') \
-                              WHERE EXISTS (SELECT 1 FROM fact WHERE environment_id = $1 AND resource_id = $2 \
-                              AND name = $3) OR (SELECT COUNT(*) FROM fact WHERE environment_id = $1 \
-                              AND resource_id = $2) < $9 ON CONFLICT (environment_id, resource_id, name) DO UPDATE SET value = excluded.value, \
+                              WHERE (SELECT COUNT(*) < $9 AND COALESCE(SUM(LENGTH(value)), 0) + LENGTH($4) <= $10 \
+                              FROM fact WHERE environment_id = $1 AND resource_id = $2 AND name <> $3) ON CONFLICT (environment_id, resource_id, name) DO UPDATE SET value = excluded.value, \
                               expires = excluded.expires, updated_us = excluded.updated_us, source = excluded.source, \
                               metadata = COALESCE($8, fact.metadata)";
+
+fn too_many(fact: &Fact) -> String {
+    let whose = match fact.resource_id {
+        None => "the environment has too many parameters",
+        Some(_) => "the resource has too many facts",
+    };
+    format!(
+        "{whose}; the limit is {MAX_OF_ONE}, and {} MiB for their values: delete some that are not needed",
+        MAX_BYTES_OF_ONE >> 20
+    )
+}
 
 /// A parameter is a fact of the resource with the empty id.
 fn stored_id(resource_id: Option<&ResourceId>) -> &str {
@@ -123,39 +135,50 @@ impl Store {
 
     /// Writes a fact; whether its value is another one now.
     pub async fn fact_set(&self, environment: EnvironmentId, fact: &Fact) -> Result<bool> {
+        let changed = self
+            .facts_set(environment, std::slice::from_ref(fact))
+            .await?;
+        Ok(changed.first() == Some(&true))
+    }
+
+    /// Writes all facts or none; whether the value of each is another one now.
+    ///
+    /// # Errors
+    /// [`super::Error::Conflict`] for more than a resource may have.
+    pub async fn facts_set(&self, environment: EnvironmentId, facts: &[Fact]) -> Result<Vec<bool>> {
         const OLD: &str =
             "SELECT value FROM fact WHERE environment_id = $1 AND resource_id = $2 AND name = $3";
-        let (environment, value) = (environment.to_string(), storable(&fact.value));
-        let old: Option<(String,)> = transaction!(self.db, tx => {
-            let old = sqlx::query_as(OLD)
-                .bind(&environment)
-                .bind(stored_id(fact.resource_id.as_ref()))
-                .bind(&fact.name)
-                .fetch_optional(&mut *tx)
-                .await?;
-            let set = sqlx::query(SET)
-                .bind(&environment)
-                .bind(stored_id(fact.resource_id.as_ref()))
-                .bind(storable(&fact.name))
-                .bind(&value)
-                .bind(fact.expires)
-                .bind(fact.updated.0)
-                .bind(fact.source.as_str())
-                .bind(Some(fact.metadata.to_string()))
-                .bind(MAX_OF_ONE)
-                .execute(&mut *tx)
-                .await?;
-            if set.rows_affected() == 0 {
-                let whose = match fact.resource_id {
-                    None => "the environment has too many parameters",
-                    Some(_) => "the resource has too many facts",
-                };
-                let message = format!("{whose}; the limit is {MAX_OF_ONE}: delete some that are not needed");
-                return Err(super::Error::Conflict(message));
+        let environment = environment.to_string();
+        Ok(transaction!(self.db, tx => {
+            let mut changed = Vec::with_capacity(facts.len());
+            for fact in facts {
+                let value = storable(&fact.value);
+                let old: Option<(String,)> = sqlx::query_as(OLD)
+                    .bind(&environment)
+                    .bind(stored_id(fact.resource_id.as_ref()))
+                    .bind(&fact.name)
+                    .fetch_optional(&mut *tx)
+                    .await?;
+                let set = sqlx::query(SET)
+                    .bind(&environment)
+                    .bind(stored_id(fact.resource_id.as_ref()))
+                    .bind(storable(&fact.name))
+                    .bind(&value)
+                    .bind(fact.expires)
+                    .bind(fact.updated.0)
+                    .bind(fact.source.as_str())
+                    .bind(Some(fact.metadata.to_string()))
+                    .bind(MAX_OF_ONE)
+                    .bind(MAX_BYTES_OF_ONE)
+                    .execute(&mut *tx)
+                    .await?;
+                if set.rows_affected() == 0 {
+                    return Err(super::Error::Conflict(too_many(fact)));
+                }
+                changed.push(old.is_none_or(|(old,)| old != value));
             }
-            old
-        });
-        Ok(old.is_none_or(|(old,)| old != value))
+            changed
+        }))
     }
 
     /// `false`: there was none.

@@ -1,5 +1,8 @@
 //! Agents that are none of ours: a WebSocket of the test, with the right token, says what no agent says.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use steward::domain::{ActionId, AgentName, HandlerStatus, ResourceId, VersionNumber};
@@ -150,6 +153,151 @@ async fn strays(served: &Served) {
         n_acknowledged += usize::from(matches!(command, AgentCommand::Acknowledged { .. }));
     }
     assert!(n_acknowledged >= 1000, "{n_acknowledged}");
+}
+
+fn ask(id: u64, method: &str, arguments: Value) -> AgentReply {
+    let Value::Object(arguments) = arguments else {
+        unreachable!()
+    };
+    AgentReply::Ask {
+        id,
+        method: method.to_owned(),
+        arguments,
+    }
+}
+
+/// Asks, and gives code and body of the answer.
+async fn asked(socket: &mut Socket, method: &str, arguments: Value) -> (u16, Value) {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let mine = NEXT.fetch_add(1, Relaxed);
+    say(socket, &ask(mine, method, arguments)).await;
+    loop {
+        match answer(socket).await {
+            Some(AgentCommand::Answer { id, code, body }) if id == mine => return (code, body),
+            Some(_) => {}
+            None => panic!("it was closed"),
+        }
+    }
+}
+
+/// The most memory that the server had, in MiB.
+fn peak_mib(served: &Served) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", served.child.id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1));
+    kib.unwrap().parse::<u64>().unwrap() >> 10
+}
+
+/// Input: an agent with the right token that writes parameters, facts of resources that are not there, of another value than it may, with a compile, and what others found; that asks for what is not its own; that asks without reading the answers; and messages of 16 MiB that are a million empty lists, or none at all (docs/reference/security.md § 3.43). Answer: 403, or the connection is closed; the server's memory and log stay small, and it goes on.
+#[test]
+fn what_an_agent_asks_is_about_its_own_and_takes_no_memory() {
+    let settings = "agent_map: {localhost: 'external:'}, deploy_retry_backoff: 1";
+    let world = World::new(&files(&[("a", "x")]), settings);
+    let served = world.serve();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    wait_until("the resource waits", || {
+        statuses(&served)
+            .as_object()
+            .is_some_and(|all| !all.is_empty())
+    });
+    let listed = served.get(&served.environment("prod"), "/api/v2/resource");
+    let own = listed["data"][0]["resource_id"].as_str().unwrap();
+    runtime.block_on(rights(&served, own));
+    runtime.block_on(strange_messages(&served));
+    runtime.block_on(never_reads(&served, own));
+    let peak = peak_mib(&served);
+    assert!(peak < 500, "{peak} MiB");
+    let _agent = world.agent(&served.api, "localhost", "agent");
+    wait_until("it is deployed", || world.host.read("a") == "x\n");
+}
+
+async fn rights(served: &Served, own: &str) {
+    let mut socket = admitted(served).await;
+    let fact = |resource: Value| json!({"id": "f", "source": "fact", "value": "x", "resource_id": resource});
+    let (code, body) = asked(&mut socket, "set_param", fact(json!(own))).await;
+    assert_eq!(code, 200, "{body}");
+    let mut recompile = fact(json!(own));
+    recompile["recompile"] = json!(true);
+    let found = |finder: &str, found: &str| json!({"discovered_resource_id": found, "discovery_resource_id": finder, "values": {}});
+    let vm = "cloud::VM[localhost,name=z]";
+    let (code, body) = asked(&mut socket, "discovered_resource_create", found(own, vm)).await;
+    assert_eq!(code, 200, "{body}");
+    for (method, arguments) in [
+        ("set_param", fact(Value::Null)),
+        ("set_param", fact(json!(""))),
+        ("set_param", fact(json!(7))),
+        ("set_param", recompile.clone()),
+        ("set_param", fact(json!("no::Such[localhost,name=r]"))),
+        (
+            "set_parameters",
+            json!({"parameters": [fact(json!(own)), fact(Value::Null)]}),
+        ),
+        ("set_parameters", json!({"parameters": [recompile]})),
+        (
+            "discovered_resource_create",
+            found("no::Such[localhost,name=r]", vm),
+        ),
+        ("discovered_resource_create", found("a::B[here,name=r]", vm)),
+        ("get_facts", json!({"rid": "a::B[here,name=r]"})),
+        (
+            "get_param",
+            json!({"id": "f", "resource_id": "a::B[here,name=r]"}),
+        ),
+        ("list_params", json!({})),
+    ] {
+        let (code, body) = asked(&mut socket, method, arguments.clone()).await;
+        assert_eq!(code, 403, "{method} {arguments}: {body}");
+    }
+    for (method, arguments) in [
+        ("get_facts", json!({"rid": own})),
+        ("get_param", json!({"id": "f", "resource_id": own})),
+    ] {
+        let (code, body) = asked(&mut socket, method, arguments.clone()).await;
+        assert_eq!(code, 200, "{method} {arguments}: {body}");
+    }
+}
+
+/// Messages that are small, or none, and would be large in memory or in the log.
+async fn strange_messages(served: &Served) {
+    let lists = json!({"body": vec![json!([0]); 4 << 20]});
+    let mut socket = admitted(served).await;
+    say(&mut socket, &ask(1, "get_facts", lists)).await;
+    while answer(&mut socket).await.is_some() {}
+    let mut socket = admitted(served).await;
+    let nothing = rmp_serde::to_vec_named(&json!({"x".repeat(15 << 20): {}})).unwrap();
+    let _ = socket.send(Message::Binary(nothing.into())).await;
+    while answer(&mut socket).await.is_some() {}
+    let names: Vec<String> = (0..900)
+        .map(|n| format!("{n}{}", "x".repeat(4000)))
+        .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let hello = remote::encode(&hello(VERSION, &names, Vec::new())).unwrap();
+    let message = refusal(served, Message::Binary(hello.into())).await;
+    assert!(message.len() < 2000, "{} bytes", message.len());
+}
+
+/// Three hundred answers of some MiB for an agent that does not read them.
+async fn never_reads(served: &Served, own: &str) {
+    let mut socket = admitted(served).await;
+    let value = "v".repeat(60_000);
+    let fact = |n: usize| json!({"id": format!("f{n}"), "source": "fact", "value": value, "resource_id": own});
+    let facts: Vec<Value> = (0..60).map(fact).collect();
+    let (code, body) = asked(&mut socket, "set_parameters", json!({"parameters": facts})).await;
+    assert_eq!(code, 200, "{body}");
+    // More do not fit.
+    let facts: Vec<Value> = (60..120).map(fact).collect();
+    let (code, body) = asked(&mut socket, "set_parameters", json!({"parameters": facts})).await;
+    assert_eq!(code, 409, "{body}");
+    for id in 1000..1300 {
+        let asking = ask(id, "get_facts", json!({"rid": own}));
+        let said = say(&mut socket, &asking);
+        // When it reads no more questions either, they wait in the network.
+        let _ = tokio::time::timeout(Duration::from_millis(20), said).await;
+    }
+    tokio::time::sleep(Duration::from_secs(3)).await;
 }
 
 /// A connection that was let in; the one before may not be forgotten yet.

@@ -11,10 +11,10 @@ use serde_json::Map;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_tungstenite::tungstenite::Message as Frame;
 
-use super::Socket;
+use super::{ROOM_KIB, Socket};
 use crate::domain::{CodeModule, Content, EnvironmentId, LogLevel, Timestamp, chain};
 use crate::executor::bounds;
-use crate::executor::external::AgentMessage;
+use crate::executor::external::{AgentMessage, Outgoing};
 use crate::executor::link::Message;
 use crate::executor::protocol::{LogLine, TaskDone};
 use crate::executor::remote::{self, AgentCommand, AgentReply, BEAT, MAX_NEEDED, SILENCE, VERSION};
@@ -22,6 +22,8 @@ use crate::files::Files;
 
 /// A message that is not taken for this long: the agent does not read.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
+/// Calls of handlers of a connection that are not answered: the next one is not read. Each answer may take 16 MiB.
+const ASKS_AT_ONCE: usize = 4;
 /// By how much the clock of an agent may be wrong before the times that it says are corrected, in microseconds.
 const CLOCK_TOLERANCE_US: i64 = 2_000_000;
 
@@ -90,6 +92,7 @@ impl Session {
         room: Arc<Semaphore>,
         contents: mpsc::Sender<AgentCommand>,
     ) -> String {
+        let turns = Arc::new(Semaphore::new(ASKS_AT_ONCE));
         loop {
             let document = match tokio::time::timeout(SILENCE, stream.next()).await {
                 Err(_) => return format!("it said nothing for {} s", SILENCE.as_secs()),
@@ -100,13 +103,23 @@ impl Session {
                 Ok(Some(Ok(Frame::Text(_)))) => return "it sent a text".to_owned(),
                 Ok(Some(Ok(_))) => continue,
             };
-            let n_kib = u32::try_from(document.len() >> 10).unwrap_or(u32::MAX) + 1;
+            let weight = bounds::weight_kib(&document);
+            if weight > ROOM_KIB {
+                return format!(
+                    "it sent a message with so many values that they would take {} MiB, the limit is {}",
+                    weight >> 10,
+                    ROOM_KIB >> 10
+                );
+            }
+            let n_kib = u32::try_from(weight).unwrap_or(u32::MAX);
             let Ok(permit) = Arc::clone(&room).acquire_many_owned(n_kib).await else {
                 return "the server stops".to_owned();
             };
             let reply = match remote::decode(&document) {
                 Ok(reply) => reply,
-                Err(error) => return format!("it sent what is no message: {error}"),
+                Err(error) => {
+                    return bounds::reason(format!("it sent what is no message: {error}"));
+                }
             };
             let message = match reply {
                 AgentReply::Hello(_) => return "it said hello twice".to_owned(),
@@ -134,11 +147,18 @@ impl Session {
                     id,
                     method,
                     arguments,
-                } => AgentMessage::Ask {
-                    id,
-                    method,
-                    arguments,
-                },
+                } => {
+                    // Its answer gives the place back when it is sent.
+                    let Ok(turn) = Arc::clone(&turns).acquire_owned().await else {
+                        return "the server stops".to_owned();
+                    };
+                    AgentMessage::Ask {
+                        id,
+                        method,
+                        arguments,
+                        turn,
+                    }
+                }
             };
             let held = Some(permit);
             let message = Message::Agent {
@@ -193,7 +213,7 @@ impl Session {
         &self,
         mut sink: SplitSink<Socket, Frame>,
         environment_id: EnvironmentId,
-        mut queued: mpsc::UnboundedReceiver<AgentCommand>,
+        mut queued: mpsc::UnboundedReceiver<Outgoing>,
         mut contents: mpsc::Receiver<AgentCommand>,
     ) -> String {
         let welcome = AgentCommand::Welcome {
@@ -209,8 +229,15 @@ impl Session {
         loop {
             // Dropping a receive or a tick loses nothing; messages are written after the wait.
             let command = tokio::select! {
-                command = queued.recv() => match command {
-                    Some(command) => command,
+                outgoing = queued.recv() => match outgoing {
+                    Some(Outgoing::Command(command)) => command,
+                    Some(Outgoing::Answer { document, turn }) => {
+                        if let Err(why) = send_document(&mut sink, document).await {
+                            return why;
+                        }
+                        drop(turn);
+                        continue;
+                    }
                     None => {
                         let _ = sink.close().await;
                         return "another connection of it took over, or the environment was stopped".to_owned();
@@ -250,6 +277,13 @@ pub(super) async fn send(
     command: &AgentCommand,
 ) -> Result<(), String> {
     let document = remote::encode(command).map_err(|error| error.to_string())?;
+    send_document(sink, document).await
+}
+
+async fn send_document(
+    sink: &mut SplitSink<Socket, Frame>,
+    document: Vec<u8>,
+) -> Result<(), String> {
     let began = Instant::now();
     let sent = sink.send(Frame::Binary(document.into()));
     match tokio::time::timeout(WRITE_PATIENCE, sent).await {

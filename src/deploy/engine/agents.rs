@@ -1,13 +1,16 @@
 //! Agents that are not on this machine: where each one is, which are connected, and what they bring.
 
+use std::collections::BTreeSet;
+
 use super::handle::{Inspected, RequestError};
 use super::{InFlight, Reconciler};
-use crate::deploy::ask::{Asker, REQUEST, resource_read};
-use crate::domain::{ActionId, ActionKind, AgentName, AgentPlace, Timestamp, chain};
-use crate::executor::external::{AgentMessage, Attached};
+use crate::deploy::ask::{Asker, REQUEST, discovered_input, resource_read};
+use crate::domain::{ActionId, ActionKind, AgentName, AgentPlace, ResourceId, Timestamp, chain};
+use crate::executor::bounds;
+use crate::executor::external::{AgentMessage, Attached, Outgoing};
 use crate::executor::link::Message;
-use crate::executor::remote::{AgentCommand, AgentHello, Carried, digest_of};
-use crate::store::{self, ActionStart, Reopened};
+use crate::executor::remote::{AgentHello, Carried, digest_of};
+use crate::store::{self, ActionStart, Discovered, Reopened};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
@@ -18,13 +21,40 @@ pub struct Admission {
     pub(crate) messages: mpsc::UnboundedSender<Message>,
 }
 
-/// Calls by which handlers write; each names the resource that it is about.
-const WRITES: &[&str] = &[
-    "set_param",
-    "set_parameters",
-    "discovered_resource_create",
-    "discovered_resource_create_batch",
+/// A call by which handlers write.
+struct Write {
+    method: &'static str,
+    /// The argument that names the resource that it is about.
+    subject: &'static str,
+    /// The argument with several such calls.
+    list: Option<&'static str>,
+}
+
+const WRITES: &[Write] = &[
+    Write {
+        method: "set_param",
+        subject: "resource_id",
+        list: None,
+    },
+    Write {
+        method: "set_parameters",
+        subject: "resource_id",
+        list: Some("parameters"),
+    },
+    Write {
+        method: "discovered_resource_create",
+        subject: "discovery_resource_id",
+        list: None,
+    },
+    Write {
+        method: "discovered_resource_create_batch",
+        subject: "discovery_resource_id",
+        list: Some("discovered_resources"),
+    },
 ];
+
+/// Resources that one discovery resource of an agent on another machine may have found.
+const MAX_FOUND: i64 = 10_000;
 
 impl Reconciler {
     /// Works out where agents are, as the model says it unless the settings say otherwise, and notes in the schedule and in the store which of them are out of reach.
@@ -92,17 +122,17 @@ impl Reconciler {
     pub(super) async fn attach(
         &mut self,
         hello: &AgentHello,
-        commands: mpsc::UnboundedSender<AgentCommand>,
+        commands: mpsc::UnboundedSender<Outgoing>,
     ) -> Result<Admission, String> {
         let strangers = hello
             .names
             .iter()
             .filter(|name| !self.executor.is_external(name));
-        let strangers: Vec<&str> = strangers.map(AgentName::as_str).collect();
+        let strangers: Vec<AgentName> = strangers.cloned().collect();
         if !strangers.is_empty() {
             return Err(format!(
                 "these agents run elsewhere: {}; the setting `agent_map` of the environment has to say `external:` for each",
-                strangers.join(", ")
+                listed(&strangers)
             ));
         }
         let Attached {
@@ -200,17 +230,18 @@ impl Reconciler {
                 id,
                 method,
                 arguments,
+                turn,
             } => {
-                let may_ask = subjects(&method, &arguments)
-                    .iter()
-                    .all(|agent| self.executor.external.may_speak_of(connection, Some(agent)));
+                if !self.executor.external.asks(connection, id, turn) {
+                    return;
+                }
                 let asker = Asker::Agent { connection, id };
-                if may_ask {
-                    self.on_api_call(asker, &method, &arguments, None).await;
-                } else {
-                    let message = "an agent on another machine speaks of its own resources only";
-                    self.on_answer(asker, (403, json!({ "message": message })))
-                        .await;
+                match self.refusal(connection, &method, &arguments).await {
+                    None => self.on_api_call(asker, &method, &arguments, None).await,
+                    Some(message) => {
+                        self.on_answer(asker, (403, json!({ "message": message })))
+                            .await;
+                    }
                 }
             }
             AgentMessage::Gone { why } => {
@@ -219,6 +250,85 @@ impl Reconciler {
                 self.replace_agents().await;
             }
         }
+    }
+
+    /// Why a call of an agent on another machine is refused; `None`: it may make it. Whoever controls that machine speaks of the
+    /// resources of its agents that there are, and of nothing else. Source: docs/security.md § 1.
+    async fn refusal(
+        &self,
+        connection: u64,
+        method: &str,
+        arguments: &Map<String, Value>,
+    ) -> Option<String> {
+        let external = &self.executor.external;
+        let calls = single_calls(method, arguments);
+        let is_own = |agent: String| external.may_speak_of(connection, Some(&agent));
+        if !calls
+            .iter()
+            .all(|call| subject(method, call).is_none_or(is_own))
+        {
+            return Some("an agent on another machine speaks of its own resources only".to_owned());
+        }
+        let Some(about) = WRITES.iter().find(|write| write.method == method) else {
+            return None;
+        };
+        for call in &calls {
+            let id = call.get(about.subject).and_then(Value::as_str);
+            let id = ResourceId::new(id.unwrap_or_default());
+            if self.schedule.intent(&id).is_none() {
+                return Some(bounds::reason(format!("there is no resource {id}")));
+            }
+            if call.get("recompile").and_then(Value::as_bool) == Some(true) {
+                return Some("an agent on another machine starts no compiles".to_owned());
+            }
+        }
+        if about.subject == "resource_id" {
+            return None;
+        }
+        let found: Result<Vec<Discovered>, String> = calls
+            .iter()
+            .map(|call| discovered_input(&Value::Object((*call).clone())))
+            .collect();
+        // What is wrong with it says whoever takes it.
+        let found = found.ok()?;
+        match self.refusal_of_found(connection, &found).await {
+            Ok(refusal) => refusal,
+            Err(error) => {
+                tracing::error!(environment.id = %self.environment, error = chain(&error), "cannot see what was found before");
+                Some("the database failed".to_owned())
+            }
+        }
+    }
+
+    /// What others have found is theirs, and nobody finds without end.
+    async fn refusal_of_found(
+        &self,
+        connection: u64,
+        found: &[Discovered],
+    ) -> Result<Option<String>, store::Error> {
+        let finders = self.store.discovered_finders(self.environment, found);
+        for finder in finders.await? {
+            let agent = agent_of(finder.as_str()).unwrap_or_default();
+            if !self.executor.external.may_speak_of(connection, Some(agent)) {
+                return Ok(Some(format!(
+                    "one of these resources was found by {finder}, which is no resource of this agent"
+                )));
+            }
+        }
+        let finders: BTreeSet<&ResourceId> =
+            found.iter().map(|one| &one.discovery_resource_id).collect();
+        for finder in finders {
+            let n_known = self
+                .store
+                .discovered_count(self.environment, finder)
+                .await?;
+            if n_known > MAX_FOUND {
+                return Ok(Some(format!(
+                    "{finder} has found more than {MAX_FOUND} resources; delete those that are not needed"
+                )));
+            }
+        }
+        Ok(None)
     }
 
     /// Gives up runs of agents whose results did not come in time.
@@ -234,34 +344,49 @@ impl Reconciler {
     }
 }
 
-/// The agents of the resources that a writing call is about, or a request to the API, which has to read one resource; what is
-/// about none has the agent ``, which nobody is.
-fn subjects(method: &str, arguments: &Map<String, Value>) -> Vec<String> {
-    if method == REQUEST {
-        let read = resource_read(arguments).unwrap_or_default();
-        return vec![agent_of(&read).unwrap_or_default().to_owned()];
-    }
-    if !WRITES.contains(&method) {
-        return Vec::new();
-    }
-    let mut found = Vec::new();
-    let mut look = |call: &Map<String, Value>| {
-        for field in ["resource_id", "discovery_resource_id"] {
-            if let Some(id) = call.get(field).and_then(Value::as_str) {
-                found.push(agent_of(id).unwrap_or_default().to_owned());
-            }
+/// The parts of a call that are about one resource each: the call itself, or the members of its list.
+fn single_calls<'a>(
+    method: &str,
+    arguments: &'a Map<String, Value>,
+) -> Vec<&'a Map<String, Value>> {
+    let list = WRITES.iter().find(|write| write.method == method);
+    match list.and_then(|write| write.list) {
+        Some(list) => {
+            let calls = arguments.get(list).and_then(Value::as_array);
+            let calls = calls.into_iter().flatten();
+            calls.filter_map(Value::as_object).collect()
         }
-    };
-    look(arguments);
-    for field in ["parameters", "discovered_resources"] {
-        let calls = arguments.get(field).and_then(Value::as_array);
-        calls
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_object)
-            .for_each(&mut look);
+        None => vec![arguments],
     }
-    found
+}
+
+/// The agent of the resource that a call, or a part of it, is about; `` if it is about something else, which is nobody's.
+/// `None`: it may be about anything.
+fn subject(method: &str, call: &Map<String, Value>) -> Option<String> {
+    let of = |field: &str| {
+        let id = call.get(field).and_then(Value::as_str);
+        id.and_then(agent_of).unwrap_or_default().to_owned()
+    };
+    match method {
+        // A request to the API has to read one resource.
+        REQUEST => {
+            let read = resource_read(call).unwrap_or_default();
+            Some(agent_of(&read).unwrap_or_default().to_owned())
+        }
+        // Without a resource, it reads a parameter.
+        "get_param" => {
+            let id = call.get("resource_id");
+            let is_of_resource = id.is_some_and(|id| !id.is_null() && id != "");
+            is_of_resource.then(|| of("resource_id"))
+        }
+        "get_facts" => Some(of("rid")),
+        "list_params" => Some(String::new()),
+        _ => {
+            let mut writes = WRITES.iter();
+            let write = writes.find(|write| write.method == method)?;
+            Some(of(write.subject))
+        }
+    }
 }
 
 /// Of a resource's id: what is between `[` and the first comma.
@@ -285,18 +410,66 @@ fn listed(names: &[AgentName]) -> String {
 mod tests {
     use super::*;
 
+    fn subjects(method: &str, call: Value) -> Vec<Option<String>> {
+        let Value::Object(call) = call else {
+            panic!("it is an object");
+        };
+        let calls = single_calls(method, &call);
+        calls.iter().map(|call| subject(method, call)).collect()
+    }
+
     #[test]
-    fn a_writing_call_names_all_agents_that_it_is_about() {
+    fn a_call_names_all_agents_that_it_is_about() {
+        let own = |agent: &str| Some(agent.to_owned());
         let call = json!({"parameters": [
             {"id": "a", "resource_id": "m::R[one,name=x]"},
             {"id": "b", "resource_id": "m::R[two,name=x]"},
             {"id": "c", "resource_id": "no resource"},
+            {"id": "d"},
+            {"id": "e", "resource_id": null},
+            {"id": "f", "resource_id": 3},
         ]});
-        let Value::Object(call) = call else {
-            panic!("it is an object");
-        };
-        assert_eq!(subjects("set_parameters", &call), ["one", "two", ""]);
-        assert!(subjects("get_param", &call).is_empty());
+        let nobody = || own("");
+        let all = [
+            own("one"),
+            own("two"),
+            nobody(),
+            nobody(),
+            nobody(),
+            nobody(),
+        ];
+        assert_eq!(subjects("set_parameters", call), all);
+        let id = "m::R[one,name=x]";
+        for (method, call, agent) in [
+            ("set_param", json!({"id": "a"}), nobody()),
+            (
+                "set_param",
+                json!({"id": "a", "resource_id": id}),
+                own("one"),
+            ),
+            (
+                "discovered_resource_create",
+                json!({"discovery_resource_id": id}),
+                own("one"),
+            ),
+            (
+                "discovered_resource_create",
+                json!({"resource_id": id}),
+                nobody(),
+            ),
+            ("get_param", json!({"id": "a"}), None),
+            ("get_param", json!({"id": "a", "resource_id": 3}), nobody()),
+            (
+                "get_param",
+                json!({"id": "a", "resource_id": id}),
+                own("one"),
+            ),
+            ("get_facts", json!({"rid": id}), own("one")),
+            ("get_facts", json!({}), nobody()),
+            ("list_params", json!({"query": {}}), nobody()),
+        ] {
+            assert_eq!(subjects(method, call.clone()), [agent], "{method} {call}");
+        }
     }
 
     #[test]
@@ -306,10 +479,10 @@ mod tests {
                 ("verb".to_owned(), json!(verb)),
                 ("path".to_owned(), json!(path)),
             ]);
-            subjects(REQUEST, &call)
+            subject(REQUEST, &call).unwrap_or_default()
         };
         let own = "/api/v2/resource/m%3A%3AR%5Bone%2Cname%3Dx%5D%2Cv%3D1/events?a=b";
-        assert_eq!(agent("GET", own), ["one"]);
+        assert_eq!(agent("GET", own), "one");
         // What writes, and what is about something else, is about nobody's resource, whatever its path names.
         for (verb, path) in [
             ("PUT", own),
@@ -318,7 +491,7 @@ mod tests {
             ("GET", "/api/v2/resource/x/[one,name=x]"),
             ("GET", "/api/v2/resource?filter=[one,name=x]"),
         ] {
-            assert_eq!(agent(verb, path), [""], "{verb} {path}");
+            assert_eq!(agent(verb, path), "", "{verb} {path}");
         }
     }
 }

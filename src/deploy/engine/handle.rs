@@ -15,8 +15,9 @@ use crate::deploy::ApiRequests;
 use crate::domain::{
     AgentName, DryRunId, EnvironmentId, FactTimes, ResourceId, VersionNumber, chain,
 };
+use crate::executor::external::Outgoing;
 use crate::executor::limits::Limits;
-use crate::executor::remote::{AgentCommand, AgentHello};
+use crate::executor::remote::AgentHello;
 use crate::executor::variables::Variables;
 use crate::lsm::Services;
 use crate::observe::{ActionLogs, Bus};
@@ -83,7 +84,7 @@ pub(super) enum Request {
     /// An agent of another machine has said hello.
     Attach {
         hello: Box<AgentHello>,
-        commands: mpsc::UnboundedSender<AgentCommand>,
+        commands: mpsc::UnboundedSender<Outgoing>,
         reply: oneshot::Sender<Result<Admission, String>>,
     },
     /// Begin nothing more, and say when all that runs has ended.
@@ -273,7 +274,7 @@ impl Engine {
     pub(crate) async fn attach(
         &self,
         hello: AgentHello,
-        commands: mpsc::UnboundedSender<AgentCommand>,
+        commands: mpsc::UnboundedSender<Outgoing>,
     ) -> Result<Admission, String> {
         let (reply, answer) = oneshot::channel();
         let hello = Box::new(hello);

@@ -17,6 +17,7 @@ use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -43,6 +44,13 @@ const STARTUP: Duration = Duration::from_secs(600);
 /// Lines of `ssh` that are kept to say why it ended, and bytes of each.
 const ERROR_LINES: usize = 5;
 const ERROR_BYTES: usize = 500;
+/// Lines of one connection that go into the log of the server.
+const LOGGED_LINES: usize = 200;
+/// What is written for the other machine and not sent yet, at most; one that does not read gets no more.
+const MAX_UNSENT_BYTES: usize = 128 << 20;
+/// Bytes that are written at once, and how long the other machine may take to read them.
+const CHUNK_BYTES: usize = 64 << 10;
+const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 /// Pieces of answers that are read ahead.
 const PIECES: usize = 16;
 const PIECE_BYTES: usize = 64 << 10;
@@ -67,13 +75,19 @@ impl Transport for Ssh {
         let stderr = child.stderr.take().ok_or_else(missing)?;
         let last_lines = LastLines::default();
         let (commands, frames) = mpsc::unbounded_channel();
+        let unsent = Arc::new(AtomicUsize::new(0));
         let (answers, pieces) = mpsc::channel(PIECES);
         let (ready, is_ready) = tokio::sync::oneshot::channel();
         let errors = tokio::spawn(last_lines.clone().follow(stderr));
-        tokio::spawn(write(stdin, binary, is_ready, frames));
+        tokio::spawn(write(
+            stdin,
+            binary,
+            is_ready,
+            (frames, Arc::clone(&unsent)),
+        ));
         tokio::spawn(read(stdout, ready, answers, last_lines, errors));
         Ok(Connection {
-            commands: Box::new(Frames(commands)),
+            commands: Box::new(Frames { commands, unsent }),
             replies: Box::new(StreamReader::new(ReceiverStream::new(pieces))),
             process: Box::new(Tunnel(child)),
         })
@@ -177,7 +191,7 @@ async fn write(
     mut stdin: ChildStdin,
     binary: &'static Binary,
     is_ready: tokio::sync::oneshot::Receiver<()>,
-    mut frames: mpsc::UnboundedReceiver<Vec<u8>>,
+    (mut frames, unsent): (mpsc::UnboundedReceiver<Vec<u8>>, Arc<AtomicUsize>),
 ) {
     let carried = async {
         let mut file = tokio::fs::File::open(&binary.path).await?;
@@ -196,17 +210,28 @@ async fn write(
     timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         // Dropping a receive or a tick loses nothing; frames are written in the bodies.
-        let frame = tokio::select! {
+        let (frame, n_counted) = tokio::select! {
             frame = frames.recv() => match frame {
-                Some(frame) => frame,
+                Some(frame) => {
+                    let n_bytes = frame.len();
+                    (frame, n_bytes)
+                }
                 // Closing its input ends the executor.
                 None => return,
             },
-            _ = timer.tick() => beat.clone(),
+            _ = timer.tick() => (beat.clone(), 0),
         };
-        if stdin.write_all(&frame).await.is_err() || stdin.flush().await.is_err() {
-            return;
+        for chunk in frame.chunks(CHUNK_BYTES) {
+            let written = async {
+                stdin.write_all(chunk).await?;
+                stdin.flush().await
+            };
+            let written = tokio::time::timeout(WRITE_PATIENCE, written).await;
+            if !matches!(written, Ok(Ok(()))) {
+                return;
+            }
         }
+        unsent.fetch_sub(n_counted, Relaxed);
     }
 }
 
@@ -272,6 +297,7 @@ impl LastLines {
     async fn follow(self, stderr: tokio::process::ChildStderr) {
         let mut stderr = BufReader::new(stderr);
         let mut line = Vec::new();
+        let mut n_lines = 0;
         loop {
             line.clear();
             let mut limited = (&mut stderr).take(PIECE_BYTES as u64);
@@ -281,7 +307,16 @@ impl LastLines {
             }
             let text = String::from_utf8_lossy(&line);
             let text: String = text.trim().chars().take(ERROR_BYTES).collect();
-            tracing::info!("from the other machine: {text}");
+            n_lines += 1;
+            match n_lines {
+                ..=LOGGED_LINES => tracing::info!("from the other machine: {text}"),
+                n if n == LOGGED_LINES + 1 => {
+                    tracing::warn!(
+                        "the other machine says more than {LOGGED_LINES} lines; the rest is not logged"
+                    );
+                }
+                _ => {}
+            }
             let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             lines.push_back(text);
             if lines.len() > ERROR_LINES {
@@ -296,10 +331,14 @@ impl LastLines {
     }
 }
 
-/// Takes whole frames, as they are written in one piece each, without waiting: there is one for each agent at most, and what
-/// comes back is limited.
+/// Takes whole frames, as they are written in one piece each, without waiting: the engine's loop is for other machines, too. So
+/// what is not sent yet has a limit, and who does not read is cut off.
 #[derive(Debug)]
-struct Frames(mpsc::UnboundedSender<Vec<u8>>);
+struct Frames {
+    commands: mpsc::UnboundedSender<Vec<u8>>,
+    /// Bytes of frames that were taken and not sent yet.
+    unsent: Arc<AtomicUsize>,
+}
 
 impl AsyncWrite for Frames {
     fn poll_write(
@@ -307,7 +346,13 @@ impl AsyncWrite for Frames {
         _: &mut Context<'_>,
         frame: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Poll::Ready(match self.0.send(frame.to_vec()) {
+        if self.unsent.load(Relaxed) + frame.len() > MAX_UNSENT_BYTES {
+            return Poll::Ready(Err(io::Error::other(
+                "the other machine does not read what it is sent",
+            )));
+        }
+        self.unsent.fetch_add(frame.len(), Relaxed);
+        Poll::Ready(match self.commands.send(frame.to_vec()) {
             Ok(()) => Ok(frame.len()),
             Err(_) => Err(io::ErrorKind::BrokenPipe.into()),
         })
