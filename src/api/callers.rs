@@ -119,9 +119,9 @@ pub(in crate::api) fn of_handlers_elsewhere(route: &Route) -> ClientTypes {
 /// What a handler is told that asks for something else.
 pub(in crate::api) fn refusal(route: &Route) -> ApiError {
     ApiError::forbidden(format!(
-        "this handler cannot call {} {}; of its own environment it can read everything, write settings, parameters, facts, \
-         discovered resources, files and services, and call notify_change, deploy and deploy_filtered; on another machine it \
-         can read settings, parameters, facts, discovered resources and the events of resources",
+        "this handler cannot call {} {}; what is about its own environment, and names it, it can read, and write settings, \
+         parameters, facts, discovered resources, files and services, and call notify_change, deploy and deploy_filtered; on \
+         another machine it can read settings, parameters, facts, discovered resources and the events of resources",
         route.verb.as_str(),
         route.path
     ))
