@@ -18,7 +18,8 @@ use uuid::Uuid;
 use crate::definition::{Fields, ServiceEntity};
 use crate::{Attributes, Problems};
 
-pub(crate) use fill::{default_of, elements_mut, nothing};
+pub(crate) use fill::{default_of, elements, elements_mut, nothing};
+pub(crate) use normal::normalize;
 pub use request::{Change, Edit, EditOperation};
 pub use values::is_valid;
 pub use write::write;

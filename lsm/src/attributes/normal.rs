@@ -15,7 +15,7 @@ use crate::definition::Fields;
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Puts the values of a set into the form of their types. What is of no such form stays as it is.
-pub(super) fn normalize(fields: &Fields, set: &mut Attributes) {
+pub(crate) fn normalize(fields: &Fields, set: &mut Attributes) {
     for attribute in &fields.attributes {
         if let Some(value) = set.get_mut(&attribute.name) {
             number(&attribute.value_type, value);

@@ -91,6 +91,8 @@ impl Plan {
                 false => Vec::new(),
             };
             rewrite::rewrite(&self.old.fields, &self.new.fields, set, "", &mut found);
+            // The `3` of an int is the float `3.0`.
+            attributes::normalize(&self.new.fields, set);
             if self.checks {
                 // What is new and has no value is said once.
                 let mut wrong = attributes::problems(&self.new, set).0;

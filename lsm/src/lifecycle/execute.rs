@@ -102,12 +102,46 @@ pub(super) fn follow(case: &Case<'_>, way: Way<'_>, extra: Extra) -> Decision {
     }
     let keeps = way.keeps_desired_state();
     after.desired_state_version += u64::from(!keeps);
-    // A result that led somewhere is used up: two states that lead to one another would exchange the instance for ever.
-    if !keeps || extra.result.is_some() {
+    // A result that led somewhere leads on from there, unless it would lead back: states that lead to one another would
+    // exchange the instance for ever.
+    if !keeps {
         after.known_result = None;
+    } else if let Some(succeeded) = extra.result {
+        let leads_back = leads(case.entity, end, source, succeeded);
+        after.known_result = (!leads_back).then_some(succeeded);
     }
     let skips_compile = keeps && case.settings.transfer_optimization;
     moved(case, after, end, event, !skips_compile)
+}
+
+/// Whether an instance gets from one state to another without anybody's doing while a result is known: by automatic transfers,
+/// and by those that the result decides about. Ways that change the desired state end the search, as the result is that of
+/// another desired state then.
+fn leads(entity: &ServiceEntity, from: &str, to: &str, succeeded: bool) -> bool {
+    let mut reached = vec![from];
+    let mut at = 0;
+    while let Some(state) = reached.get(at).copied() {
+        if state == to {
+            return true;
+        }
+        at += 1;
+        let transfers = &entity.lifecycle.transfers;
+        for transfer in transfers.iter().filter(|transfer| transfer.source == state) {
+            let ways = match (transfer.resource_based, transfer.auto) {
+                (true, _) => vec![Way::after(transfer, succeeded)],
+                // Its validation may go either way.
+                (false, true) => vec![Way::after(transfer, true), Way::after(transfer, false)],
+                (false, false) => Vec::new(),
+            };
+            let ends = ways.into_iter().filter(|way| way.keeps_desired_state());
+            for end in ends.filter_map(Way::end) {
+                if !reached.contains(&end) {
+                    reached.push(end);
+                }
+            }
+        }
+    }
+    false
 }
 
 /// An instance that goes into a state, with its next version.

@@ -20,7 +20,12 @@ pub(super) fn wrote(case: &Case<'_>, set: SetName, edits: &[Edit]) -> Result<Dec
         );
         return Err(Refusal::new(400, message));
     };
-    let written = attributes::write(case.entity, base, edits);
+    let others: Vec<&crate::Attributes> = SetName::ALL
+        .into_iter()
+        .filter(|name| *name != set)
+        .filter_map(|name| case.before.set(name))
+        .collect();
+    let written = attributes::write(case.entity, base, edits, &others);
     let written = written
         .map_err(|problems| Refusal::of_fields("these attributes can not be written", problems))?;
     if case.before.set(set) == Some(&written) {

@@ -472,7 +472,7 @@ fn an_edit_that_can_not_be_done_is_named_and_the_others_are_looked_at() {
 #[test]
 fn compiles_write_what_is_read_only_and_nothing_else() {
     let entity = vpn(true);
-    let write = |edits: &[Edit]| attributes::write(&entity, &stored(), edits);
+    let write = |edits: &[Edit]| attributes::write(&entity, &stored(), edits, &[]);
     let after = write(&[
         edit(EditOperation::Replace, "route_target", json!(5)),
         edit(EditOperation::Replace, "sites[name=ams].vlan", json!(6)),
@@ -516,6 +516,51 @@ fn compiles_write_what_is_read_only_and_nothing_else() {
             "{target}"
         );
     }
+}
+
+/// Given: values of a compile for an element that there is not, for one that the client has removed and another set still has, and
+/// of wrong types. Expected: the first and the last are refused with their paths; the second is left out, and the rest is written.
+#[test]
+fn compiles_make_no_elements_of_clients_and_write_values_of_their_types() {
+    let entity = vpn(true);
+    let without = |name: &str| {
+        let mut set = stored();
+        let sites = set["sites"].as_array_mut().unwrap();
+        sites.retain(|site| site["name"] != name);
+        set
+    };
+    let vlan = |name: &str, value: Value| {
+        let target = format!("sites[name={name}].vlan");
+        edit(EditOperation::Replace, &target, value)
+    };
+    let before = stored();
+    let write = |edits: &[Edit]| attributes::write(&entity, &without("bru"), edits, &[&before]);
+    let after = write(&[vlan("ams", json!(6)), vlan("bru", json!(7))]).unwrap();
+    assert_eq!(after["sites"].as_array().unwrap().len(), 1);
+    assert_eq!(after["sites"][0]["vlan"], 6);
+    let problems = write(&[vlan("nowhere", json!(6))]).unwrap_err();
+    assert!(
+        problems.to_string().contains("there is no such element"),
+        "{problems}"
+    );
+    let merged = edit(
+        EditOperation::Merge,
+        "sites",
+        json!([{"name": "nowhere", "vlan": 7}]),
+    );
+    assert!(write(&[merged]).is_err());
+    for (target, value) in [
+        ("route_target", json!("five")),
+        ("route_target", json!({"a": 1})),
+        ("sites[name=ams].vlan", json!("six")),
+    ] {
+        let problems = write(&[edit(EditOperation::Replace, target, value.clone())]).unwrap_err();
+        let (path, _) = target.split_once('[').unwrap_or((target, ""));
+        assert!(problems.to_string().contains(path), "{value}: {problems}");
+    }
+    // One form is stored.
+    let after = write(&[vlan("ams", json!(6.0))]).unwrap();
+    assert_eq!(after["sites"][0]["vlan"], json!(6));
 }
 
 #[test]

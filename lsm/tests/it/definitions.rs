@@ -200,6 +200,34 @@ fn stored_sets_follow_a_changed_definition_where_they_can() {
     assert!(plan.apply(&instance).is_ok());
 }
 
+/// Given: attributes and lists of whole numbers, and definitions by which they are floats, numbers and ints again. Expected: the stored
+/// values are of the form of their new type, in all sets.
+#[test]
+fn values_have_the_form_of_their_new_type() {
+    let attributes = |name: &str| {
+        with(
+            json!([{"name": "speed", "type": name}, {"name": "all", "type": format!("{name}[]")}]),
+            None,
+        )
+    };
+    let set = |value: Value| Some(object(json!({"speed": value, "all": [value]})));
+    let mut instance = up();
+    instance.active_attributes = set(json!(8));
+    instance.candidate_attributes = set(json!(9));
+    instance.rollback_attributes = None;
+    let plan = change::plan(&attributes("int"), &attributes("float")).unwrap();
+    let floats = plan.apply(&instance).unwrap().unwrap();
+    assert_eq!(floats.active_attributes, set(json!(8.0)));
+    assert_eq!(floats.candidate_attributes, set(json!(9.0)));
+    let plan = change::plan(&attributes("float"), &attributes("number")).unwrap();
+    assert_eq!(plan.apply(&floats).unwrap(), None);
+    let plan = change::plan(&attributes("float"), &attributes("int")).unwrap();
+    assert_eq!(
+        plan.apply(&floats).unwrap().unwrap().active_attributes,
+        instance.active_attributes
+    );
+}
+
 /// Given: a set that an expert left without an attribute and with a wrong value. Expected: a definition that changes something else
 /// is not refused for it, and the set is as incomplete as before.
 #[test]

@@ -312,6 +312,42 @@ fn a_result_that_is_known_counts_where_nothing_will_be_deployed_again() {
     }
 }
 
+/// Given: ways that results decide about and that keep the desired state, one behind the other, from a state that clients set
+/// too; and two states that lead to one another. Expected: a result leads on as far as it goes, at once, and stays known where it
+/// ends; where it would lead in a circle, each report is one step.
+#[test]
+fn a_result_leads_on_through_states_of_the_same_desired_state() {
+    let states = ["work", "ok", "c1", "c2", "c3", "end", "ping", "pong"];
+    let states = states.map(|name| json!({"name": name, "export_resources": true}));
+    let by_result = |source: &str, target: &str| json!({"source": source, "target": target, "resource_based": true, "target_same_desired_state": true});
+    let by_client = |source: &str, target: &str| json!({"source": source, "target": target, "api_set_state": true, "target_same_desired_state": true});
+    let record = json!({"name": "s", "lifecycle": {
+        "name": "l", "initial_state": "work",
+        "states": states,
+        "transfers": [
+            by_result("work", "ok"), by_client("ok", "c1"), by_client("ok", "c2"), by_client("end", "ping"),
+            {"source": "c1", "target": "c2", "auto": true, "target_same_desired_state": true},
+            by_result("c2", "c3"), by_result("c3", "end"), by_result("ping", "pong"), by_result("pong", "ping"),
+        ],
+    }});
+    for (is_on, first) in [(true, "c1"), (true, "c2"), (false, "c1"), (false, "c2")] {
+        let settings = Settings {
+            transfer_optimization: is_on,
+            ..Settings::default()
+        };
+        let mut world = World::with(entity(&record), settings, json!({}));
+        world.reported(true);
+        assert_eq!(world.instance.state, "ok");
+        world.set_state(first);
+        assert_eq!(world.instance.state, "end", "{is_on} {first}");
+        // It is known still; from here on it would go round.
+        world.set_state("ping");
+        assert_eq!(world.instance.state, "pong");
+        world.reported(true);
+        assert_eq!(world.instance.state, "ping");
+    }
+}
+
 //: lsm 68
 #[test]
 fn a_report_of_an_older_desired_state_has_no_effect() {

@@ -3,7 +3,7 @@
 //! It is written apart from the crate and shares nothing with it, so that both have to be wrong in the same way to agree.
 //! Source: docs/reference/lsm.md § 3.4 to § 3.9.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -111,11 +111,44 @@ impl Reference {
         if !is_same {
             next.desired += 1;
         }
-        if !is_same || is_report {
+        if !is_same {
             self.known = None;
+        } else if is_report {
+            let (source, succeeded) = (self.now.state.clone(), edge == "target");
+            let mut passed = BTreeSet::new();
+            let comes_back = self.comes_to(&source, &next.state, succeeded, &mut passed);
+            self.known = (!comes_back).then_some(succeeded);
         }
         self.now = next;
         Went::There
+    }
+
+    /// Whether, with this result known, an instance comes from `at` to `goal` by itself, and stays the same for its resources.
+    fn comes_to(
+        &self,
+        goal: &str,
+        at: &str,
+        succeeded: bool,
+        passed: &mut BTreeSet<String>,
+    ) -> bool {
+        if at == goal {
+            return true;
+        }
+        if !passed.insert(at.to_owned()) {
+            return false;
+        }
+        let transfers = self.lifecycle["transfers"].as_array().unwrap();
+        let leaving = transfers.iter().filter(|one| one["source"] == *at);
+        let mut ends = leaving.flat_map(|one| {
+            ["target", "error"].map(|edge| {
+                let is_by_result = one["resource_based"] == true;
+                let fits = (is_by_result && (edge == "target") == succeeded)
+                    || (!is_by_result && one["auto"] == true);
+                let is_same = one[format!("{edge}_same_desired_state")] == true;
+                one[edge].as_str().filter(|_| fits && is_same)
+            })
+        });
+        ends.any(|end| end.is_some_and(|end| self.comes_to(goal, end, succeeded, passed)))
     }
 
     /// Everything that comes by itself.
