@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::compile::{
-    self, Access, Compiler, Grant, Pool, PoolOptions, Proxy, SecretVariables, Source,
+    self, Access, Compiler, Grant, HandlerVenvs, Pool, PoolOptions, Proxy, SecretVariables, Source,
 };
 use crate::deploy::{self, ApiRequests, Engine};
 use crate::domain::chain;
@@ -264,6 +264,13 @@ impl App {
             action_logs: self.action_logs.clone(),
             executor: self.executor,
             variables: variables::of_server(access.secrets.with(&environment.variables)),
+            packages: HandlerVenvs {
+                data: self.data.clone(),
+                environment: id,
+                pool: self.pool.clone(),
+                reach: self.reach(id, &environment.repo_url),
+            }
+            .installer(),
             ssh_config: self.agents.of(id).ssh_config,
             api: self.handler_requests.clone(),
             services: self.services.clone(),

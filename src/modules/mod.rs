@@ -20,11 +20,12 @@ mod progress;
 mod project;
 mod record;
 mod repositories;
+mod requires;
 mod uv;
 
 pub use command::{BuildProxy, InstallSandbox};
 pub use credentials::credentials;
-pub use environment::{Environments, gc_venvs};
+pub use environment::{Environments, gc_venvs, packages_of_venv};
 pub use hosts::MachineNetwork;
 pub use installer::Offline;
 pub use lock::{LOCK_FILE, Lock, Package, Source};
@@ -32,6 +33,7 @@ pub use progress::{Part, Progress, Watcher};
 #[doc(hidden)]
 pub use project::read_any;
 pub use project::{Inspection, Requirements};
+pub use requires::requirements_of_module;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
