@@ -13,7 +13,7 @@ use super::run::{Context, Failure, Stages, begin, blocking};
 use super::worker::Pool;
 use crate::domain::{DataDir, EnvironmentId, Timestamp, VersionCode, chain};
 use crate::git::Reach;
-use crate::modules::{self, Inspection, Installed, Lock, Part, Progress};
+use crate::modules::{self, Inspection, Installed, Part, Progress};
 use crate::sandbox::{self, CODE_FILE_BYTES, Network, SandboxPolicy};
 use crate::store::{self, Store};
 
@@ -178,7 +178,7 @@ pub(super) async fn build_proxy(
 
 /// What is in an environment, for the report.
 fn summary(installed: &Installed) -> String {
-    let mut text = packages_of(&installed.lock).join("\n");
+    let mut text = installed.packages().join("\n");
     if !installed.tool.is_empty() {
         text.push_str(&format!("\ninstalled by {}", installed.tool));
     }
@@ -186,13 +186,6 @@ fn summary(installed: &Installed) -> String {
         text.push_str("\nthere is no steward.lock: these versions were chosen now; `steward project update` writes one, to be committed");
     }
     text
-}
-
-/// The packages of a lock, each with its version.
-pub(super) fn packages_of(lock: &Lock) -> Vec<String> {
-    let packages = lock.packages.iter();
-    let shown = packages.map(|package| format!("{} {}", package.name, package.version));
-    shown.collect()
 }
 
 /// Makes the Python environment of the version in force again, if it is gone: its handlers run in it. What fails is logged;

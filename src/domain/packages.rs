@@ -59,7 +59,7 @@ impl PipOptions {
 }
 
 /// What a virtual environment for handlers is made of.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HandlerPackages {
     pub requirements: BTreeSet<String>,
     pub constraints: BTreeSet<String>,

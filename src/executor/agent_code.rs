@@ -40,8 +40,19 @@ impl AgentCode {
         }
     }
 
-    /// Whether handlers of a resource type are Python code of a module: then it needs the packages.
-    pub(crate) fn has_module_of(&self, resource_type: &str) -> bool {
+    /// The packages that a run of a resource type has to wait for; native handlers need none.
+    pub(crate) fn packages_for(&self, resource_type: &str) -> Option<&HandlerPackages> {
+        let packages = self.packages.as_ref();
+        packages.filter(|_| self.has_module_of(resource_type))
+    }
+
+    /// What this code is called together with its packages: handlers that need none run with the same code without them.
+    pub(crate) fn key_with_packages(&self) -> String {
+        format!("{} with packages", self.key)
+    }
+
+    /// Whether handlers of a resource type are Python code of a module.
+    fn has_module_of(&self, resource_type: &str) -> bool {
         let module = resource_type.split("::").next().unwrap_or_default();
         self.modules.iter().any(|known| known.name == module)
     }

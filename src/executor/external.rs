@@ -190,7 +190,12 @@ impl External {
     }
 
     /// Hands a run over. Its agent may be gone by now: then it is handed over when it comes back.
-    pub(crate) fn run(&mut self, task: Task, code: &Arc<AgentCode>) {
+    pub(crate) fn run(&mut self, mut task: Task, code: &Arc<AgentCode>) {
+        let packages = code.packages_for(&task.resource_type);
+        task.code = match packages {
+            Some(_) => code.key_with_packages(),
+            None => code.key.clone(),
+        };
         let connection = self.serving.get(&task.agent).copied();
         let connected = connection.and_then(|id| self.connections.get_mut(&id));
         let given = Given {
@@ -210,7 +215,7 @@ impl External {
             let _ = connected.commands.send(AgentCommand::Code {
                 code: task.code.clone(),
                 modules: code.modules.clone(),
-                packages: Vec::new(),
+                packages: packages.cloned(),
             });
         }
         let _ = connected.commands.send(AgentCommand::Run(task));

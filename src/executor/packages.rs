@@ -22,7 +22,7 @@ use crate::executor::link::{Message, Purpose, TaskResult};
 use crate::executor::protocol::{LogLine, Task};
 
 /// How long it counts that packages could not be installed.
-const FAILED: Duration = Duration::from_secs(20);
+pub(crate) const FAILED: Duration = Duration::from_secs(20);
 
 /// A virtual environment with the packages that were asked for.
 #[derive(Debug, Clone)]
@@ -100,8 +100,7 @@ pub(super) struct ReadyRun {
 impl ReadyRun {
     fn with(run: WaitingRun, interpreter: PathBuf) -> Self {
         let WaitingRun { mut task, code } = run;
-        // Native handlers of the same code run without the packages, so the executor knows two codes of it.
-        task.code = format!("{} with packages", code.key);
+        task.code = code.key_with_packages();
         Self {
             task,
             code,
@@ -127,8 +126,7 @@ impl Packages {
     /// Takes a run; gives it back if it may begin. Else it waits, or it has ended and its result is on its way.
     pub(super) fn admit(&mut self, task: Task, code: &Arc<AgentCode>) -> Option<ReadyRun> {
         let code = Arc::clone(code);
-        let packages = code.packages.as_ref();
-        let Some(packages) = packages.filter(|_| code.has_module_of(&task.resource_type)) else {
+        let Some(packages) = code.packages_for(&task.resource_type) else {
             return Some(ReadyRun {
                 task,
                 code,
@@ -227,13 +225,15 @@ impl Packages {
     }
 }
 
-/// Source: docs/reference/deployment.md § 5.4.
 fn failed(task: &Task, why: &str) -> TaskResult {
-    let message = format!(
-        "All resources of type `{}` failed to install handler code dependencies: {why}",
-        task.resource_type
-    );
-    result_of(task, message)
+    result_of(task, not_installed(&task.resource_type, why))
+}
+
+/// What the log of a run says whose packages cannot be installed. Source: docs/reference/deployment.md § 5.4.
+pub(crate) fn not_installed(resource_type: &str, why: &str) -> String {
+    format!(
+        "All resources of type `{resource_type}` failed to install handler code dependencies: {why}"
+    )
 }
 
 fn result_of(task: &Task, message: String) -> TaskResult {

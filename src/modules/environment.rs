@@ -18,7 +18,7 @@ use super::installer::{Installer, Job};
 use super::{
     Error, Inspection, Installed, Lock, Offline, Requirements, Source, Watcher, links, needs,
 };
-use crate::domain::{DataDir, HandlerPackages};
+use crate::domain::DataDir;
 use crate::files::{folders, is_older, remove_tree, touch};
 use crate::python::{Interpreter, Pythons};
 
@@ -39,13 +39,13 @@ pub struct Environments {
 
 /// What an environment is made for, and of.
 #[derive(Clone, Copy)]
-struct Wanted<'a> {
+pub(super) struct Wanted<'a> {
     /// What is installed from.
-    project: &'a Path,
-    requirements: &'a Requirements,
-    interpreter: &'a Interpreter,
+    pub(super) project: &'a Path,
+    pub(super) requirements: &'a Requirements,
+    pub(super) interpreter: &'a Interpreter,
     /// What is installed for the interpreter can be imported, too, behind what the environment has.
-    inherits: bool,
+    pub(super) inherits: bool,
 }
 
 impl Environments {
@@ -92,34 +92,8 @@ impl Environments {
         self.ensure_at(&key, wanted, lock, watcher).map(Some)
     }
 
-    /// The environment for packages of handlers, which an exported version asks for: an existing one, or a new one.
-    /// `requirements` are these packages, as a file below `folder`. Blocks.
-    ///
-    /// # Errors
-    /// See [`Error`]. Nothing half-made is left that would be taken for an environment.
-    pub fn ensure_for_handlers(
-        &self,
-        packages: &HandlerPackages,
-        folder: &Path,
-        requirements: &Requirements,
-        pythons: &Pythons,
-        watcher: Watcher<'_>,
-    ) -> Result<Installed, Error> {
-        let interpreter = pythons.any().map_err(Error::Python)?;
-        let path = interpreter.path.to_string_lossy();
-        let python = Sha256::digest(format!("{} {path}", interpreter.version));
-        // The first part says to `gc_venvs` which packages it is for.
-        let key = format!("{}-{}", packages.digest(), hex::encode(&python[..4]));
-        let wanted = Wanted {
-            project: folder,
-            requirements,
-            interpreter: &interpreter,
-            inherits: true,
-        };
-        self.ensure_at(&key, wanted, None, watcher)
-    }
-
-    fn ensure_at(
+    /// The environment with this key.
+    pub(super) fn ensure_at(
         &self,
         key: &str,
         wanted: Wanted<'_>,

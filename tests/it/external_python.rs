@@ -1,8 +1,12 @@
 //! Handlers in Python on other machines: their code goes there, by digest.
 
+use serde_json::json;
+
 use crate::agentless::Far;
-use crate::external::{World, statuses};
+use crate::external::{Agent, TOKEN, World, statuses};
 use crate::harness::wait_until;
+use crate::packages::Wheels;
+use crate::push::{export, paint, said, shelves};
 
 /// A module with a handler that says where it runs, and whether it has an `_io`.
 const CODE: &str = r#"
@@ -50,6 +54,51 @@ fn the_code_of_a_handler_goes_to_its_agent_and_runs_there() {
     let place = world.dir.path().join("agent/code");
     assert!(said.starts_with("7 None "), "{said}");
     assert!(said.contains(&place.display().to_string()), "{said}");
+}
+
+/// What exported code requires is installed on the machine of the agent, with the Python there; the server has no such package.
+#[test]
+fn an_agent_installs_what_the_code_of_its_handlers_requires() {
+    let wheels = Wheels::new();
+    let files = [("paint.py".to_owned(), "COVER = 'far away'\n".to_owned())];
+    wheels.wheel("paint", "1.0", &[], &files);
+    let world = World::new("", "agent_map: {a: 'external:', b: 'external:'}");
+    let served = world.serve();
+    let environment = served.environment("prod");
+    let places = [
+        format!("PIP_FIND_LINKS={}", wheels.path().display()),
+        "PIP_NO_INDEX=1".to_owned(),
+    ];
+    let wrapper = ["env", &places[0], &places[1]];
+    let data = world.dir.path().join("agent");
+    let _agent = Agent::start_in(&wrapper, &served.api, "a,b", TOKEN, &data);
+    let port = served.api.rsplit(':').next().unwrap();
+    let project = shelves(&format!(
+        "[config]\nenvironment = {environment}\n\n[compiler_rest_transport]\nhost = 127.0.0.1\nport = {port}\n",
+    ));
+    let push = |requirement: &str, color: &str| {
+        project.write("libs/shelf/requirements.txt", requirement);
+        project.write("main.cf", &paint(color));
+        export(&project, &["-d"]);
+    };
+    let both = |status: &str| json!({"a": status, "b": status, "n": "deployed"});
+    push("paint\nno-such-paint\n", "red");
+    wait_until("it says what is missing", || {
+        statuses(&served) == both("unavailable")
+    });
+    let text = said(&served, &environment, "b");
+    let why = "All resources of type `shelf::Shelf` failed to install handler code dependencies: ";
+    assert!(
+        text.contains(why) && text.contains("no-such-paint"),
+        "{text}"
+    );
+    push("paint>=1\n", "green");
+    wait_until("it is deployed", || statuses(&served) == both("deployed"));
+    let text = said(&served, &environment, "a");
+    assert!(text.contains("painted green, far away"), "{text}");
+    let venvs = std::fs::read_dir(data.join("python/environments/agent")).unwrap();
+    let venvs = venvs.flatten().filter(|entry| entry.path().is_dir());
+    assert_eq!(venvs.count(), 1, "what failed leaves nothing");
 }
 
 #[test]

@@ -97,7 +97,7 @@ impl Target {
 }
 
 #[track_caller]
-fn export(project: &Project, arguments: &[&str]) -> String {
+pub fn export(project: &Project, arguments: &[&str]) -> String {
     let output = project.run(&[&["export"], arguments].concat());
     let shown = text(&output.stdout) + &text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{shown}");
@@ -415,9 +415,9 @@ class ShelfHandler(CRUDHandler):
 "#;
 
 /// A project with a module whose handlers need a package that is in a folder of wheels.
-fn shelves(target: &Target) -> Project {
+pub fn shelves(config: &str) -> Project {
     let project = Project::new("");
-    project.write(".inmanta", &target.config());
+    project.write(".inmanta", config);
     project.write(
         "project.yml",
         "name: test\nmodulepath: libs\ndownloadpath: libs\nrepo: []\npip:\n  use-system-config: true\n",
@@ -431,25 +431,27 @@ fn shelves(target: &Target) -> Project {
     project
 }
 
-fn paint(color: &str) -> String {
+pub fn paint(color: &str) -> String {
     format!(
         "import shelf\nimport std::testing\nstd::testing::NullResource(name=\"n\")\nshelf::Shelf(name=\"a\", color=\"{color}\")\nshelf::Shelf(name=\"b\", color=\"{color}\")\n"
     )
 }
 
-impl Target {
-    /// All that the last run of a shelf has said.
-    fn said(&self, name: &str) -> String {
-        let path =
-            format!("/api/v2/resource/shelf%3A%3AShelf%5B{name}%2Cname%3D{name}%5D/logs?limit=20");
-        let lines = self.get(&path);
-        let lines = lines["data"].as_array().unwrap().iter();
-        let action = |line: &Value| line["action_id"].clone();
-        let last = lines.clone().next().map(action);
-        let lines = lines.filter(|line| Some(action(line)) == last);
-        let lines = lines.map(|line| format!("{} {}\n", line["level"], line["msg"]));
-        lines.collect()
-    }
+fn said_by(target: &Target, name: &str) -> String {
+    said(&target.served, &target.environment, name)
+}
+
+/// All that the last run of a shelf has said.
+pub fn said(served: &Served, environment: &str, name: &str) -> String {
+    let path =
+        format!("/api/v2/resource/shelf%3A%3AShelf%5B{name}%2Cname%3D{name}%5D/logs?limit=20");
+    let lines = served.get(environment, &path);
+    let lines = lines["data"].as_array().unwrap().iter();
+    let action = |line: &Value| line["action_id"].clone();
+    let last = lines.clone().next().map(action);
+    let lines = lines.filter(|line| Some(action(line)) == last);
+    let lines = lines.map(|line| format!("{} {}\n", line["level"], line["msg"]));
+    lines.collect()
 }
 
 //: deploy 99
@@ -463,7 +465,7 @@ fn the_server_installs_what_the_code_of_handlers_requires() {
     let folder = wheels.path().to_str().unwrap();
     let variables = [("PIP_FIND_LINKS", folder), ("PIP_NO_INDEX", "1")];
     let target = Target::with("", &variables);
-    let project = shelves(&target);
+    let project = shelves(&target.config());
     let push = |requirement: &str, color: &str| {
         project.write("libs/shelf/requirements.txt", requirement);
         project.write("main.cf", &paint(color));
@@ -471,7 +473,7 @@ fn the_server_installs_what_the_code_of_handlers_requires() {
     };
     push("paint < 2  # the old one\n", "red");
     target.wait_for_statuses(json!({"a": "deployed", "b": "deployed", "n": "deployed"}));
-    let said = target.said("a");
+    let said = said_by(&target, "a");
     assert!(said.contains("painted red, once"), "{said}");
     assert!(
         said.contains("INFO\" \"Installed what the code of handlers requires: paint 1.0 (by "),
@@ -482,7 +484,7 @@ fn the_server_installs_what_the_code_of_handlers_requires() {
     push("paint\nno-such-paint >= 3\n", "green");
     target.wait_for_statuses(json!({"a": "unavailable", "b": "unavailable", "n": "deployed"}));
     for name in ["a", "b"] {
-        let said = target.said(name);
+        let said = said_by(&target, name);
         let text = "ERROR\" \"All resources of type `shelf::Shelf` failed to install handler code dependencies: ";
         assert!(
             said.contains(text) && said.contains("no-such-paint"),
@@ -491,7 +493,7 @@ fn the_server_installs_what_the_code_of_handlers_requires() {
     }
     push("paint\n", "blue");
     target.wait_for_statuses(json!({"a": "deployed", "b": "deployed", "n": "deployed"}));
-    let said = target.said("b");
+    let said = said_by(&target, "b");
     assert!(said.contains("painted blue, twice"), "{said}");
 
     // All are removed, and the one of the version in force is made again.
@@ -505,7 +507,7 @@ fn the_server_installs_what_the_code_of_handlers_requires() {
     project.write("main.cf", &paint("white"));
     export(&project, &["-d"]);
     wait_until("it is painted once more", || {
-        target.said("a").contains("painted white, twice")
+        said_by(&target, "a").contains("painted white, twice")
     });
 }
 
@@ -528,14 +530,14 @@ fn what_the_exporter_of_the_reference_requires_is_installed() {
     let config = format!("python: {}\n", venv.join("bin/python").display());
     let variables = [("PIP_FIND_LINKS", folder), ("PIP_NO_INDEX", "1")];
     let target = Target::with(&config, &variables);
-    let project = shelves(&target);
+    let project = shelves(&target.config());
     project.write("libs/shelf/requirements.txt", "paint~=1.0\n");
     project.write("main.cf", &paint("red"));
     if oracle(&project.path(), &["export", "-d"]).is_none() {
         return;
     }
     target.wait_for_statuses(json!({"a": "deployed", "b": "deployed", "n": "deployed"}));
-    let said = target.said("a");
+    let said = said_by(&target, "a");
     assert!(said.contains("painted red, thick and dark"), "{said}");
 }
 
