@@ -97,6 +97,13 @@ impl External {
         self.serving.contains_key(agent)
     }
 
+    /// The resources that the agents of a connection run just now.
+    pub(crate) fn running(&self, connection: u64) -> Vec<ResourceId> {
+        let given = self.given.values();
+        let given = given.filter(|given| self.serving.get(&given.agent) == Some(&connection));
+        given.map(|given| given.resource_id.clone()).collect()
+    }
+
     /// Whether a run is at an agent on another machine.
     pub(crate) fn has(&self, action: ActionId) -> bool {
         self.given.contains_key(&action)

@@ -319,6 +319,16 @@ impl Executor {
         }
     }
 
+    /// The resources that it runs just now, if it is that of this generation.
+    pub(crate) fn running(&self, generation: u64) -> Vec<ResourceId> {
+        let running = self.running.as_ref();
+        let running = running.filter(|_| generation == self.generation);
+        let tasks = running
+            .into_iter()
+            .flat_map(|running| running.in_flight.values());
+        tasks.map(|task| task.resource_id.clone()).collect()
+    }
+
     /// The executor ended, or is given up: what it was running is `unavailable`.
     pub(crate) fn on_ended(&mut self, generation: u64, why: Option<&str>) -> Vec<TaskResult> {
         if generation != self.generation {

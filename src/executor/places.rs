@@ -10,7 +10,7 @@ use serde_json::Value;
 use steward_compiler::PythonRuntime;
 use tokio::sync::mpsc;
 
-use crate::domain::{ActionId, AgentName, AgentPlace, EnvironmentId, SshTarget};
+use crate::domain::{ActionId, AgentName, AgentPlace, EnvironmentId, ResourceId, SshTarget};
 use crate::executor::agent_code::AgentCode;
 use crate::executor::external::External;
 use crate::executor::limits::Limits;
@@ -19,6 +19,7 @@ use crate::executor::packages::{HandlerVenv, PackageInstaller, Packages, ReadyRu
 use crate::executor::protocol::{Task, TaskDone};
 use crate::executor::transport::{Pipe, Ssh};
 use crate::executor::variables::Variables;
+use crate::files::Files;
 
 /// Sends each run to the executor of its agent, and knows whose answer it is.
 #[derive(Debug)]
@@ -78,6 +79,18 @@ impl Executors {
     /// Whether an agent's runs are done by the executor of this machine.
     pub(crate) fn is_here(&self, agent: &AgentName) -> bool {
         matches!(self.places.get(agent), None | Some(AgentPlace::Local))
+    }
+
+    /// The file store of the server.
+    pub(crate) fn files(&self) -> Option<Files> {
+        let files = self.python.as_ref()?.files.clone()?;
+        Some(Files::new(files))
+    }
+
+    /// The resources that an executor of ours runs just now.
+    pub(crate) fn running(&self, generation: u64) -> Vec<ResourceId> {
+        let executor = self.executors.get(executor_of(generation));
+        executor.map_or_else(Vec::new, |executor| executor.running(generation))
     }
 
     pub(crate) fn messages(&self) -> mpsc::UnboundedSender<Message> {

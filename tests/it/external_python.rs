@@ -7,6 +7,7 @@ use crate::external::{Agent, TOKEN, World, statuses};
 use crate::harness::wait_until;
 use crate::packages::Wheels;
 use crate::push::{export, paint, said, shelves};
+use crate::serve::Served;
 
 /// A module with a handler that says where it runs, and whether it has an `_io`.
 const CODE: &str = r#"
@@ -117,4 +118,94 @@ fn the_code_of_a_handler_goes_over_ssh_and_leaves_nothing_behind() {
     served.child.kill().unwrap();
     served.child.wait().unwrap();
     wait_until("the other side has cleaned up", || far.left() == 0);
+}
+
+/// A handler that writes what the exporter has uploaded, and says whether it can have what no resource names.
+const DOCUMENT: &str = r#"
+import hashlib
+from inmanta.agent.handler import CRUDHandler, provider
+from inmanta.resources import PurgeableResource, resource
+
+@resource("doc::Doc", agent="agent", id_attribute="path")
+class Doc(PurgeableResource):
+    fields = ("path", "hash", "foreign")
+
+    @staticmethod
+    def get_hash(exporter, doc):
+        return exporter.upload_file(doc.text)
+
+    @staticmethod
+    def get_foreign(exporter, doc):
+        exporter.upload_file("of nobody")
+        return hashlib.sha1(b"of nobody").hexdigest()[::-1]
+
+@provider("doc::Doc")
+class DocHandler(CRUDHandler[Doc]):
+    def read_resource(self, ctx, resource):
+        foreign = self.get_file(resource.foreign[::-1])
+        missing = self.get_file("0" * 40)
+        ctx.info("there: %(there)s, foreign: %(foreign)s, missing: %(missing)s", there=self.stat_file(resource.hash),
+                 foreign=foreign is not None, missing=missing is not None)
+        with open(resource.path, "wb") as file:
+            file.write(self.get_file(resource.hash))
+    def create_resource(self, ctx, resource): ...
+    def update_resource(self, ctx, changes, resource): ...
+    def delete_resource(self, ctx, resource): ...
+"#;
+
+fn add_document(world: &World) {
+    let model = "entity Doc extends std::PurgeableResource:\n    string path\n    string agent\n    string text\n    \
+                 string hash = \"\"\n    string foreign = \"\"\nend\nimplement Doc using std::none\n";
+    let main = "import doc\nroot = std::get_env(\"ROOT\")\n\
+                doc::Doc(path=\"{{root}}/doc\", agent=\"localhost\", text=\"a long text\")\n";
+    world.repo.write_module("doc", model, DOCUMENT);
+    world.repo.write("main.cf", main);
+    world.repo.commit("a document");
+}
+
+#[track_caller]
+fn wait_for_document(world: &World, served: &Served, has_foreign: bool) {
+    let actions = || {
+        let environment = served.environment("prod");
+        served
+            .get(&environment, "/api/v2/resource_actions")
+            .to_string()
+    };
+    wait_until("it is deployed", || {
+        statuses(served).to_string().contains("deployed") || actions().contains("ERROR")
+    });
+    assert_eq!(world.host.read("doc"), "a long text", "{}", actions());
+    let is = |is: bool| if is { "True" } else { "False" };
+    let said = format!("there: True, foreign: {}, missing: False", is(has_foreign));
+    assert!(actions().contains(&said), "{}", actions());
+}
+
+/// Input: a handler on another machine asks for contents of the file store that no resource of its agents names, and for one that is
+/// not there (docs/reference/security.md § 3.43). Answer: it has none of them; those that its resource names it has.
+#[test]
+fn a_handler_elsewhere_gets_the_files_that_its_resource_names_and_no_others() {
+    let world = World::new("", "agent_map: {localhost: 'external:'}");
+    add_document(&world);
+    let served = world.serve();
+    let _agent = world.agent(&served.api, "localhost", "agent");
+    wait_for_document(&world, &served, false);
+}
+
+#[test]
+fn a_handler_over_ssh_gets_the_files_that_its_resource_names_and_no_others() {
+    let Some(far) = Far::new("", "known_hosts") else {
+        return;
+    };
+    add_document(&far.world);
+    let served = far.world.serve();
+    wait_for_document(&far.world, &served, false);
+}
+
+/// On the machine of the server the file store is at hand.
+#[test]
+fn a_handler_beside_the_server_gets_all_files() {
+    let world = World::new("", "");
+    add_document(&world);
+    let served = world.serve();
+    wait_for_document(&world, &served, true);
 }
