@@ -49,7 +49,10 @@ def _known_to_server(ask: Ask, method: str, arguments: dict[str, Any], found: Re
 
 def _asked(ask: Ask, method: str, arguments: dict[str, Any]) -> Result | None:
     """The answer of the server about a file; None if it has no such file, or nobody is there to ask."""
-    answer = ask(method, arguments)
+    from inmanta.protocol import files
+
+    # What is no name of a content is one nowhere.
+    answer = ask(method, arguments) if files.path_of("", str(arguments.get("id"))) else None
     return None if answer is None or answer[0] == 404 else Result(*answer)
 
 

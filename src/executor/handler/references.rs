@@ -491,8 +491,7 @@ mod tests {
                 "known".to_owned(),
             ]),
         };
-        let mut context = Context::default();
-        context.changes = Attributes::from_iter([
+        let changes = [
             (
                 "content".to_owned(),
                 json!({"current": "older", "desired": "first \"line\"\nsecond"}),
@@ -501,7 +500,11 @@ mod tests {
                 "other".to_owned(),
                 json!({"current": null, "desired": ["abc", "abcd", 7]}),
             ),
-        ]);
+        ];
+        let mut context = Context {
+            changes: Attributes::from_iter(changes),
+            ..Context::default()
+        };
         for text in [
             "wrote \"first \\\"line\\\"\\nsecond\" there",
             "the second line is wrong",
