@@ -1,10 +1,9 @@
 //! `steward agent`: runs the handlers of some agents of an environment on this machine, for a server on another one.
 //!
 //! Four parts. `dial` keeps a connection: it opens the WebSocket, and opens it again when it is cut. `journal` is the file in
-//! which each run is written down before it begins and each result before it is sent, until the server has it. `packages` makes the virtual
-//! environments that code of handlers needs. `relay` stands
-//! between the two and the executor, the same process that a server has for its own machine: it is the one loop that decides.
-//! Start reading there.
+//! which each run is written down before it begins and each result before it is sent, until the server has it. `packages`
+//! makes the virtual environments that the code of handlers needs. `relay` stands between them and the executor, the same
+//! process that a server has for its own machine: it is the one loop that decides. Start reading there.
 
 mod code;
 mod dial;

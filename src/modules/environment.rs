@@ -360,6 +360,20 @@ mod tests {
         environment
     }
 
+    /// A version names packages, not the folder, which depends on the Python besides.
+    #[test]
+    fn an_environment_of_packages_that_a_version_needs_stays_whatever_python_it_is_of() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = DataDir::new(dir.path());
+        let folder = Environments::directory(&data, "owner");
+        let names = ["needed-1", "needed-2", "other-1", "needed"];
+        let [one, two, other, of_compile] = names.map(|name| old(&folder, name));
+        let is_needed = |venv: &Path| packages_of_venv(venv) == Some("needed");
+        assert_eq!(gc_venvs(&data, is_needed, WEEK), 2);
+        assert!(one.exists() && two.exists());
+        assert!(!other.exists() && !of_compile.exists());
+    }
+
     //: deploy 98
     #[test]
     fn an_environment_that_was_not_used_for_a_week_goes_unless_a_version_needs_it() {
