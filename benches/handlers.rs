@@ -73,6 +73,7 @@ fn code(dir: &Path) -> ExecutorCommand {
         modules: vec![CodeModule {
             name: "net".into(),
             files: vec![file],
+            requirements: Default::default(),
         }],
         python: Some(Python {
             interpreter: interpreter.into(),

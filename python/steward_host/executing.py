@@ -30,16 +30,18 @@ if TYPE_CHECKING:
 
 
 # The methods of the API that the loop of an environment answers by itself (`src/deploy/ask.rs`). Other calls go to the API as
-# requests, but for files, which are here, and what came with the task.
+# requests, but for what came with the task. Files are asked for that are not here.
 ASKED = frozenset(
     {
         "discovered_resource_create",
         "discovered_resource_create_batch",
         "get_facts",
+        "get_file",
         "get_param",
         "list_params",
         "set_param",
         "set_parameters",
+        "stat_file",
     }
 )
 

@@ -105,6 +105,8 @@ class Host:
         self.logged: list[dict] = []
         # What handlers asked of the server.
         self.asked_api: list[dict] = []
+        # The contents of the server's file store, in base64.
+        self.server_files: dict[str, str] = {}
         self.printed: list[str] = []
         self.asked: list[tuple[int, str]] = []
         self.hello = self.read()[1]
@@ -136,7 +138,12 @@ class Host:
                 self.send("entity_info", self.entities.get(body["name"], {"name": "", "attributes": [], "parents": []}))
             elif got == "api":
                 self.asked_api.append(body)
-                self.send("api_answer", {"code": 200, "body": {"parameter": {"value": "known"}}})
+                answer = {"code": 200, "body": {"parameter": {"value": "known"}}}
+                if body["method"] in ("get_file", "stat_file"):
+                    content = self.server_files.get(body["arguments"]["id"])
+                    known = {"code": 200, "body": {"content": content}}
+                    answer = {"code": 404, "body": None} if content is None else known
+                self.send("api_answer", answer)
             elif got == "printed":
                 self.printed.append(body["line"])
             elif got == "log":

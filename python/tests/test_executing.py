@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import logging
 import os
@@ -475,9 +476,8 @@ class Runs(unittest.TestCase):
     #: sdk 43
     def test_43_a_client_without_server_asks_over_the_pipe(self) -> None:
         outcome = self.host.deploy(exported("file"))
-        self.assertEqual(outcome["status"], "failed")
-        request = {"verb": "GET", "path": "/api/v1/file/abc", "environment": None, "body": None}
-        self.assertEqual(self.host.asked_api, [{"method": "request", "arguments": request}])
+        self.assertEqual(outcome["status"], "deployed", "the server has no such file")
+        self.assertEqual(self.host.asked_api, [{"method": "get_file", "arguments": {"id": "abc"}}])
 
     def test_facts_that_are_set_and_returned_are_told(self) -> None:
         request = {"id": 5, "resource": exported(1), "action_id": "6f4c2a39-2f3e-4f8d-9d1a-2b8f5a8d7a11"}
@@ -770,6 +770,20 @@ class Files(unittest.TestCase):
                 facts = {fact["name"]: fact["value"] for fact in outcome["facts"]}
                 self.assertEqual(facts, {**wanted, "uploaded": "of the handler", "outside": "404"})
 
+    def test_a_content_that_is_not_here_is_asked_of_the_server(self) -> None:
+        digest = hashlib.sha1(b"content").hexdigest()
+        with tempfile.TemporaryDirectory() as directory:
+            host = Host(self, "executor")
+            host.server_files[digest] = base64.b64encode(b"content").decode()
+            host.load_executor(Modules(self).write("net", FILES), files=directory)
+            values = {"name": "c", "digest": digest, "purged": False, "purge_on_delete": False, "requires": []}
+            outcome = host.deploy({"id": "net::Copy[a,name=c],v=1", "send_event": False, **values})
+            self.assertEqual(outcome["status"], "deployed", outcome)
+            facts = {fact["name"]: fact["value"] for fact in outcome["facts"]}
+            wanted = {"content": "content", "there": "True", "client": "200", "uploaded": "of the handler", "outside": "404"}
+            self.assertEqual(facts, wanted)
+            # What is no SHA-1 is not asked for.
+            self.assertEqual({call["arguments"]["id"] for call in host.asked_api}, {digest})
 
     def test_only_a_missing_content_is_none(self) -> None:
         digest = hashlib.sha1(b"content").hexdigest()

@@ -1,15 +1,21 @@
-//! The Python code that runs need: contents come from the server once and stay in a file store of the agent, by digest.
+//! The Python code that runs need: contents come from the server once and stay in a file store of the agent, by digest. What
+//! packages the code requires is installed before a run with it begins.
 
 use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::time::Instant;
 
-use crate::domain::{CodeModule, Content};
+use super::packages::{InstallEnd, PackageVenvs};
+use crate::domain::{CodeModule, Content, EnvironmentId, HandlerPackages};
 use crate::executor::far_python::FarPython;
+use crate::executor::packages::FAILED;
 use crate::executor::protocol::{ExecutorCommand, Task};
 use crate::files;
 
 /// All code that the server told of.
 pub(super) struct Codes {
     far: FarPython,
+    venvs: PackageVenvs,
     known: HashMap<String, Code>,
 }
 
@@ -17,22 +23,89 @@ struct Code {
     modules: Vec<CodeModule>,
     /// Contents that are on their way.
     missing: BTreeSet<String>,
-    /// Runs that wait for them.
+    packages: Option<HandlerPackages>,
+    venv: Venv,
+    /// Runs that wait for any of it.
     waiting: Vec<Task>,
     /// The executor that runs now was told of it.
     is_announced: bool,
 }
 
+/// The virtual environment with the packages of some code.
+enum Venv {
+    NotAsked,
+    Making,
+    /// Its folder.
+    Made(PathBuf),
+    Failed {
+        why: String,
+        at: Instant,
+    },
+}
+
+/// Runs that have waited.
+#[derive(Default)]
+pub(super) struct Ready {
+    /// They may begin.
+    pub(super) tasks: Vec<Task>,
+    /// Their packages cannot be installed, and why.
+    pub(super) failed: Vec<(Task, String)>,
+}
+
+impl Code {
+    /// Gives the runs that need not wait any more, and has the packages installed when the code is here.
+    fn advance(&mut self, key: &str, venvs: &PackageVenvs, used: &[PathBuf]) -> Ready {
+        if !self.missing.is_empty() || self.waiting.is_empty() {
+            return Ready::default();
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        let begin = |tasks| Ready {
+            tasks,
+            failed: Vec::new(),
+        };
+        let Some(packages) = &self.packages else {
+            return begin(waiting);
+        };
+        match &self.venv {
+            // Somebody may have cleared the folder.
+            Venv::Made(folder) if folder.join("bin/python").exists() => begin(waiting),
+            Venv::Failed { why, at } if at.elapsed() < FAILED => Ready {
+                tasks: Vec::new(),
+                failed: waiting
+                    .into_iter()
+                    .map(|task| (task, why.clone()))
+                    .collect(),
+            },
+            Venv::Making => {
+                self.waiting = waiting;
+                Ready::default()
+            }
+            Venv::NotAsked | Venv::Made(_) | Venv::Failed { .. } => {
+                venvs.install(key.to_owned(), packages.clone(), used.to_vec());
+                self.venv = Venv::Making;
+                self.waiting = waiting;
+                Ready::default()
+            }
+        }
+    }
+}
+
 impl Codes {
-    pub(super) fn new(far: FarPython) -> Self {
+    pub(super) fn new(far: FarPython, venvs: PackageVenvs) -> Self {
         Self {
             far,
+            venvs,
             known: HashMap::new(),
         }
     }
 
     /// The server tells of some code.
-    pub(super) fn announce(&mut self, code: String, modules: Vec<CodeModule>) {
+    pub(super) fn announce(
+        &mut self,
+        code: String,
+        modules: Vec<CodeModule>,
+        packages: Option<HandlerPackages>,
+    ) {
         if self.known.contains_key(&code) {
             return;
         }
@@ -45,6 +118,8 @@ impl Codes {
         let new = Code {
             missing: missing.collect(),
             modules,
+            packages,
+            venv: Venv::NotAsked,
             waiting: Vec::new(),
             is_announced: false,
         };
@@ -58,8 +133,8 @@ impl Codes {
         missing.into_iter().cloned().collect()
     }
 
-    /// A content has come. Gives runs that need not wait any more.
-    pub(super) fn take(&mut self, content: &[u8]) -> Vec<Task> {
+    /// A content has come.
+    pub(super) fn take(&mut self, content: &[u8]) -> Ready {
         if let Err(error) = self.far.files().put(content) {
             // Its module will say that it is missing.
             tracing::error!(%error, "cannot keep a file of a module");
@@ -67,35 +142,65 @@ impl Codes {
         self.has_come(&files::name_of(content))
     }
 
-    /// A content is here, or will not come: then its module says so. Gives runs that need not wait any more.
-    pub(super) fn has_come(&mut self, name: &str) -> Vec<Task> {
-        let mut ready = Vec::new();
-        for code in self.known.values_mut() {
-            if code.missing.remove(name) && code.missing.is_empty() {
-                ready.append(&mut code.waiting);
+    /// A content is here, or will not come: then its module says so.
+    pub(super) fn has_come(&mut self, name: &str) -> Ready {
+        let used = self.used();
+        let mut ready = Ready::default();
+        for (key, code) in &mut self.known {
+            if code.missing.remove(name) {
+                let Ready { tasks, failed } = code.advance(key, &self.venvs, &used);
+                ready.tasks.extend(tasks);
+                ready.failed.extend(failed);
             }
         }
         ready
     }
 
-    /// Gives the run back if its code is here; else it waits. `None` also for code that was never told of.
-    pub(super) fn ready(&mut self, task: Task) -> Option<Task> {
-        match self.known.get_mut(&task.code) {
-            Some(code) if code.missing.is_empty() => Some(task),
-            Some(code) => {
-                code.waiting.push(task);
-                None
+    /// An installation has ended.
+    pub(super) fn on_installed(&mut self, end: InstallEnd) -> Ready {
+        let used = self.used();
+        let Some(code) = self.known.get_mut(&end.code) else {
+            return Ready::default();
+        };
+        code.venv = match end.made {
+            Ok(folder) => Venv::Made(folder),
+            Err(why) => {
+                let at = Instant::now();
+                Venv::Failed { why, at }
             }
+        };
+        code.advance(&end.code, &self.venvs, &used)
+    }
+
+    /// Takes a run; gives it back if its code and packages are here, else it waits.
+    pub(super) fn ready(&mut self, task: Task) -> Ready {
+        let used = self.used();
+        let key = task.code.clone();
+        let Some(code) = self.known.get_mut(&key) else {
             // The executor says that it does not know it.
-            None => Some(task),
-        }
+            return Ready {
+                tasks: vec![task],
+                ..Ready::default()
+            };
+        };
+        code.waiting.push(task);
+        code.advance(&key, &self.venvs, &used)
+    }
+
+    /// The folders of virtual environments that runs may be in.
+    fn used(&self) -> Vec<PathBuf> {
+        let venvs = self.known.values().filter_map(|code| match &code.venv {
+            Venv::Made(folder) => Some(folder.clone()),
+            Venv::NotAsked | Venv::Making | Venv::Failed { .. } => None,
+        });
+        venvs.collect()
     }
 
     /// What an executor has to hear before it gets a run with this code; `None`: it has heard it.
     pub(super) fn command(
         &mut self,
         key: &str,
-        environment_id: crate::domain::EnvironmentId,
+        environment_id: EnvironmentId,
     ) -> Option<ExecutorCommand> {
         let code = self.known.get_mut(key)?;
         if std::mem::replace(&mut code.is_announced, true) {
@@ -104,7 +209,12 @@ impl Codes {
         let mut python = None;
         if !code.modules.is_empty() {
             match self.far.python(std::path::Path::new("")) {
-                Ok(found) => python = Some(found),
+                Ok(mut found) => {
+                    if let Venv::Made(folder) = &code.venv {
+                        found.interpreter = folder.join("bin/python");
+                    }
+                    python = Some(found);
+                }
                 Err(error) => {
                     tracing::error!(%error, "handlers in Python cannot run on this machine");
                 }

@@ -189,10 +189,15 @@ fn open(path: &Path) -> io::Result<File> {
 
 /// The result of a run that nobody can tell more of.
 pub(super) fn interrupted(action: ActionId, why: &str) -> TaskDone {
+    unavailable(action, format!("{why}; the resource is verified again"))
+}
+
+/// The result of a run that no handler has ended, with its one log line.
+pub(super) fn unavailable(action: ActionId, why: String) -> TaskDone {
     let now = Timestamp::now().0;
     let line = LogLine {
         level: LogLevel::Error,
-        msg: format!("{why}; the resource is verified again"),
+        msg: why,
         kwargs: Map::new(),
         timestamp_us: now,
     };

@@ -1,13 +1,14 @@
 //! `steward agent`: runs the handlers of some agents of an environment on this machine, for a server on another one.
 //!
-//! Three parts. `dial` keeps a connection: it opens the WebSocket, and opens it again when it is cut. `journal` is the file in
-//! which each run is written down before it begins and each result before it is sent, until the server has it. `relay` stands
-//! between the two and the executor, the same process that a server has for its own machine: it is the one loop that decides.
-//! Start reading there.
+//! Four parts. `dial` keeps a connection: it opens the WebSocket, and opens it again when it is cut. `journal` is the file in
+//! which each run is written down before it begins and each result before it is sent, until the server has it. `packages`
+//! makes the virtual environments that the code of handlers needs. `relay` stands between them and the executor, the same
+//! process that a server has for its own machine: it is the one loop that decides. Start reading there.
 
 mod code;
 mod dial;
 mod journal;
+mod packages;
 mod relay;
 
 use std::fs;
@@ -34,6 +35,8 @@ pub struct Options {
     pub names: Vec<AgentName>,
     /// Where results are kept until the server has them, and the code of handlers.
     pub data: PathBuf,
+    /// Files that only the agent may read: what builds a package does not see them.
+    pub secrets: Vec<PathBuf>,
     /// The Python of handlers; `None`: one that fits.
     pub python: Option<PathBuf>,
     pub limits: Limits,

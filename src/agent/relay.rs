@@ -14,13 +14,15 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::Options;
-use super::code::Codes;
+use super::code::{Codes, Ready};
 use super::dial::{self, Event, Target};
-use super::journal::{Journal, interrupted};
+use super::journal::{Journal, interrupted, unavailable};
+use super::packages::PackageVenvs;
 use crate::domain::{ActionId, EnvironmentId, Timestamp};
 use crate::executor::bounds::MAX_REPLY_BYTES;
 use crate::executor::far_python::FarPython;
 use crate::executor::limits::Limits;
+use crate::executor::packages::not_installed;
 use crate::executor::protocol::{ExecutorCommand, ExecutorReply, Hello, Task, TaskDone};
 use crate::executor::remote::{AgentCommand, AgentHello, AgentReply, Carried, VERSION};
 use crate::executor::transport::{Commands, Connection, Pipe, RemoteProcess, Transport};
@@ -71,9 +73,13 @@ pub(super) async fn run(
 ) {
     let (heard, mut of_executor) = mpsc::unbounded_channel();
     let (events, mut of_server) = mpsc::unbounded_channel();
+    let (installed, mut of_installers) = mpsc::unbounded_channel();
     let named = options.python.clone().map(|path| (path, "--python"));
     let mut relay = Relay {
-        codes: Codes::new(FarPython::new(&options.data, named)),
+        codes: Codes::new(
+            FarPython::new(&options.data, named),
+            PackageVenvs::new(&options, installed),
+        ),
         limits: options.limits,
         options,
         instance,
@@ -101,6 +107,10 @@ pub(super) async fn run(
         let done = tokio::select! {
             Some(event) = of_server.recv() => relay.on_event(event, deadline.is_some()).await,
             Some(heard) = of_executor.recv() => relay.on_heard(heard).await,
+            Some(installed) = of_installers.recv() => {
+                let ready = relay.codes.on_installed(installed);
+                relay.on_ready(ready).await
+            }
             () = stop.cancelled(), if deadline.is_none() => {
                 deadline = Some(tokio::time::Instant::now() + PATIENCE);
                 Ok(())
@@ -164,19 +174,21 @@ impl Relay {
                 }
                 self.ask_for_contents();
             }
-            AgentCommand::Code { code, modules, .. } => {
-                self.codes.announce(code, modules);
+            AgentCommand::Code {
+                code,
+                modules,
+                packages,
+            } => {
+                self.codes.announce(code, modules, packages);
                 self.ask_for_contents();
             }
             AgentCommand::Content { content } => {
-                for task in self.codes.take(&content) {
-                    self.start(task).await?;
-                }
+                let ready = self.codes.take(&content);
+                self.on_ready(ready).await?;
             }
             AgentCommand::NoContent { name } => {
-                for task in self.codes.has_come(&name) {
-                    self.start(task).await?;
-                }
+                let ready = self.codes.has_come(&name);
+                self.on_ready(ready).await?;
             }
             AgentCommand::Run(task) => {
                 let is_ours = self.options.names.contains(&task.agent);
@@ -184,9 +196,8 @@ impl Relay {
                     return Ok(());
                 }
                 self.journal.begin(Carried::from(&task))?;
-                if let Some(task) = self.codes.ready(task) {
-                    self.start(task).await?;
-                }
+                let readiness = self.codes.ready(task);
+                self.on_ready(readiness).await?;
             }
             AgentCommand::Answer { id, code, body } => {
                 self.command(&ExecutorCommand::Answer { id, code, body })
@@ -194,6 +205,18 @@ impl Relay {
             }
             AgentCommand::Acknowledged { numbers } => self.journal.acknowledge(&numbers)?,
             AgentCommand::Alive | AgentCommand::Refused { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Begins runs that wait for nothing more, and ends those that cannot begin.
+    async fn on_ready(&mut self, ready: Ready) -> io::Result<()> {
+        for task in ready.tasks {
+            self.start(task).await?;
+        }
+        for (task, why) in ready.failed {
+            let why = not_installed(&task.resource_type, &why);
+            self.end(unavailable(task.action, why))?;
         }
         Ok(())
     }

@@ -1,12 +1,18 @@
 //! The Python code of handlers, as an exporter on another machine sends it: its files are in the file store already, and the
 //! version says which of them each module has. Source: docs/reference/deployment.md § 5.2, docs/reference/rest.md § 1.5.
 
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::api::http::args::Args;
 use crate::api::http::error::ApiError;
 use crate::app::App;
-use crate::domain::{CodeFile, CodeModule, Content, VersionCode};
+use crate::domain::{
+    CodeFile, CodeModule, Content, PipOptions, VersionCode, check_requirement,
+    module_of_requirement,
+};
 use crate::files;
 
 /// Where the code of modules is, below the root of their packages.
@@ -14,6 +20,10 @@ const ROOT: &str = "inmanta_plugins/";
 
 /// Modules that this server brings itself: their code is not sent.
 const OWN: [&str; 2] = ["std", "lsm"];
+
+/// Projects require dozens of packages, and constrain hundreds.
+const MAX_REQUIREMENTS: usize = 2000;
+const MAX_INDEXES: usize = 20;
 
 /// What a request says of the code; `None`: nothing.
 ///
@@ -32,8 +42,28 @@ pub(super) fn sent(app: &App, args: &Args) -> Result<Option<VersionCode>, ApiErr
     let mut code = VersionCode::default();
     for (name, module) in modules {
         if !OWN.contains(&name.as_str()) {
-            code.modules.push(read_module(app, name, module)?);
+            let mut files = read_module(app, name, module)?;
+            let asked = lines(&module["requirements"]);
+            files.requirements = asked
+                .and_then(requirements)
+                .map_err(|why| of_module(name, &why))?;
+            // Modules that are sent are not installed: their files are here.
+            files.requirements.retain(|requirement| {
+                let named = module_of_requirement(requirement);
+                !named.is_some_and(|named| OWN.contains(&&*named) || modules.contains_key(&named))
+            });
+            code.modules.push(files);
         }
+    }
+    if code
+        .modules
+        .iter()
+        .any(|module| !module.requirements.is_empty())
+    {
+        code.pip = pip_options(args.value("pip_config"))?;
+        code.constraints = lines(args.value("project_constraints").unwrap_or(&Value::Null))
+            .and_then(requirements)
+            .map_err(|why| ApiError::bad_request(format!("project_constraints: {why}")))?;
     }
     // In one order, so that the same code is the same text.
     code.modules.sort_by(|a, b| a.name.cmp(&b.name));
@@ -41,7 +71,7 @@ pub(super) fn sent(app: &App, args: &Args) -> Result<Option<VersionCode>, ApiErr
 }
 
 fn read_module(app: &App, name: &str, module: &Value) -> Result<CodeModule, ApiError> {
-    let wrong = |what: &str| ApiError::bad_request(format!("module {name}: {what}"));
+    let wrong = |what: &str| of_module(name, what);
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
     if !is_name {
         return Err(ApiError::bad_request(
@@ -54,15 +84,6 @@ fn read_module(app: &App, name: &str, module: &Value) -> Result<CodeModule, ApiE
              (`steward export` sends them)",
         ));
     };
-    let requirements = module["requirements"].as_array().into_iter().flatten();
-    let requirements: Vec<&str> = requirements.filter_map(Value::as_str).collect();
-    if !requirements.is_empty() {
-        tracing::warn!(
-            "module {name} of an exported version requires {}, which is not installed for it: its handlers have what the \
-             server's Python has",
-            requirements.join(", ")
-        );
-    }
     let own = format!("{ROOT}{name}/");
     let mut known = Vec::new();
     for file in listed {
@@ -105,7 +126,64 @@ fn read_module(app: &App, name: &str, module: &Value) -> Result<CodeModule, ApiE
     Ok(CodeModule {
         name: name.to_owned(),
         files: known,
+        requirements: BTreeSet::new(),
     })
+}
+
+fn of_module(name: &str, what: &str) -> ApiError {
+    ApiError::bad_request(format!("module {name}: {what}"))
+}
+
+/// The texts of a list, or the lines of a text.
+fn lines(sent: &Value) -> Result<Vec<&str>, String> {
+    match sent {
+        Value::Null => Ok(Vec::new()),
+        Value::String(text) => Ok(text.lines().collect()),
+        Value::Array(texts) => {
+            let texts: Option<Vec<&str>> = texts.iter().map(Value::as_str).collect();
+            texts.ok_or_else(|| "requirements are texts".to_owned())
+        }
+        _ => Err("requirements are a list of texts".to_owned()),
+    }
+}
+
+/// Requirements, if they are nothing else.
+fn requirements(sent: Vec<&str>) -> Result<BTreeSet<String>, String> {
+    if sent.len() > MAX_REQUIREMENTS {
+        return Err(format!(
+            "{} requirements are more than {MAX_REQUIREMENTS}",
+            sent.len()
+        ));
+    }
+    let mut checked = BTreeSet::new();
+    for text in sent.into_iter().map(str::trim) {
+        if text.is_empty() || text.starts_with('#') {
+            continue;
+        }
+        check_requirement(text)?;
+        checked.insert(text.to_owned());
+    }
+    Ok(checked)
+}
+
+/// Where packages come from. An exporter that does not say it leaves it to the machine, as the reference does.
+fn pip_options(sent: Option<&Value>) -> Result<PipOptions, ApiError> {
+    let wrong = |why: String| ApiError::bad_request(format!("pip_config: {why}"));
+    let Some(sent) = sent else {
+        return Ok(PipOptions {
+            use_system_config: true,
+            ..PipOptions::default()
+        });
+    };
+    if !sent.is_object() {
+        return Err(wrong("it has to be an object".to_owned()));
+    }
+    let options = PipOptions::deserialize(sent).map_err(|error| wrong(error.to_string()))?;
+    if options.extra_index_url.len() > MAX_INDEXES {
+        return Err(wrong(format!("more than {MAX_INDEXES} indexes")));
+    }
+    options.check().map_err(wrong)?;
+    Ok(options)
 }
 
 /// A Python file by its path below the module's folder; `None`: it is none.

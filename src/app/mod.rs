@@ -20,12 +20,13 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::compile::{
-    self, Access, Compiler, Grant, Pool, PoolOptions, Proxy, SecretVariables, Source,
+    self, Access, Compiler, Grant, HandlerVenvs, Pool, PoolOptions, Proxy, SecretVariables, Source,
 };
 use crate::deploy::{self, ApiRequests, Engine};
 use crate::domain::chain;
 use crate::domain::{DataDir, EnvironmentId, FactTimes, Timestamp, WakeHandle};
 use crate::executor::limits::Limits;
+use crate::executor::packages::PackageInstaller;
 use crate::executor::variables;
 use crate::files::Files;
 use crate::forge::Forge;
@@ -264,6 +265,7 @@ impl App {
             action_logs: self.action_logs.clone(),
             executor: self.executor,
             variables: variables::of_server(access.secrets.with(&environment.variables)),
+            packages: self.package_installer(environment),
             ssh_config: self.agents.of(id).ssh_config,
             api: self.handler_requests.clone(),
             services: self.services.clone(),
@@ -328,6 +330,17 @@ impl App {
                 tasks,
             },
         );
+    }
+
+    /// What has the packages installed that exported code of handlers requires.
+    fn package_installer(&self, environment: &Environment) -> PackageInstaller {
+        let venvs = HandlerVenvs {
+            data: self.data.clone(),
+            environment: environment.id,
+            pool: self.pool.clone(),
+            reach: self.reach(environment.id, &environment.repo_url),
+        };
+        venvs.installer()
     }
 
     async fn start_compiler(

@@ -124,6 +124,8 @@ fn options(arguments: AgentArguments) -> Result<Options, String> {
         Some(path) => yaml::from_str(&read(path)?, &LIMITS)
             .map_err(|error| format!("{}: {error}", path.display()))?,
     };
+    let secrets = [&arguments.config, &arguments.token_file, &file.token_file];
+    let secrets = secrets.into_iter().flatten().cloned().collect();
     let missing = |what: &str| {
         format!("which {what}? Say --{what}, or `{what}:` in a file that --config names")
     };
@@ -166,6 +168,7 @@ fn options(arguments: AgentArguments) -> Result<Options, String> {
             .data
             .or(file.data)
             .unwrap_or_else(|| PathBuf::from(DEFAULT_DATA)),
+        secrets,
         python: arguments.python.or(file.python),
         limits: Limits::default(),
     })

@@ -85,6 +85,7 @@ pub(super) fn keep(compiled: &Compiled, resources: &[Resource], store: &Files) -
         Ok(CodeModule {
             name: source.module.name.clone(),
             files: files.collect::<io::Result<_>>()?,
+            requirements: BTreeSet::new(),
         })
     });
     let modules = kept.collect::<io::Result<_>>()?;

@@ -6,6 +6,7 @@ use std::time::Instant;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::handler_venvs::HandlerVenvs;
 use super::network::{Access, Proxy};
 use super::repository::Reader;
 use super::run::{Context, Failure, Stages, begin, blocking};
@@ -151,7 +152,7 @@ async fn inspect(
 
 /// The proxy of one installation, which ends with it. `Ok(None)`: this kernel cannot hold processes to it, or this machine has a
 /// proxy of its own, which they then need; they have the host's network as it is.
-async fn build_proxy(
+pub(super) async fn build_proxy(
     inspection: &Inspection,
     reach: Reach,
     stop: &CancellationToken,
@@ -177,11 +178,7 @@ async fn build_proxy(
 
 /// What is in an environment, for the report.
 fn summary(installed: &Installed) -> String {
-    let packages = installed.lock.packages.iter();
-    let packages: Vec<String> = packages
-        .map(|package| format!("{} {}", package.name, package.version))
-        .collect();
-    let mut text = packages.join("\n");
+    let mut text = installed.packages().join("\n");
     if !installed.tool.is_empty() {
         text.push_str(&format!("\ninstalled by {}", installed.tool));
     }
@@ -208,7 +205,17 @@ pub async fn restore_modules(
         let Some(version) = version.map_err(|error| chain(&error))? else {
             return Ok(());
         };
-        let interpreter = VersionCode::read(version.modules).interpreter;
+        let code = VersionCode::read(version.modules);
+        if let Some(packages) = code.packages(|_| true) {
+            let venvs = HandlerVenvs {
+                data: data.clone(),
+                environment: environment.id,
+                pool: pool.clone(),
+                reach,
+            };
+            return venvs.ensure(packages).await.map(|_| ());
+        }
+        let interpreter = code.interpreter;
         let (Some(interpreter), Some(_)) = (interpreter, pool.python()) else {
             return Ok(());
         };
@@ -320,7 +327,7 @@ pub(super) fn hidden(data: &DataDir, pool: &Pool) -> Vec<PathBuf> {
 }
 
 /// The Python environments of an environment; `stop` ends what is made.
-fn environments(
+pub(super) fn environments(
     data: &DataDir,
     environment: EnvironmentId,
     pool: &Pool,

@@ -5,7 +5,8 @@
 //! since the person could run the same code by hand. The Python code that the handlers need is kept in a file store, by
 //! content, as in a compile of a server.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -20,6 +21,7 @@ use super::run::stored;
 use crate::domain::{EnvironmentId, VersionCode, unusable_places};
 use crate::files::Files;
 use crate::git::{self, WorkTreeHead};
+use crate::modules::requirements_of_module;
 use crate::observe::RenderedDiagnostic;
 use crate::python::{self, Pythons};
 use crate::store::{NewVersion, StoredResource};
@@ -53,6 +55,9 @@ pub struct LocalResult {
     pub export: Option<Export>,
     /// The Python code of the handlers, in the file store.
     pub code: VersionCode,
+    /// The packages that modules require, by the names of the modules. Handlers that run here find them in the environment of
+    /// the project.
+    pub requirements: BTreeMap<String, Vec<String>>,
     /// The names of what resources uploaded to the file store.
     pub uploaded: Vec<String>,
     /// The commit that the project is at.
@@ -104,7 +109,13 @@ impl LocalCompile {
             .map_or_else(Vec::new, |export| unusable_places(&export.agents));
         let is_good = is_good && wrong.is_empty();
         diagnostics.extend(wrong.iter().map(|why| error_of("AgentPlace", why)));
+        let modules = compiled.python_modules.iter();
+        let requirements = modules.map(|module| {
+            let required = requirements_of_module(Path::new(&module.root));
+            (module.name.clone(), required)
+        });
         LocalResult {
+            requirements: requirements.collect(),
             export: export.filter(|_| is_good && kept.is_some()),
             code: VersionCode {
                 interpreter,
@@ -134,9 +145,9 @@ fn keep(compiled: &Compiled, files: &Files) -> std::io::Result<Option<VersionCod
     files.keep_all(&compiled.files)?;
     let kept = code::keep(compiled, &export.resources, files)?;
     Ok(Some(VersionCode {
-        interpreter: None,
         modules: kept.modules,
         types: Some(kept.types),
+        ..VersionCode::default()
     }))
 }
 

@@ -1,9 +1,12 @@
 //! What handlers ask of the server: they have no address and no token of it, their calls of the API come the way that
 //! their results do. Source: docs/reference/python.md § 2.8, docs/reference/rest.md § 1.7.
 //!
-//! Those about facts, parameters and discovered resources are answered here, in the order in which they come. All others are
+//! Those about facts, parameters and discovered resources are answered here, in the order in which they come; files are read
+//! beside the loop. All others are
 //! requests to the API ([`ApiRequest`]), which answers them beside the loop: it may need the loop for its answer.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -14,6 +17,7 @@ use crate::executor::bounds::{self, MAX_DISCOVERED, MAX_FACTS};
 use crate::executor::link::{EXECUTOR_HERE, executor_of};
 use crate::executor::replies::Held;
 use crate::facts::{self, FactInput, Known, SetError};
+use crate::files::{self, Files};
 use crate::store::{self, Discovered};
 
 /// The largest answer to a handler, in bytes of JSON.
@@ -21,6 +25,10 @@ const ANSWER_BYTES: usize = 16 << 20;
 
 /// The method of a call that is a request to the API. An executor has no method of the API by this name.
 pub(super) const REQUEST: &str = "request";
+
+/// Calls about files of the file store that an executor does not have.
+const GET_FILE: &str = "get_file";
+const STAT_FILE: &str = "stat_file";
 
 /// Requests of the handlers of an environment that may wait for their answers: each agent has one, and so many at once come from
 /// a machine that misbehaves.
@@ -137,6 +145,40 @@ impl Requests {
         });
         None
     }
+
+    /// Reads a file beside the loop. An answer that is known at once is given back.
+    fn begin_file(
+        &mut self,
+        asker: Asker,
+        files: Option<Files>,
+        name: String,
+        has_content: bool,
+    ) -> Option<(u16, Value)> {
+        if self.working.len() >= MAX_REQUESTS {
+            let message = "too many requests of handlers are worked on; send it again";
+            return Some((503, json!({ "message": message })));
+        }
+        self.working
+            .spawn_blocking(move || (asker, file_answer(files, &name, has_content)));
+        None
+    }
+}
+
+/// The answer about a file; `None`: whoever asks has none.
+fn file_answer(files: Option<Files>, name: &str, has_content: bool) -> (u16, Value) {
+    let unknown = || (404, json!({"message": format!("there is no file {name}")}));
+    let Some(files) = files else {
+        return unknown();
+    };
+    if !has_content {
+        return match files.has(name) {
+            true => (200, Value::Null),
+            false => unknown(),
+        };
+    }
+    files.get(name).map_or_else(unknown, |content| {
+        (200, json!({"content": STANDARD.encode(content)}))
+    })
 }
 
 fn is_read(verb: &str) -> bool {
@@ -206,11 +248,31 @@ impl Reconciler {
             REQUEST => self
                 .requests
                 .begin(asker, self.environment, arguments, held),
+            GET_FILE | STAT_FILE => {
+                let name = text(arguments, "id");
+                let files = self.executor.files();
+                let files = files.filter(|_| self.may_have(asker, &name));
+                self.requests
+                    .begin_file(asker, files, name, method == GET_FILE)
+            }
             _ => Some(self.handle_api_call(method, arguments).await),
         };
         if let Some(answer) = answer {
             self.on_answer(asker, answer).await;
         }
+    }
+
+    /// Whether an executor may have a content of the file store: on another machine, one that a resource names which it runs
+    /// just now.
+    fn may_have(&self, asker: Asker, name: &str) -> bool {
+        let running = match asker {
+            _ if asker.is_here() => return true,
+            Asker::Executor { generation, .. } => self.executor.running(generation),
+            Asker::Agent { connection, .. } => self.executor.external.running(connection),
+        };
+        let intents = running.iter().filter_map(|id| self.schedule.intent(id));
+        let mut attributes = intents.map(|intent| &intent.attributes);
+        files::is_name(name) && attributes.any(|attributes| attributes.contains(name))
     }
 
     /// Gives a handler its answer.

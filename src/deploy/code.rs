@@ -80,8 +80,10 @@ pub(super) async fn code_of(
 /// What stored versions need of what is kept beside the store.
 #[derive(Debug, Default)]
 pub struct Needed {
-    /// Virtual environments.
+    /// Virtual environments of compiles.
     pub environments: Vec<PathBuf>,
+    /// The digests of what is in virtual environments of handlers alone.
+    pub packages: BTreeSet<String>,
     /// Contents of the file store.
     pub contents: BTreeSet<String>,
 }
@@ -95,6 +97,11 @@ pub async fn needed_by_code(store: &Store) -> Result<Needed, store::Error> {
     for modules in store.version_modules().await? {
         let code = VersionCode::read(modules);
         needed.contents.extend(code.contents().map(str::to_owned));
+        // Who requires packages says of no type which modules it needs: its agents get all of them.
+        let packages = code.packages(|_| true);
+        needed
+            .packages
+            .extend(packages.map(|packages| packages.digest()));
         let interpreter = code.interpreter;
         // `bin/python` below it.
         let environment = interpreter.and_then(|path| Some(path.parent()?.parent()?.to_owned()));

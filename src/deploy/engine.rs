@@ -182,6 +182,7 @@ impl Reconciler {
             options.executor,
             options.variables.clone(),
             options.ssh_config.clone(),
+            options.packages.clone(),
             messages,
         );
         let model_places = match active {

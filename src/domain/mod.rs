@@ -8,6 +8,7 @@ mod facts;
 mod ids;
 mod interval;
 mod names;
+mod packages;
 mod resource_id;
 mod settings;
 mod shared_text;
@@ -26,6 +27,7 @@ pub use ids::{
 };
 pub use interval::{Interval, IntervalError};
 pub use names::{AgentName, VersionNumber};
+pub use packages::{HandlerPackages, PipOptions, check_requirement, module_of_requirement};
 pub use resource_id::{NotAResourceId, ResourceId};
 pub use settings::{
     Definition, SettingError, SettingKind, Settings, check as check_setting,

@@ -32,8 +32,8 @@ impl Worker {
     pub(crate) fn new(agent: AgentName, ask: Ask) -> Self {
         Self {
             agent,
+            native: Native::new(Arc::clone(&ask)),
             ask,
-            native: Native::default(),
         }
     }
 

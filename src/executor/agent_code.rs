@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
-use crate::domain::{CodeModule, VersionCode};
+use crate::domain::{CodeModule, HandlerPackages, VersionCode};
 
 /// The Python code of an agent. Agents whose types need the same share it.
 #[derive(Debug, Default)]
@@ -14,11 +14,14 @@ pub(crate) struct AgentCode {
     pub(crate) key: String,
     pub(crate) interpreter: Option<PathBuf>,
     pub(crate) modules: Vec<CodeModule>,
+    /// What is to be installed before any of it runs.
+    pub(crate) packages: Option<HandlerPackages>,
 }
 
 impl AgentCode {
     /// The code of those modules that are needed, by their names.
     pub(crate) fn of(version: &VersionCode, is_needed: impl Fn(&str) -> bool) -> Self {
+        let packages = version.packages(&is_needed);
         let modules = version.modules.iter();
         let modules: Vec<CodeModule> = modules
             .filter(|module| is_needed(&module.name))
@@ -27,11 +30,30 @@ impl AgentCode {
         // Agents without Python code have no use for an environment of packages.
         let interpreter = version.interpreter.clone();
         let interpreter = interpreter.filter(|_| !modules.is_empty());
-        let text = serde_json::to_vec(&(&interpreter, &modules)).unwrap_or_default();
+        let wanted = packages.as_ref().map(HandlerPackages::digest);
+        let text = serde_json::to_vec(&(&interpreter, &modules, wanted)).unwrap_or_default();
         Self {
             key: hex::encode(Sha256::digest(text)),
             interpreter,
             modules,
+            packages,
         }
+    }
+
+    /// The packages that a run of a resource type has to wait for; native handlers need none.
+    pub(crate) fn packages_for(&self, resource_type: &str) -> Option<&HandlerPackages> {
+        let packages = self.packages.as_ref();
+        packages.filter(|_| self.has_module_of(resource_type))
+    }
+
+    /// What this code is called together with its packages: handlers that need none run with the same code without them.
+    pub(crate) fn key_with_packages(&self) -> String {
+        format!("{} with packages", self.key)
+    }
+
+    /// Whether handlers of a resource type are Python code of a module.
+    fn has_module_of(&self, resource_type: &str) -> bool {
+        let module = resource_type.split("::").next().unwrap_or_default();
+        self.modules.iter().any(|known| known.name == module)
     }
 }

@@ -214,6 +214,7 @@ mod tests {
                 package: true,
                 content: Content::Sha1(content),
             }],
+            requirements: Default::default(),
         };
         let announced = vec![
             module("net", store.put(b"x = 1\n").unwrap()),

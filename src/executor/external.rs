@@ -121,6 +121,13 @@ impl External {
         self.serving.contains_key(agent)
     }
 
+    /// The resources that the agents of a connection run just now.
+    pub(crate) fn running(&self, connection: u64) -> Vec<ResourceId> {
+        let given = self.given.values();
+        let given = given.filter(|given| self.serving.get(&given.agent) == Some(&connection));
+        given.map(|given| given.resource_id.clone()).collect()
+    }
+
     /// Whether a run is at an agent on another machine.
     pub(crate) fn has(&self, action: ActionId) -> bool {
         self.given.contains_key(&action)
@@ -215,7 +222,12 @@ impl External {
     }
 
     /// Hands a run over. Its agent may be gone by now: then it is handed over when it comes back.
-    pub(crate) fn run(&mut self, task: Task, code: &Arc<AgentCode>) {
+    pub(crate) fn run(&mut self, mut task: Task, code: &Arc<AgentCode>) {
+        let packages = code.packages_for(&task.resource_type);
+        task.code = match packages {
+            Some(_) => code.key_with_packages(),
+            None => code.key.clone(),
+        };
         let connection = self.serving.get(&task.agent).copied();
         let connected = connection.and_then(|id| self.connections.get_mut(&id));
         let given = Given {
@@ -234,7 +246,7 @@ impl External {
             connected.tell(AgentCommand::Code {
                 code: task.code.clone(),
                 modules: code.modules.clone(),
-                packages: Vec::new(),
+                packages: packages.cloned(),
             });
         }
         connected.tell(AgentCommand::Run(task));

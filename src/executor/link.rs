@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use crate::domain::{
 use crate::executor::agent_code::AgentCode;
 use crate::executor::bounds::MAX_REPLY_BYTES;
 use crate::executor::external::AgentMessage;
+use crate::executor::packages::HandlerVenv;
 use crate::executor::protocol::{
     ExecutorCommand, Hello, LogLine, Python, Task, TaskDone, TaskKind, TaskOutcome,
 };
@@ -136,6 +137,11 @@ pub(crate) enum Message {
     },
     /// The task never reached an executor.
     NotSent(Box<TaskResult>),
+    /// The installation of packages has ended.
+    Installed {
+        digest: String,
+        made: Result<HandlerVenv, String>,
+    },
     /// The connection ended; or why it is not read any more.
     Ended {
         generation: u64,
@@ -191,14 +197,15 @@ impl Executor {
     }
 
     /// Hands a task over, to be sent with others by [`Executor::flush`]. What cannot be handed over comes back as done,
-    /// `unavailable`.
-    pub(crate) async fn run(&mut self, task: Task, code: &AgentCode) {
+    /// `unavailable`. `interpreter`: that of the virtual environment with the packages of the code.
+    pub(crate) async fn run(&mut self, task: Task, code: &AgentCode, interpreter: Option<&Path>) {
         let action = task.action;
         let in_flight = InFlight {
             resource_id: task.resource_id.clone(),
             purpose: Purpose::from(&task.kind),
         };
-        if let Err(error) = self.send(task, code, in_flight.clone()).await {
+        let sent = self.send(task, code, interpreter, in_flight.clone());
+        if let Err(error) = sent.await {
             let message = format!("cannot reach the executor process: {error}");
             if let Some(running) = &mut self.running {
                 running.in_flight.remove(&action);
@@ -212,12 +219,14 @@ impl Executor {
         &mut self,
         task: Task,
         agent_code: &AgentCode,
+        interpreter: Option<&Path>,
         in_flight: InFlight,
     ) -> io::Result<()> {
         let environment_id = self.environment;
         let mut python = self.python.as_ref().map(Python::from);
-        if let (Some(python), Some(interpreter)) = (&mut python, &agent_code.interpreter) {
-            python.interpreter.clone_from(interpreter);
+        let interpreter = interpreter.or(agent_code.interpreter.as_deref());
+        if let (Some(python), Some(interpreter)) = (&mut python, interpreter) {
+            python.interpreter = interpreter.to_owned();
         }
         let far = self.transport.far();
         if let Some(far) = &far {
@@ -308,6 +317,16 @@ impl Executor {
         ) {
             running.process.abort();
         }
+    }
+
+    /// The resources that it runs just now, if it is that of this generation.
+    pub(crate) fn running(&self, generation: u64) -> Vec<ResourceId> {
+        let running = self.running.as_ref();
+        let running = running.filter(|_| generation == self.generation);
+        let tasks = running
+            .into_iter()
+            .flat_map(|running| running.in_flight.values());
+        tasks.map(|task| task.resource_id.clone()).collect()
     }
 
     /// The executor ended, or is given up: what it was running is `unavailable`.

@@ -5,6 +5,7 @@
 //! which threads work off; `agent` runs a task with a native handler (`handler`, run by `native`) or through a Python host
 //! (`python`) that imports the version's code from a folder (`code_folder`). `hosts` decides which agents have a host.
 //! An executor on another machine that somebody started there (`steward agent`) speaks [`remote`] with the server.
+//! What packages the code of handlers needs, [`packages`] has installed before it runs.
 //! [`limits`] says how many there are; how much of what handlers say is kept is in [`bounds`].
 
 pub mod access;
@@ -22,6 +23,7 @@ pub(crate) mod link;
 mod native;
 mod outbox;
 mod output_capture;
+pub mod packages;
 pub(crate) mod places;
 pub mod process;
 pub mod protocol;

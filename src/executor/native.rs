@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 
 use crate::domain::{ActionId, ResourceId};
-use crate::executor::agent::{done_of, refused};
+use crate::executor::agent::{Ask, done_of, refused};
 use crate::executor::agents::Reply;
 use crate::executor::handler::{self, Handler};
 use crate::executor::outbox::Urgency;
@@ -40,8 +40,8 @@ const MAX_SPARE: usize = 64;
 static SPARE: Mutex<Vec<Runner>> = Mutex::new(Vec::new());
 
 /// What is known of an agent's native runs.
-#[derive(Default)]
 pub(crate) struct Native {
+    ask: Ask,
     /// Resource → the thread of a run that was left behind.
     stuck: HashMap<ResourceId, JoinHandle<()>>,
 }
@@ -49,6 +49,7 @@ pub(crate) struct Native {
 /// Runs of one agent, one after the other.
 struct Batch {
     progress: Mutex<Progress>,
+    ask: Ask,
     reply: Reply,
 }
 
@@ -76,6 +77,14 @@ struct Runner {
 }
 
 impl Native {
+    /// `ask`: what references in resources ask the server by.
+    pub(crate) fn new(ask: Ask) -> Self {
+        Self {
+            ask,
+            stuck: HashMap::new(),
+        }
+    }
+
     /// Runs these, and says what came of each. Gives those that were not begun, since one before them hangs.
     pub(crate) fn run(&mut self, jobs: VecDeque<Job>, reply: &Reply) -> VecDeque<Job> {
         self.stuck.retain(|_, thread| !thread.is_finished());
@@ -95,6 +104,7 @@ impl Native {
                 todo,
                 ..Progress::default()
             }),
+            ask: Arc::clone(&self.ask),
             reply: Arc::clone(reply),
         });
         let runner = spare().pop().unwrap_or_else(Runner::start);
@@ -204,7 +214,7 @@ impl Batch {
                 });
                 job
             };
-            let outcome = outcome_of(handler, &task);
+            let outcome = outcome_of(handler, &task, &self.ask);
             let mut progress = self.progress();
             if progress.is_taken {
                 return false;
@@ -220,7 +230,7 @@ impl Batch {
     }
 }
 
-fn outcome_of(handler: &dyn Handler, task: &Task) -> TaskOutcome {
+fn outcome_of(handler: &dyn Handler, task: &Task, ask: &Ask) -> TaskOutcome {
     let attributes = match serde_json::from_str::<Map<String, Value>>(&task.attributes) {
         Ok(attributes) => attributes,
         Err(error) => {
@@ -229,7 +239,7 @@ fn outcome_of(handler: &dyn Handler, task: &Task) -> TaskOutcome {
             ));
         }
     };
-    let run = AssertUnwindSafe(|| handler::run(handler, task, &attributes));
+    let run = AssertUnwindSafe(|| handler::run(handler, task, &attributes, ask.as_ref()));
     catch_unwind(run).unwrap_or_else(|_| refused("the handler panicked; this is a bug in Steward"))
 }
 

@@ -10,14 +10,16 @@ use serde_json::Value;
 use steward_compiler::PythonRuntime;
 use tokio::sync::mpsc;
 
-use crate::domain::{ActionId, AgentName, AgentPlace, EnvironmentId, SshTarget};
+use crate::domain::{ActionId, AgentName, AgentPlace, EnvironmentId, ResourceId, SshTarget};
 use crate::executor::agent_code::AgentCode;
 use crate::executor::external::External;
 use crate::executor::limits::Limits;
-use crate::executor::link::{Executor, Message, TaskResult, executor_of};
+use crate::executor::link::{EXECUTOR_HERE, Executor, Message, TaskResult, executor_of};
+use crate::executor::packages::{HandlerVenv, PackageInstaller, Packages, ReadyRun};
 use crate::executor::protocol::{Task, TaskDone};
 use crate::executor::transport::{Pipe, Ssh};
 use crate::executor::variables::Variables;
+use crate::files::Files;
 
 /// Sends each run to the executor of its agent, and knows whose answer it is.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub(crate) struct Executors {
     executors: Vec<Executor>,
     by_target: HashMap<SshTarget, usize>,
     pub(crate) external: External,
+    /// What the executor of this machine needs besides the code of handlers.
+    packages: Packages,
     /// Agents that are not here.
     places: BTreeMap<AgentName, AgentPlace>,
 }
@@ -43,6 +47,7 @@ impl Executors {
         limits: Limits,
         variables: Variables,
         ssh_config: Option<PathBuf>,
+        installer: PackageInstaller,
         messages: mpsc::UnboundedSender<Message>,
     ) -> Self {
         let transport = Box::new(Pipe { limits, variables });
@@ -52,6 +57,7 @@ impl Executors {
             python,
             limits,
             ssh_config,
+            packages: Packages::new(installer, messages.clone()),
             messages,
             executors: vec![here],
             by_target: HashMap::new(),
@@ -75,6 +81,18 @@ impl Executors {
         matches!(self.places.get(agent), None | Some(AgentPlace::Local))
     }
 
+    /// The file store of the server.
+    pub(crate) fn files(&self) -> Option<Files> {
+        let files = self.python.as_ref()?.files.clone()?;
+        Some(Files::new(files))
+    }
+
+    /// The resources that an executor of ours runs just now.
+    pub(crate) fn running(&self, generation: u64) -> Vec<ResourceId> {
+        let executor = self.executors.get(executor_of(generation));
+        executor.map_or_else(Vec::new, |executor| executor.running(generation))
+    }
+
     pub(crate) fn messages(&self) -> mpsc::UnboundedSender<Message> {
         self.messages.clone()
     }
@@ -89,7 +107,12 @@ impl Executors {
     /// Hands a run over.
     pub(crate) async fn run(&mut self, task: Task, code: &Arc<AgentCode>) {
         let number = match self.places.get(&task.agent) {
-            None | Some(AgentPlace::Local) => 0,
+            None | Some(AgentPlace::Local) => {
+                if let Some(ready) = self.packages.admit(task, code) {
+                    self.run_here(ready).await;
+                }
+                return;
+            }
             Some(AgentPlace::External) => return self.external.run(task, code),
             Some(AgentPlace::Ssh(target)) => {
                 let target = target.clone();
@@ -97,8 +120,23 @@ impl Executors {
             }
         };
         if let Some(executor) = self.executors.get_mut(number) {
-            executor.run(task, code).await;
+            executor.run(task, code, None).await;
         }
+    }
+
+    async fn run_here(&mut self, ready: ReadyRun) {
+        if let Some(here) = self.executors.get_mut(EXECUTOR_HERE) {
+            let interpreter = ready.interpreter.as_deref();
+            here.run(ready.task, &ready.code, interpreter).await;
+        }
+    }
+
+    /// An installation of packages has ended: what has waited for it begins.
+    pub(crate) async fn on_installed(&mut self, digest: String, made: Result<HandlerVenv, String>) {
+        for ready in self.packages.on_installed(digest, made) {
+            self.run_here(ready).await;
+        }
+        self.flush().await;
     }
 
     /// Sends what was handed over and is not sent yet.
@@ -134,7 +172,8 @@ impl Executors {
     }
 
     pub(crate) fn on_done(&mut self, generation: u64, done: TaskDone) -> Option<TaskResult> {
-        self.of(generation)?.on_done(generation, done)
+        let result = self.of(generation)?.on_done(generation, done)?;
+        Some(self.packages.with_note(result))
     }
 
     pub(crate) async fn answer(&mut self, generation: u64, id: u64, answer: (u16, Value)) {
@@ -145,17 +184,21 @@ impl Executors {
 
     pub(crate) fn on_ended(&mut self, generation: u64, why: Option<&str>) -> Vec<TaskResult> {
         let executor = self.of(generation);
-        executor.map_or_else(Vec::new, |executor| executor.on_ended(generation, why))
+        let results = executor.map_or_else(Vec::new, |executor| executor.on_ended(generation, why));
+        let results = results.into_iter();
+        results
+            .map(|result| self.packages.with_note(result))
+            .collect()
     }
 
     /// Ends all that run for this server; what they were running is `unavailable`. Agents on other machines go on, and bring
     /// their results to the next server.
     pub(crate) fn stop(&mut self, message: &str) -> Vec<TaskResult> {
         self.external.close();
+        let mut results = self.packages.stop(message);
         let executors = self.executors.iter_mut();
-        executors
-            .flat_map(|executor| executor.stop(message))
-            .collect()
+        results.extend(executors.flat_map(|executor| executor.stop(message)));
+        results
     }
 
     /// Whether a run is on another machine where it goes on without us.

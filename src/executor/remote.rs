@@ -21,12 +21,14 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::domain::{ActionId, AgentName, CodeModule, EnvironmentId, ResourceId, VersionNumber};
+use crate::domain::{
+    ActionId, AgentName, CodeModule, EnvironmentId, HandlerPackages, ResourceId, VersionNumber,
+};
 use crate::executor::protocol::{self, Task, TaskDone, TaskKind};
 
 /// Of the documents below, together with those of executors that they hold. It changes with each change that the other side
 /// would not understand.
-pub const VERSION: u32 = 100 + protocol::VERSION;
+pub const VERSION: u32 = 200 + protocol::VERSION;
 
 /// How often either side says that it is there.
 pub const BEAT: Duration = Duration::from_secs(2);
@@ -108,8 +110,8 @@ pub enum AgentCommand {
     Code {
         code: String,
         modules: Vec<CodeModule>,
-        /// Packages that the modules import, as exact requirements.
-        packages: Vec<String>,
+        /// What the agent has to install before it runs.
+        packages: Option<HandlerPackages>,
     },
     Run(Task),
     /// To [`AgentReply::Ask`]: HTTP status and body.

@@ -4,6 +4,7 @@
 //! store after they have listed what is there, so that what is made meanwhile is not taken for unused: the order within a
 //! rule matters, that of the rules does not. Source: docs/reference/deployment.md § 7.1.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -222,7 +223,12 @@ async fn file_contents(garbage: &Garbage) -> Result<usize, store::Error> {
 async fn venvs(garbage: &Garbage) -> Result<usize, store::Error> {
     let needed = deploy::needed_by_code(&garbage.store).await?;
     blocking(garbage, move |data| {
-        modules::gc_venvs(data, &needed.environments, UNUSED)
+        let is_needed = |venv: &Path| {
+            let packages = modules::packages_of_venv(venv);
+            needed.environments.iter().any(|needed| needed == venv)
+                || packages.is_some_and(|digest| needed.packages.contains(digest))
+        };
+        modules::gc_venvs(data, is_needed, UNUSED)
     })
     .await
 }

@@ -37,6 +37,17 @@ pub struct Environments {
     sandbox: InstallSandbox,
 }
 
+/// What an environment is made for, and of.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    /// What is installed from.
+    pub(super) project: &'a Path,
+    pub(super) requirements: &'a Requirements,
+    pub(super) interpreter: &'a Interpreter,
+    /// What is installed for the interpreter can be imported, too, behind what the environment has.
+    pub(super) inherits: bool,
+}
+
 impl Environments {
     /// `data`: the server's directory; `owner`: the environment of the server.
     pub fn new(data: &DataDir, owner: &str, sandbox: InstallSandbox) -> Self {
@@ -72,6 +83,23 @@ impl Environments {
         let (needs, wishes) = needs::of_project(&requirements, lock.as_ref());
         let interpreter = pythons.choose(&needs, &wishes).map_err(Error::Python)?;
         let key = key(&requirements, lock.as_ref(), project, &interpreter.path);
+        let wanted = Wanted {
+            project,
+            requirements: &requirements,
+            interpreter: &interpreter,
+            inherits: false,
+        };
+        self.ensure_at(&key, wanted, lock, watcher).map(Some)
+    }
+
+    /// The environment with this key.
+    pub(super) fn ensure_at(
+        &self,
+        key: &str,
+        wanted: Wanted<'_>,
+        lock: Option<Lock>,
+        watcher: Watcher<'_>,
+    ) -> Result<Installed, Error> {
         let environment = self.directory.join(key);
         let failed = || Error::io(format!("cannot write {}", self.directory.display()));
         fs::create_dir_all(&self.directory).map_err(failed())?;
@@ -85,32 +113,24 @@ impl Environments {
         {
             // It is in use: see `gc_venvs`.
             let _ = touch(&mark);
-            return Ok(Some(Installed {
+            return Ok(Installed {
                 environment,
                 lock,
                 is_new_lock: false,
                 tool: String::new(),
-            }));
+            });
         }
         let _ = fs::remove_file(&mark);
         if environment.exists() {
             remove_tree(&environment).map_err(failed())?;
         }
-        let made = self.make(
-            &environment,
-            project,
-            &interpreter,
-            &requirements,
-            lock,
-            watcher,
-        );
-        match made {
+        match self.make(&environment, wanted, lock, watcher) {
             Ok(installed) => {
                 // Before the mark: a power cut must not leave one without the rest.
                 let synced = File::open(&environment).and_then(|file| Ok(syncfs(file)?));
                 synced.map_err(failed())?;
                 fs::write(&mark, installed.lock.text()).map_err(failed())?;
-                Ok(Some(installed))
+                Ok(installed)
             }
             Err(error) => {
                 let _ = remove_tree(&environment);
@@ -122,12 +142,16 @@ impl Environments {
     fn make(
         &self,
         environment: &Path,
-        project: &Path,
-        interpreter: &Interpreter,
-        requirements: &Requirements,
+        wanted: Wanted<'_>,
         lock: Option<Lock>,
         watcher: Watcher<'_>,
     ) -> Result<Installed, Error> {
+        let Wanted {
+            project,
+            requirements,
+            interpreter,
+            inherits,
+        } = wanted;
         let failed = || Error::io(format!("cannot write {}", environment.display()));
         for directory in [environment, &self.cache, &self.builds] {
             fs::create_dir_all(directory).map_err(failed())?;
@@ -183,6 +207,10 @@ impl Environments {
         if is_new_lock {
             installer.complete(&mut lock)?;
         }
+        if inherits {
+            // Not before: what is to be installed must not be there already.
+            inherit(environment, interpreter).map_err(failed())?;
+        }
         links::check(environment, &self.sandbox.hidden)?;
         let tool = installer.tool();
         Ok(Installed {
@@ -192,6 +220,22 @@ impl Environments {
             tool,
         })
     }
+}
+
+/// Lets an environment have what is installed for its interpreter, which may be one of a virtual environment itself: so
+/// handlers find what they import without requiring it.
+fn inherit(environment: &Path, interpreter: &Interpreter) -> std::io::Result<()> {
+    const ASK: &str =
+        "import sys; print(*(p for p in sys.path if p.endswith('-packages')), sep='\\n')";
+    let mut command = std::process::Command::new(&interpreter.path);
+    let output = command.args(["-I", "-c", ASK]).output()?;
+    for python in folders(&environment.join("lib")) {
+        let packages = python.join("site-packages");
+        if packages.is_dir() {
+            fs::write(packages.join("steward-inherited.pth"), &output.stdout)?;
+        }
+    }
+    Ok(())
 }
 
 /// What decides an environment's content: the lock, or what is asked for; the interpreter; and the project, if parts of it
@@ -238,20 +282,26 @@ fn key(
     hex::encode(&hasher.finalize()[..12])
 }
 
+/// The digest of the packages of handlers that an environment is for, if it is one of them; its name has it.
+pub fn packages_of_venv(environment: &Path) -> Option<&str> {
+    let (digest, _python) = environment.file_name()?.to_str()?.split_once('-')?;
+    Some(digest)
+}
+
 /// Removes the Python environments and package caches below a server's directory that nothing used for `age`, but the
-/// environments in `kept`, and what interrupted builds left. Blocks.
-pub fn gc_venvs(data: &DataDir, kept: &[PathBuf], age: Duration) -> usize {
+/// environments that are needed, and what interrupted builds left. Blocks.
+pub fn gc_venvs(data: &DataDir, is_needed: impl Fn(&Path) -> bool, age: Duration) -> usize {
     let mut n_removed = 0;
     for path in folders(&data.venvs()) {
         // Of a version of this program that kept them all in one folder.
         if path.join("pyvenv.cfg").is_file() {
-            n_removed += usize::from(remove_unused(&path, kept, age));
+            n_removed += usize::from(remove_unused(&path, &is_needed, age));
             continue;
         }
         // Compile workers see this folder and no other of its name, so it stays as long as there is such an environment of the
         // server, also while it is empty.
         for path in folders(&path) {
-            n_removed += usize::from(remove_unused(&path, kept, age));
+            n_removed += usize::from(remove_unused(&path, &is_needed, age));
         }
     }
     // Nothing else keeps a build from being one that runs.
@@ -269,10 +319,10 @@ pub fn gc_venvs(data: &DataDir, kept: &[PathBuf], age: Duration) -> usize {
     n_removed
 }
 
-fn remove_unused(environment: &Path, kept: &[PathBuf], age: Duration) -> bool {
+fn remove_unused(environment: &Path, is_needed: impl Fn(&Path) -> bool, age: Duration) -> bool {
     let mark = environment.with_extension(COMPLETE);
     let used = if mark.exists() { &mark } else { environment };
-    if kept.iter().any(|kept| kept == environment) || !is_older(used, age) {
+    if is_needed(environment) || !is_older(used, age) {
         return false;
     }
     let lock = environment.with_extension("lock");
@@ -310,6 +360,20 @@ mod tests {
         environment
     }
 
+    /// A version names packages, not the folder, which depends on the Python besides.
+    #[test]
+    fn an_environment_of_packages_that_a_version_needs_stays_whatever_python_it_is_of() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = DataDir::new(dir.path());
+        let folder = Environments::directory(&data, "owner");
+        let names = ["needed-1", "needed-2", "other-1", "needed"];
+        let [one, two, other, of_compile] = names.map(|name| old(&folder, name));
+        let is_needed = |venv: &Path| packages_of_venv(venv) == Some("needed");
+        assert_eq!(gc_venvs(&data, is_needed, WEEK), 2);
+        assert!(one.exists() && two.exists());
+        assert!(!other.exists() && !of_compile.exists());
+    }
+
     //: deploy 98
     #[test]
     fn an_environment_that_was_not_used_for_a_week_goes_unless_a_version_needs_it() {
@@ -319,11 +383,10 @@ mod tests {
         let [unused, needed, used] = ["unused", "needed", "used"].map(|name| old(&folder, name));
         // To use one touches its mark.
         File::create(used.with_extension(COMPLETE)).unwrap();
-        let kept = std::slice::from_ref(&needed);
-        assert_eq!(gc_venvs(&data, kept, WEEK), 1);
+        assert_eq!(gc_venvs(&data, |venv| venv == needed, WEEK), 1);
         assert!(!unused.exists() && !unused.with_extension(COMPLETE).exists());
         assert!(needed.exists() && used.exists());
-        assert_eq!(gc_venvs(&data, &[], WEEK), 1);
+        assert_eq!(gc_venvs(&data, |_| false, WEEK), 1);
         assert!(!needed.exists() && used.exists());
     }
 }

@@ -8,6 +8,7 @@ mod command;
 mod copy;
 mod credentials;
 mod environment;
+mod handlers;
 mod hosts;
 mod installer;
 mod links;
@@ -20,11 +21,13 @@ mod progress;
 mod project;
 mod record;
 mod repositories;
+mod requires;
 mod uv;
 
 pub use command::{BuildProxy, InstallSandbox};
 pub use credentials::credentials;
-pub use environment::{Environments, gc_venvs};
+pub use environment::{Environments, gc_venvs, packages_of_venv};
+pub use handlers::HandlerRequest;
 pub use hosts::MachineNetwork;
 pub use installer::Offline;
 pub use lock::{LOCK_FILE, Lock, Package, Source};
@@ -32,6 +35,7 @@ pub use progress::{Part, Progress, Watcher};
 #[doc(hidden)]
 pub use project::read_any;
 pub use project::{Inspection, Requirements};
+pub use requires::requirements_of_module;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

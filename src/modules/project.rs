@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use steward_compiler::yaml::{self, LIMITS, Value};
 
 use super::{Error, LOCK_FILE, Lock, needs};
+use crate::domain::{HandlerPackages, PipOptions};
 use crate::python::Need;
 
 /// Module names of the language, as packages.
@@ -35,19 +36,6 @@ pub struct Requirements {
     pub python: Vec<Need>,
     /// The digest of what is asked for: `sha256:…`.
     pub digest: String,
-}
-
-/// `pip:` of `project.yml`. Source: docs/reference/language.md § 11.2.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PipOptions {
-    #[serde(alias = "index-url")]
-    pub index_url: Option<String>,
-    #[serde(alias = "extra-index-url")]
-    pub extra_index_url: Vec<String>,
-    pub pre: Option<bool>,
-    #[serde(alias = "use-system-config")]
-    pub use_system_config: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -126,6 +114,32 @@ impl Requirements {
             digest: String::new(),
         };
         requirements.read_files(project)?;
+        Ok(requirements)
+    }
+
+    /// What handlers of an exported version ask for, written into `folder`.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn of_handlers(folder: &Path, packages: &HandlerPackages) -> Result<Self, Error> {
+        let file = folder.join("requirements.txt");
+        let lines = packages.requirements.iter();
+        let text: String = lines.map(|line| format!("{line}\n")).collect();
+        std::fs::write(&file, text)
+            .map_err(Error::io(format!("cannot write {}", file.display())))?;
+        let mut requirements = Self {
+            files: vec![file],
+            constraints: packages.constraints.iter().cloned().collect(),
+            pip: packages.pip.clone(),
+            sources: Vec::new(),
+            repositories: Vec::new(),
+            in_project: false,
+            asks_for_modules: false,
+            needs_pip: false,
+            python: Vec::new(),
+            digest: String::new(),
+        };
+        requirements.read_files(folder)?;
         Ok(requirements)
     }
 

@@ -20,6 +20,7 @@ use crate::config::Database;
 use crate::deploy::{self, Engine};
 use crate::domain::{DataDir, EnvironmentId, FactTimes, ProjectId};
 use crate::executor::limits::Limits;
+use crate::executor::packages::PackageInstaller;
 use crate::executor::variables;
 use crate::files::Files;
 use crate::gc::{self, Garbage};
@@ -122,6 +123,9 @@ impl Embedded {
             action_logs: None,
             executor: Limits::default(),
             variables: variables::of_process(),
+            packages: PackageInstaller::none(
+                "a project that is deployed from here has its packages in an environment of its own",
+            ),
             // A machine that the model names is reached as whoever runs the command reaches it.
             ssh_config: None,
             api: requests,

@@ -39,6 +39,7 @@ fn a_python_handler_that_hangs_is_stopped_at_the_limit() {
     let module = CodeModule {
         name: "net".into(),
         files: vec![file],
+        requirements: Default::default(),
     };
     let interpreter = std::env::var_os("STEWARD_PYTHON").unwrap_or_else(|| "python3".into());
     let announce = ExecutorCommand::Code {

@@ -1,8 +1,13 @@
 //! Handlers in Python on other machines: their code goes there, by digest.
 
+use serde_json::json;
+
 use crate::agentless::Far;
-use crate::external::{World, statuses};
+use crate::external::{Agent, TOKEN, World, statuses};
 use crate::harness::wait_until;
+use crate::packages::Wheels;
+use crate::push::{export, paint, said, shelves};
+use crate::serve::Served;
 
 /// A module with a handler that says where it runs, and whether it has an `_io`.
 const CODE: &str = r#"
@@ -52,6 +57,51 @@ fn the_code_of_a_handler_goes_to_its_agent_and_runs_there() {
     assert!(said.contains(&place.display().to_string()), "{said}");
 }
 
+/// What exported code requires is installed on the machine of the agent, with the Python there; the server has no such package.
+#[test]
+fn an_agent_installs_what_the_code_of_its_handlers_requires() {
+    let wheels = Wheels::new();
+    let files = [("paint.py".to_owned(), "COVER = 'far away'\n".to_owned())];
+    wheels.wheel("paint", "1.0", &[], &files);
+    let world = World::new("", "agent_map: {a: 'external:', b: 'external:'}");
+    let served = world.serve();
+    let environment = served.environment("prod");
+    let places = [
+        format!("PIP_FIND_LINKS={}", wheels.path().display()),
+        "PIP_NO_INDEX=1".to_owned(),
+    ];
+    let wrapper = ["env", &places[0], &places[1]];
+    let data = world.dir.path().join("agent");
+    let _agent = Agent::start_in(&wrapper, &served.api, "a,b", TOKEN, &data);
+    let port = served.api.rsplit(':').next().unwrap();
+    let project = shelves(&format!(
+        "[config]\nenvironment = {environment}\n\n[compiler_rest_transport]\nhost = 127.0.0.1\nport = {port}\n",
+    ));
+    let push = |requirement: &str, color: &str| {
+        project.write("libs/shelf/requirements.txt", requirement);
+        project.write("main.cf", &paint(color));
+        export(&project, &["-d"]);
+    };
+    let both = |status: &str| json!({"a": status, "b": status, "n": "deployed"});
+    push("paint\nno-such-paint\n", "red");
+    wait_until("it says what is missing", || {
+        statuses(&served) == both("unavailable")
+    });
+    let text = said(&served, &environment, "b");
+    let why = "All resources of type `shelf::Shelf` failed to install handler code dependencies: ";
+    assert!(
+        text.contains(why) && text.contains("no-such-paint"),
+        "{text}"
+    );
+    push("paint>=1\n", "green");
+    wait_until("it is deployed", || statuses(&served) == both("deployed"));
+    let text = said(&served, &environment, "a");
+    assert!(text.contains("painted green, far away"), "{text}");
+    let venvs = std::fs::read_dir(data.join("python/environments/agent")).unwrap();
+    let venvs = venvs.flatten().filter(|entry| entry.path().is_dir());
+    assert_eq!(venvs.count(), 1, "what failed leaves nothing");
+}
+
 #[test]
 fn the_code_of_a_handler_goes_over_ssh_and_leaves_nothing_behind() {
     let Some(far) = Far::new("", "known_hosts") else {
@@ -68,4 +118,94 @@ fn the_code_of_a_handler_goes_over_ssh_and_leaves_nothing_behind() {
     served.child.kill().unwrap();
     served.child.wait().unwrap();
     wait_until("the other side has cleaned up", || far.left() == 0);
+}
+
+/// A handler that writes what the exporter has uploaded, and says whether it can have what no resource names.
+const DOCUMENT: &str = r#"
+import hashlib
+from inmanta.agent.handler import CRUDHandler, provider
+from inmanta.resources import PurgeableResource, resource
+
+@resource("doc::Doc", agent="agent", id_attribute="path")
+class Doc(PurgeableResource):
+    fields = ("path", "hash", "foreign")
+
+    @staticmethod
+    def get_hash(exporter, doc):
+        return exporter.upload_file(doc.text)
+
+    @staticmethod
+    def get_foreign(exporter, doc):
+        exporter.upload_file("of nobody")
+        return hashlib.sha1(b"of nobody").hexdigest()[::-1]
+
+@provider("doc::Doc")
+class DocHandler(CRUDHandler[Doc]):
+    def read_resource(self, ctx, resource):
+        foreign = self.get_file(resource.foreign[::-1])
+        missing = self.get_file("0" * 40)
+        ctx.info("there: %(there)s, foreign: %(foreign)s, missing: %(missing)s", there=self.stat_file(resource.hash),
+                 foreign=foreign is not None, missing=missing is not None)
+        with open(resource.path, "wb") as file:
+            file.write(self.get_file(resource.hash))
+    def create_resource(self, ctx, resource): ...
+    def update_resource(self, ctx, changes, resource): ...
+    def delete_resource(self, ctx, resource): ...
+"#;
+
+fn add_document(world: &World) {
+    let model = "entity Doc extends std::PurgeableResource:\n    string path\n    string agent\n    string text\n    \
+                 string hash = \"\"\n    string foreign = \"\"\nend\nimplement Doc using std::none\n";
+    let main = "import doc\nroot = std::get_env(\"ROOT\")\n\
+                doc::Doc(path=\"{{root}}/doc\", agent=\"localhost\", text=\"a long text\")\n";
+    world.repo.write_module("doc", model, DOCUMENT);
+    world.repo.write("main.cf", main);
+    world.repo.commit("a document");
+}
+
+#[track_caller]
+fn wait_for_document(world: &World, served: &Served, has_foreign: bool) {
+    let actions = || {
+        let environment = served.environment("prod");
+        served
+            .get(&environment, "/api/v2/resource_actions")
+            .to_string()
+    };
+    wait_until("it is deployed", || {
+        statuses(served).to_string().contains("deployed") || actions().contains("ERROR")
+    });
+    assert_eq!(world.host.read("doc"), "a long text", "{}", actions());
+    let is = |is: bool| if is { "True" } else { "False" };
+    let said = format!("there: True, foreign: {}, missing: False", is(has_foreign));
+    assert!(actions().contains(&said), "{}", actions());
+}
+
+/// Input: a handler on another machine asks for contents of the file store that no resource of its agents names, and for one that is
+/// not there (docs/reference/security.md § 3.43). Answer: it has none of them; those that its resource names it has.
+#[test]
+fn a_handler_elsewhere_gets_the_files_that_its_resource_names_and_no_others() {
+    let world = World::new("", "agent_map: {localhost: 'external:'}");
+    add_document(&world);
+    let served = world.serve();
+    let _agent = world.agent(&served.api, "localhost", "agent");
+    wait_for_document(&world, &served, false);
+}
+
+#[test]
+fn a_handler_over_ssh_gets_the_files_that_its_resource_names_and_no_others() {
+    let Some(far) = Far::new("", "known_hosts") else {
+        return;
+    };
+    add_document(&far.world);
+    let served = far.world.serve();
+    wait_for_document(&far.world, &served, false);
+}
+
+/// On the machine of the server the file store is at hand.
+#[test]
+fn a_handler_beside_the_server_gets_all_files() {
+    let world = World::new("", "");
+    add_document(&world);
+    let served = world.serve();
+    wait_for_document(&world, &served, true);
 }

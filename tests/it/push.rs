@@ -9,7 +9,8 @@ use tempfile::TempDir;
 
 use crate::embedded::{Project, text};
 use crate::harness::{finish, request, skip, wait_until};
-use crate::serve::{Served, serve};
+use crate::packages::Wheels;
+use crate::serve::{Served, serve_with};
 
 /// A server with an environment that has no repository.
 struct Target {
@@ -20,8 +21,13 @@ struct Target {
 
 impl Target {
     fn new() -> Self {
+        Self::with("", &[])
+    }
+
+    /// With something in its configuration, and variables in its environment.
+    fn with(config: &str, variables: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let served = serve(dir.path(), "");
+        let served = serve_with(dir.path(), config, variables);
         let ok = |(status, body): (u16, Value)| {
             assert_eq!(status, 200, "{body}");
             body
@@ -91,7 +97,7 @@ impl Target {
 }
 
 #[track_caller]
-fn export(project: &Project, arguments: &[&str]) -> String {
+pub fn export(project: &Project, arguments: &[&str]) -> String {
     let output = project.run(&[&["export"], arguments].concat());
     let shown = text(&output.stdout) + &text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{shown}");
@@ -369,4 +375,258 @@ fn an_export_function_runs_when_it_is_named() {
     assert_eq!(output.status.code(), Some(1));
     let shown = text(&output.stdout) + &text(&output.stderr);
     assert!(shown.contains("no_such does not exist"), "{shown}");
+}
+
+const SHELF: &str = r#"
+entity Shelf extends std::PurgeableResource:
+    string name
+    string color
+end
+index Shelf(name)
+implement Shelf using std::none
+"#;
+
+/// What is there is what the package `paint` makes of the colour.
+const SHELF_HANDLER: &str = r#"
+import os
+from inmanta.agent.handler import CRUDHandler, ResourcePurged, provider
+from inmanta.resources import PurgeableResource, resource
+
+
+@resource("shelf::Shelf", agent="name", id_attribute="name")
+class Shelf(PurgeableResource):
+    fields = ("name", "color")
+
+
+@provider("shelf::Shelf", name="shelf")
+class ShelfHandler(CRUDHandler):
+    def read_resource(self, ctx, resource):
+        raise ResourcePurged()
+
+    def create_resource(self, ctx, resource):
+        import paint
+        try:
+            import shade
+        except ImportError:
+            shade = None
+        cover = paint.COVER + (shade.DEPTH if shade else "")
+        ctx.info("painted %(color)s, %(cover)s", color=resource.color, cover=cover)
+        ctx.set_created()
+"#;
+
+/// A project with a module whose handlers need a package that is in a folder of wheels.
+pub fn shelves(config: &str) -> Project {
+    let project = Project::new("");
+    project.write(".inmanta", config);
+    project.write(
+        "project.yml",
+        "name: test\nmodulepath: libs\ndownloadpath: libs\nrepo: []\npip:\n  use-system-config: true\n",
+    );
+    project.write(
+        "libs/shelf/module.yml",
+        "name: shelf\nversion: 1.0.0\nlicense: x\n",
+    );
+    project.write("libs/shelf/model/_init.cf", SHELF);
+    project.write("libs/shelf/plugins/__init__.py", SHELF_HANDLER);
+    project
+}
+
+pub fn paint(color: &str) -> String {
+    format!(
+        "import shelf\nimport std::testing\nstd::testing::NullResource(name=\"n\")\nshelf::Shelf(name=\"a\", color=\"{color}\")\nshelf::Shelf(name=\"b\", color=\"{color}\")\n"
+    )
+}
+
+fn said_by(target: &Target, name: &str) -> String {
+    said(&target.served, &target.environment, name)
+}
+
+/// All that the last run of a shelf has said.
+pub fn said(served: &Served, environment: &str, name: &str) -> String {
+    let path =
+        format!("/api/v2/resource/shelf%3A%3AShelf%5B{name}%2Cname%3D{name}%5D/logs?limit=20");
+    let lines = served.get(environment, &path);
+    let lines = lines["data"].as_array().unwrap().iter();
+    let action = |line: &Value| line["action_id"].clone();
+    let last = lines.clone().next().map(action);
+    let lines = lines.filter(|line| Some(action(line)) == last);
+    let lines = lines.map(|line| format!("{} {}\n", line["level"], line["msg"]));
+    lines.collect()
+}
+
+//: deploy 99
+#[test]
+fn the_server_installs_what_the_code_of_handlers_requires() {
+    let wheels = Wheels::new();
+    for (version, cover) in [("1.0", "once"), ("2.0", "twice")] {
+        let files = [("paint.py".to_owned(), format!("COVER = {cover:?}\n"))];
+        wheels.wheel("paint", version, &[], &files);
+    }
+    let folder = wheels.path().to_str().unwrap();
+    let variables = [("PIP_FIND_LINKS", folder), ("PIP_NO_INDEX", "1")];
+    let target = Target::with("", &variables);
+    let project = shelves(&target.config());
+    let push = |requirement: &str, color: &str| {
+        project.write("libs/shelf/requirements.txt", requirement);
+        project.write("main.cf", &paint(color));
+        export(&project, &["-d"]);
+    };
+    push("paint < 2  # the old one\n", "red");
+    target.wait_for_statuses(json!({"a": "deployed", "b": "deployed", "n": "deployed"}));
+    let said = said_by(&target, "a");
+    assert!(said.contains("painted red, once"), "{said}");
+    assert!(
+        said.contains("INFO\" \"Installed what the code of handlers requires: paint 1.0 (by "),
+        "{said}"
+    );
+
+    // One that no index has: each resource of the type says so.
+    push("paint\nno-such-paint >= 3\n", "green");
+    target.wait_for_statuses(json!({"a": "unavailable", "b": "unavailable", "n": "deployed"}));
+    for name in ["a", "b"] {
+        let said = said_by(&target, name);
+        let text = "ERROR\" \"All resources of type `shelf::Shelf` failed to install handler code dependencies: ";
+        assert!(
+            said.contains(text) && said.contains("no-such-paint"),
+            "{said}"
+        );
+    }
+    push("paint\n", "blue");
+    target.wait_for_statuses(json!({"a": "deployed", "b": "deployed", "n": "deployed"}));
+    let said = said_by(&target, "b");
+    assert!(said.contains("painted blue, twice"), "{said}");
+
+    // All are removed, and the one of the version in force is made again.
+    let remove = "/api/v2/agents/remove_all_agent_venvs";
+    let (status, answer) = target.call("POST", remove, &json!({}));
+    assert_eq!(status, 200, "{answer}");
+    wait_until("the environments are removed and made again", || {
+        let notes = target.get("/api/v2/notification");
+        notes.to_string().contains("removal finished successfully")
+    });
+    project.write("main.cf", &paint("white"));
+    export(&project, &["-d"]);
+    wait_until("it is painted once more", || {
+        said_by(&target, "a").contains("painted white, twice")
+    });
+}
+
+//: deploy 137
+#[test]
+fn what_the_exporter_of_the_reference_requires_is_installed() {
+    let wheels = Wheels::new();
+    let files = [("paint.py".to_owned(), "COVER = 'thick'\n".to_owned())];
+    wheels.wheel("paint", "1.0", &[], &files);
+    let folder = wheels.path().to_str().unwrap();
+    // What is installed for the server's own Python is there, too, as in the reference.
+    let dir = tempfile::tempdir().unwrap();
+    let venv = dir.path().join("venv");
+    let mut make = Command::new("python3");
+    make.args(["-m", "venv", "--without-pip"]).arg(&venv);
+    assert!(finish(make).status.success());
+    let lib = std::fs::read_dir(venv.join("lib")).unwrap();
+    let lib = lib.flatten().next().unwrap().path();
+    std::fs::write(lib.join("site-packages/shade.py"), "DEPTH = ' and dark'\n").unwrap();
+    let config = format!("python: {}\n", venv.join("bin/python").display());
+    let variables = [("PIP_FIND_LINKS", folder), ("PIP_NO_INDEX", "1")];
+    let target = Target::with(&config, &variables);
+    let project = shelves(&target.config());
+    project.write("libs/shelf/requirements.txt", "paint~=1.0\n");
+    project.write("main.cf", &paint("red"));
+    if oracle(&project.path(), &["export", "-d"]).is_none() {
+        return;
+    }
+    target.wait_for_statuses(json!({"a": "deployed", "b": "deployed", "n": "deployed"}));
+    let said = said_by(&target, "a");
+    assert!(said.contains("painted red, thick and dark"), "{said}");
+}
+
+/// Input: requirements and indexes of handlers that are options of pip, files of this machine, variables, control characters, too long or too many (docs/reference/security.md § 3.41). Answer: 400 that says what is wrong, and nothing is stored or installed.
+#[test]
+fn packages_that_are_not_as_they_have_to_be_are_refused() {
+    let target = Target::new();
+    let hash = "8910ee7d68dfff68460731ea37eb0d406d07862d";
+    let path = format!("/api/v1/file/{hash}");
+    assert_eq!(
+        target.call("PUT", &path, &json!({"content": "cGFzcwo="})).0,
+        200
+    );
+    let sent = |requirements: Value, pip: Value, constraints: Value| {
+        let files = json!([{"path": "inmanta_plugins/net/__init__.py", "hash_value": hash}]);
+        let module = json!({
+            "name": "net", "version": "1", "files_in_module": files, "requirements": requirements,
+        });
+        let (_, reserved) = target.call("POST", "/api/v2/reserve_version", &json!({}));
+        let body = json!({
+            "version": reserved["data"], "resources": [], "module_version_info": {"net": module},
+            "pip_config": pip, "project_constraints": constraints,
+        });
+        target.call("PUT", "/api/v1/version", &body)
+    };
+    let refused = |(status, answer): (u16, Value), why: &str| {
+        let message = answer["message"].as_str().unwrap_or_default().to_owned();
+        assert_eq!(status, 400, "{why}: {message:.300}");
+        assert!(
+            message.contains(why) && message.len() < 500,
+            "{message:.1000}"
+        );
+        assert!(!message.contains('\u{1b}'), "{message}");
+    };
+    for (requirement, why) in [
+        (
+            "-r /etc/passwd",
+            "module net: `-r /etc/passwd` is no requirement: options of pip",
+        ),
+        ("--index-url https://elsewhere.example", "options of pip"),
+        ("paint --config-settings=x=y", "options of pip"),
+        ("paint @ file:///etc/passwd", "come from an index"),
+        ("../paint", "the name of a package"),
+        ("paint==${HOME}", "`$`"),
+        ("paint\n--pre", "the character"),
+        ("pa\u{1b}[31mint", "the character"),
+    ] {
+        refused(sent(json!([requirement]), Value::Null, Value::Null), why);
+        let constraints = format!("# fine\n{requirement}");
+        if !requirement.contains('\n') {
+            let why = "project_constraints";
+            refused(sent(json!(["paint"]), Value::Null, json!(constraints)), why);
+        }
+    }
+    let long = "x".repeat(10 << 20);
+    refused(sent(json!([long]), Value::Null, Value::Null), "longer than");
+    let many: Vec<String> = (0..100_000).map(|n| format!("p{n}")).collect();
+    refused(
+        sent(json!(many), Value::Null, Value::Null),
+        "more than 2000",
+    );
+    refused(sent(json!([1]), Value::Null, Value::Null), "are texts");
+    refused(
+        sent(json!({"a": 1}), Value::Null, Value::Null),
+        "a list of texts",
+    );
+    for index in ["file:///etc", "--pre", "https://a\u{1b}[2J"] {
+        let pip = json!({"index-url": index});
+        refused(
+            sent(json!(["paint"]), pip, Value::Null),
+            "no URL of an index",
+        );
+        let pip = json!({"extra_index_url": [index]});
+        refused(
+            sent(json!(["paint"]), pip, Value::Null),
+            "no URL of an index",
+        );
+    }
+    refused(sent(json!(["paint"]), json!([]), Value::Null), "pip_config");
+    assert_eq!(target.get("/api/v2/desiredstate")["metadata"]["total"], 0);
+    // What the server has itself is not installed.
+    let (status, answer) = sent(
+        json!([
+            "inmanta-module-std>=8",
+            "inmanta-module-net",
+            "paint>=1 ; python_version > '3'"
+        ]),
+        json!({"index-url": "https://index.example/simple", "pre": false}),
+        json!("paint<2\ninmanta-module-std~=8.0"),
+    );
+    assert_eq!(status, 200, "{answer}");
 }

@@ -483,3 +483,98 @@ fn what_a_reference_resolves_to_is_known_to_its_target_alone() {
         }
     }
 }
+
+/// Input: secrets that references of `std` in resources of native types resolve to, in a file, in a command that prints one and
+/// fails, and in a variable that is not set (docs/reference/security.md § 3.37). Answer: the host has them; no hit in the database, the
+/// server's log, the log file of resource actions, dry runs and answers of the API.
+#[test]
+fn what_native_handlers_resolve_is_known_to_its_target_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Host::new();
+    let (logs, word) = (dir.path().join("logs"), dir.path().join("word"));
+    fs::create_dir(&logs).unwrap();
+    let secret = "canary \"of\" a variable";
+    fs::write(&word, secret).unwrap();
+    let place = |name: &str| host.file(name).display().to_string();
+    let main = format!(
+        "import steward\nimport exec\nimport std::testing\nhost = std::Host(name=\"localhost\", os=std::linux)\n\
+         word = std::create_environment_reference(\"WORD\")\n\
+         steward::File(host=host, path=\"{}\", content=word)\n\
+         fact = std::testing::NullResource(name=\"giver\")\n\
+         steward::File(host=host, path=\"{}\", content=std::create_fact_reference(fact, \"size\"))\n\
+         exec::Run(host=host, command=\"/bin/sh -c 'echo said $PASS; exit 3'\", environment={{\"PASS\": word}})\n\
+         steward::File(host=host, path=\"{}\", content=std::create_environment_reference(\"NOT_THERE\"))\n",
+        place("key"),
+        place("size"),
+        place("unset"),
+    );
+    let repo = Repo::new(&main);
+    let config = format!(
+        "action_logs: {{folder: {}}}\nenvironments:\n- {{project: p, name: e, repository: {}, branch: main, \
+         env: {{WORD: {{file: {}}}}}, settings: {{autostart_agent_deploy_interval: 0, autostart_agent_repair_interval: 0}}}}\n",
+        logs.display(),
+        repo.path().display(),
+        word.display()
+    );
+    let config = configure(dir.path(), &config);
+    let data = dir.path().join("data");
+    let served = Logged::start(&config);
+    let id = || served.environment("e")["id"].as_str().unwrap().to_owned();
+    let actions = || {
+        served
+            .get("/api/v2/resource_actions?limit=1000", &id())
+            .to_string()
+    };
+    wait_until("it is deployed", || host.file("key").exists());
+    assert_eq!(host.read("key"), secret, "the host has it");
+    for reason in [
+        "Environment variable NOT_THERE is not set",
+        "fact size of std::testing::NullResource[internal,name=giver] is not known (HTTP",
+        "said (hidden)",
+    ] {
+        wait_until(reason, || actions().contains(reason));
+    }
+    assert!(!host.file("unset").exists() && !host.file("size").exists());
+    // The fact is known, and the file is changed by hand.
+    let fact = json!({
+        "value": "17 m", "source": "fact", "resource_id": "std::testing::NullResource[internal,name=giver]",
+    });
+    let (status, body) = served.call("PUT", "/api/v2/facts/size", &id(), &fact);
+    assert_eq!(status, 200, "{body}");
+    fs::write(host.file("key"), "canary-on-the-host").unwrap();
+    let (_, body) = served.call("POST", "/api/v2/dryrun/1", &id(), &json!({}));
+    let path = format!("/api/v2/dryrun/1/{}", body["data"].as_str().unwrap());
+    let compared = || served.get(&path, &id());
+    wait_until("it is compared", || {
+        compared()["data"]["summary"]["todo"] == 0
+    });
+    let differences = compared()["data"]["diff"].as_array().unwrap().clone();
+    let of_key = differences.iter().find(|one| {
+        let id = one["resource_id"].as_str().unwrap_or_default();
+        id.ends_with("key]")
+    });
+    let content = &of_key.unwrap()["attributes"]["content"];
+    assert_eq!(content["from_value"], "(hidden)", "{content}");
+    assert_eq!(content["to_value"], "(hidden)", "{content}");
+    let all = json!({"agent_trigger_method": "push_full_deploy"});
+    let (status, body) = served.call("POST", "/api/v1/deploy", &id(), &all);
+    assert_eq!(status, 200, "{body}");
+    wait_until("it is mended", || {
+        host.read("key") == secret && host.read("size") == "17 m"
+    });
+    wait_until("that is recorded", || actions().contains("\"updated\""));
+
+    let said = answers(&served) + &actions() + &compared().to_string() + &served.said();
+    let log = logs.join(format!("resource-actions-{}.log", id()));
+    served.stop();
+    assert!(!said.contains("canary"), "{said}");
+    let log = fs::read_to_string(log).unwrap();
+    assert!(
+        log.contains("said (hidden)") && !log.contains("canary"),
+        "{log}"
+    );
+    for file in files_below(&data) {
+        let content = fs::read(&file).unwrap_or_default();
+        assert!(!holds(&content, "canary"), "it is in {}", file.display());
+    }
+}

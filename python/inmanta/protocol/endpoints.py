@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
     from typing import Any
 
-    from inmanta.plugins import PassOn
+    from inmanta.plugins import Ask, PassOn
 
     # HTTP method, path with its query, environment, arguments of the body.
     Request = tuple[str, str, str | None, dict[str, object] | None]
@@ -39,6 +39,23 @@ def _named(method: str, args: tuple[object, ...], kwargs: Mapping[str, object]) 
     return {**dict(zip(names, args)), **kwargs}
 
 
+def _known_to_server(ask: Ask, method: str, arguments: dict[str, Any], found: Result) -> Result:
+    """The answer about files of which `found` says that they are not here: on another machine than the server's, they are there."""
+    if method == "stat_files":
+        missing = (name for name in found._result["files"] if _asked(ask, "stat_file", {"id": name}) is None)
+        return Result(200, {"files": list(missing)})
+    return (_asked(ask, method, arguments) if found.code == 404 else None) or found
+
+
+def _asked(ask: Ask, method: str, arguments: dict[str, Any]) -> Result | None:
+    """The answer of the server about a file; None if it has no such file, or nobody is there to ask."""
+    from inmanta.protocol import files
+
+    # What is no name of a content is one nowhere.
+    answer = ask(method, arguments) if files.path_of("", str(arguments.get("id"))) else None
+    return None if answer is None or answer[0] == 404 else Result(*answer)
+
+
 def _given(endpoint: str, method: str, arguments: dict[str, Any]) -> Result | None:
     """What is known without a server: inputs of a compile, files of an executor. None: it is not."""
     from inmanta.plugins import Runtime
@@ -48,7 +65,7 @@ def _given(endpoint: str, method: str, arguments: dict[str, Any]) -> Result | No
 
         found = files.answer(Runtime.files_dir, method, arguments)
         if found is not None:
-            return found
+            return found if Runtime.ask is None else _known_to_server(Runtime.ask, method, arguments, found)
     if Runtime.ask is not None:
         answer = Runtime.ask(method, arguments)
         if answer is not None:

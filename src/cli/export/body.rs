@@ -1,6 +1,7 @@
 //! What an export sends. Source: docs/reference/rest.md § 1.5, docs/reference/language.md § 12.9.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -9,7 +10,51 @@ use steward_compiler::{Export, Resource};
 use super::metadata_of;
 use crate::cli::ExportArguments;
 use crate::compile::LocalResult;
-use crate::domain::{CodeFile, CodeModule, Content, VersionCode};
+use crate::domain::{CodeFile, CodeModule, Content, PipOptions, VersionCode, check_requirement};
+use crate::modules::{self, Lock, Requirements, Source};
+
+/// The packages that the server installs for the handlers.
+#[derive(Debug, Default)]
+pub(super) struct Packages {
+    /// The requirements of each module.
+    by_module: BTreeMap<String, Vec<String>>,
+    pip: PipOptions,
+    constraints: Vec<String>,
+    /// Lines of requirement files that a server does not take, each with its reason.
+    pub(super) left_out: Vec<String>,
+}
+
+impl Packages {
+    /// What the modules of a project require; a lock says which versions.
+    ///
+    /// # Errors
+    /// The project's files, or its lock, cannot be read.
+    pub(super) fn of(
+        project: &Path,
+        required: BTreeMap<String, Vec<String>>,
+    ) -> Result<Self, modules::Error> {
+        let mut packages = Self {
+            pip: Requirements::read(project)?.pip,
+            ..Self::default()
+        };
+        for (module, lines) in required {
+            let mut taken = Vec::new();
+            for line in lines {
+                match check_requirement(&line) {
+                    Ok(()) => taken.push(line),
+                    Err(why) => packages.left_out.push(format!("module {module}: {why}")),
+                }
+            }
+            packages.by_module.insert(module, taken);
+        }
+        let lock = Lock::read(project)?;
+        let locked = lock.iter().flat_map(|lock| &lock.packages);
+        let locked = locked.filter(|package| matches!(package.source, Source::Archive { .. }));
+        let pinned = locked.map(|package| format!("{}=={}", package.name, package.version));
+        packages.constraints = pinned.collect();
+        Ok(packages)
+    }
+}
 
 /// A version that is to be sent.
 pub(super) struct Body {
@@ -17,6 +62,7 @@ pub(super) struct Body {
     /// The names of contents that the server needs.
     pub(super) contents: BTreeSet<String>,
     code: VersionCode,
+    packages: Packages,
     metadata: Map<String, Value>,
     removed_sets: BTreeSet<String>,
     may_change_code: bool,
@@ -29,6 +75,7 @@ impl Body {
     /// A set is sent and removed at once, and nothing says which.
     pub(super) fn of(
         compiled: LocalResult,
+        packages: Packages,
         arguments: &ExportArguments,
         mut removed: BTreeSet<String>,
     ) -> Result<Self, String> {
@@ -52,6 +99,7 @@ impl Body {
         Ok(Self {
             contents,
             code: compiled.code,
+            packages,
             metadata,
             removed_sets: removed,
             may_change_code: arguments.allow_handler_code_update,
@@ -95,7 +143,8 @@ impl Body {
             "unknowns": self.export.unknowns,
             "version_info": {"export_metadata": self.metadata},
             "module_version_info": self.modules(),
-            "project_constraints": "",
+            "pip_config": self.packages.pip,
+            "project_constraints": self.packages.constraints.join("\n"),
         });
         // Servers of the reference do not know it.
         if !self.export.agents.is_empty() {
@@ -117,12 +166,15 @@ impl Body {
         let module = |module: &CodeModule| {
             let agents = agents.get(module.name.as_str()).cloned();
             let files: Vec<Value> = module.files.iter().filter_map(file).collect();
-            let version = hex::encode(Sha256::digest(json!(files).to_string()));
+            let required = self.packages.by_module.get(&module.name);
+            let required = required.map_or(&[][..], Vec::as_slice);
+            let content = json!([files, required]).to_string();
+            let version = hex::encode(Sha256::digest(content));
             let value = json!({
                 "name": module.name,
                 "version": format!("src-{}", &version[..40]),
                 "files_in_module": files,
-                "requirements": [],
+                "requirements": required,
                 "load_module_on_agents": agents.unwrap_or_default(),
                 "editable_install": true,
             });

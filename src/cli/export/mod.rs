@@ -27,7 +27,7 @@ use crate::compile::{LocalCompile, LocalResult, PROJECT_FILE, project_settings};
 use crate::domain::chain;
 use crate::files::Files;
 use crate::python::Pythons;
-use body::Body;
+use body::{Body, Packages};
 
 /// Names of resource sets to remove, separated by blanks, as the variables of the reference have them.
 const REMOVED_SETS: [&str; 2] = ["INMANTA_REMOVED_RESOURCE_SET_ID", "INMANTA_REMOVED_SET_ID"];
@@ -80,7 +80,7 @@ fn export(arguments: &ExportArguments) -> Result<ExitCode, Failure> {
     let files = Files::new(folder.path().to_owned());
     let environment = remote.as_ref();
     let compile = LocalCompile {
-        project,
+        project: project.clone(),
         variables: variables(arguments),
         pythons,
         cache: super::cache_dir(),
@@ -89,12 +89,17 @@ fn export(arguments: &ExportArguments) -> Result<ExitCode, Failure> {
         partial: arguments.partial.then(Partial::default),
         files: files.clone(),
     };
-    let compiled = compile.run(print_of_model);
+    let mut compiled = compile.run(print_of_model);
     Show::live(Format::Human).diagnostics(&compile_done(&compiled));
     if compiled.export.is_none() {
         return Ok(ExitCode::from(FAILED));
     }
-    let body = Body::of(compiled, arguments, removed).map_err(wrong)?;
+    let required = std::mem::take(&mut compiled.requirements);
+    let packages = Packages::of(&project, required).map_err(|error| (chain(&error), FAILED))?;
+    for line in &packages.left_out {
+        warn(&format!("not asked of the server: {line}"));
+    }
+    let body = Body::of(compiled, packages, arguments, removed).map_err(wrong)?;
     match (&arguments.json, &remote) {
         (Some(path), _) => write_json(path, &body)?,
         (None, Some(remote)) => {
@@ -104,6 +109,11 @@ fn export(arguments: &ExportArguments) -> Result<ExitCode, Failure> {
         (None, None) => {}
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[expect(clippy::print_stderr, reason = "this is the prompt")]
+fn warn(text: &str) {
+    eprintln!("steward: {text}");
 }
 
 #[expect(clippy::print_stdout, reason = "this is what the model prints")]

@@ -103,6 +103,29 @@ fn filled_by_references(attributes: &Value) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The texts in quotes of an assignment of Python, up to the closing bracket of its call.
+    fn quoted(source: &str, name: &str) -> Vec<String> {
+        let (_, value) = source
+            .split_once(&format!("\n{name} = frozenset("))
+            .expect("it is assigned");
+        let (value, _) = value.split_once("}").expect("it is a set");
+        let texts = value.split('"').skip(1).step_by(2);
+        texts.map(str::to_owned).collect()
+    }
+
+    /// What a plan hides, handlers in Python hide: both have the same words.
+    #[test]
+    fn python_has_the_same_words() {
+        const SOURCE: &str = include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/python/steward_host/hidden.py"
+        ));
+        assert_eq!(quoted(SOURCE, "_WORDS"), WORDS);
+        let pairs = PAIRS.iter().flat_map(|(first, second)| [*first, *second]);
+        assert_eq!(quoted(SOURCE, "_PAIRS"), pairs.collect::<Vec<_>>());
+        assert!(SOURCE.contains(&format!("\nHIDDEN = \"{HIDDEN}\"\n")));
+    }
     use serde_json::json;
 
     #[test]

@@ -352,6 +352,8 @@ fn compile(
             interpreter: job.venv.map(|path| path.join("bin/python")),
             modules: kept.modules,
             types: Some(kept.types),
+            // They are in the environment of the interpreter.
+            ..VersionCode::default()
         },
         printed,
     }

@@ -17,6 +17,7 @@ use crate::domain::{
 };
 use crate::executor::external::Outgoing;
 use crate::executor::limits::Limits;
+use crate::executor::packages::PackageInstaller;
 use crate::executor::remote::AgentHello;
 use crate::executor::variables::Variables;
 use crate::lsm::Services;
@@ -143,6 +144,8 @@ pub struct Options {
     pub executor: Limits,
     /// What handlers on this machine find in their environment.
     pub variables: Variables,
+    /// Installs what the code of handlers on this machine requires.
+    pub packages: PackageInstaller,
     /// A configuration file of OpenSSH's client, for agents on machines that it reaches.
     pub ssh_config: Option<PathBuf>,
     /// Answers what handlers ask of the API and the loop does not answer by itself.

@@ -50,6 +50,7 @@ impl Reconciler {
                 self.on_agent(connection, message).await;
             }
             Message::NotSent(result) => self.on_task_done(*result).await,
+            Message::Installed { digest, made } => self.executor.on_installed(digest, made).await,
             Message::Ask {
                 generation,
                 id,

@@ -58,19 +58,26 @@ pub async fn explain(
         version,
         around: &around,
     };
-    let (visited, roots) = walk.from(first).await?;
-    let Some(root) = roots.first() else {
-        return Ok(None);
+    let found = walk.from(first).await?;
+    let (visited, roots) = (&found.visited, &found.roots);
+    let (way, circle) = match roots.first() {
+        Some(root) => (found.way_to(root), Vec::new()),
+        None => found.way_to_circle(resource_id),
     };
     let mut chain = Vec::new();
-    let mut next: Option<&ResourceId> = None;
-    let mut current = Some(root);
-    while let Some(known) = current.and_then(|id| visited.get(id)) {
-        chain.push(walk.link(known, next).await?);
-        next = Some(&known.state.resource_id);
-        current = known.from.as_ref();
+    for (at, id) in way.iter().enumerate() {
+        if let Some(known) = visited.get(id) {
+            chain.push(walk.link(known, way.get(at + 1)).await?);
+        }
     }
-    chain.reverse();
+    if let (false, Some(last)) = (circle.is_empty(), chain.last_mut()) {
+        last["reason"] = "circle".into();
+        last["text"] = reasons::of_circle(&circle).into();
+        last["circle"] = json!(circle);
+    }
+    let Some(root) = way.last() else {
+        return Ok(None);
+    };
     let run = walk.last_run(root).await?;
     let others = roots.iter().skip(1).take(MAX_OTHERS);
     let others = others.filter_map(|id| visited.get(id)).map(|other| {
@@ -85,7 +92,7 @@ pub async fn explain(
         "version": version,
         "chain": chain,
         "others": others.collect::<Vec<_>>(),
-        "n_others": roots.len() - 1,
+        "n_others": roots.len().saturating_sub(1),
         "log": run.as_ref().map_or_else(Vec::new, log_of),
     })))
 }
@@ -140,6 +147,40 @@ async fn not_released(
     })))
 }
 
+/// What was visited on the way from a resource to the roots.
+struct Found {
+    visited: HashMap<ResourceId, Visited>,
+    /// Nearest first. Empty: all that was visited waits for something that was visited, so some of it is in a circle.
+    roots: Vec<ResourceId>,
+    /// What each resource that is no root waits for, the first of it.
+    waits_for: HashMap<ResourceId, ResourceId>,
+}
+
+impl Found {
+    /// The way by which a root was found.
+    fn way_to(&self, root: &ResourceId) -> Vec<ResourceId> {
+        let next = |id: &ResourceId| self.visited.get(id).and_then(|known| known.from.clone());
+        let mut way: Vec<ResourceId> = std::iter::successors(Some(root.clone()), next).collect();
+        way.reverse();
+        way
+    }
+
+    /// The way to the first resource of a circle, and the circle from there on. Versions of before may have one: today such a
+    /// version is refused.
+    fn way_to_circle(&self, first: &ResourceId) -> (Vec<ResourceId>, Vec<ResourceId>) {
+        let mut way = vec![first.clone()];
+        while let Some(next) = way.last().and_then(|id| self.waits_for.get(id)) {
+            if let Some(entry) = way.iter().position(|known| known == next) {
+                let circle = way.split_off(entry);
+                way.push(next.clone());
+                return (way, circle);
+            }
+            way.push(next.clone());
+        }
+        (way, Vec::new())
+    }
+}
+
 /// The way from a resource to the roots.
 struct Walk<'a> {
     store: &'a Store,
@@ -149,12 +190,10 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Visits what may be the reason, level by level; gives all that was visited, and the roots, nearest first.
-    async fn from(
-        &self,
-        first: ResourceState,
-    ) -> Result<(HashMap<ResourceId, Visited>, Vec<ResourceId>)> {
+    /// Visits what may be the reason, level by level.
+    async fn from(&self, first: ResourceState) -> Result<Found> {
         let mut visited = HashMap::new();
+        let mut waits_for = HashMap::new();
         let mut roots = Vec::new();
         let reason = Reason::of(&first, self.around);
         let mut level = vec![first.resource_id.clone()];
@@ -189,6 +228,7 @@ impl Walk<'_> {
                         continue;
                     }
                     leads_on = true;
+                    waits_for.entry(id.clone()).or_insert_with(|| cause.clone());
                     if visited.contains_key(cause) {
                         continue;
                     }
@@ -212,7 +252,11 @@ impl Walk<'_> {
         }
         // Where the search was cut off, there are no roots yet.
         roots.extend(level);
-        Ok((visited, roots))
+        Ok(Found {
+            visited,
+            roots,
+            waits_for,
+        })
     }
 
     /// What each resource of a level may be not deployed because of: what it requires, or the resources whose facts it
@@ -373,3 +417,6 @@ fn log_of(run: &Action) -> Vec<Value> {
     let first = lines.len().saturating_sub(LOG_LINES);
     lines.into_iter().skip(first).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -190,6 +190,16 @@ impl Reason {
     }
 }
 
+/// Why the first resource of a circle is not deployed, without its subject.
+pub(super) fn of_circle(circle: &[ResourceId]) -> String {
+    let ids = circle.iter().chain(circle.first());
+    let ids: Vec<&str> = ids.map(ResourceId::as_str).collect();
+    format!(
+        "waits for itself, and will never be deployed: {}",
+        ids.join(", which requires ")
+    )
+}
+
 /// The names of attributes without a value, of the attributes of a resource.
 pub(super) fn undefined_attributes(attributes: &Value) -> Vec<String> {
     const UNDEFINED: &str = "<<undefined>>";

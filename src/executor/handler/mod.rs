@@ -20,6 +20,7 @@ mod null;
 mod owner;
 mod package;
 mod program;
+pub(crate) mod references;
 mod replacement;
 mod run;
 mod service;
@@ -27,11 +28,13 @@ mod symlink;
 mod unit;
 mod user;
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
 use self::attributes::{flag, given, parent, path, path_in, seconds, text, texts};
+use self::references::{AskServer, Secrets};
 use crate::domain::{Change, HandlerStatus, LogLevel, ResourceStatus, Timestamp};
 use crate::executor::protocol::{Dependency, LogLine, Task, TaskKind, TaskOutcome};
 
@@ -214,8 +217,13 @@ impl Context {
     }
 }
 
-/// Brings one resource to its desired state, or only compares in a dry run.
-pub fn run(handler: &dyn Handler, task: &Task, desired: &Attributes) -> TaskOutcome {
+/// Brings one resource to its desired state, or only compares in a dry run. `ask`: for what its references need.
+pub(crate) fn run(
+    handler: &dyn Handler,
+    task: &Task,
+    desired: &Attributes,
+    ask: AskServer<'_>,
+) -> TaskOutcome {
     let mut context = Context {
         deadline: Instant::now().checked_add(task.limit()),
         ..Context::default()
@@ -234,12 +242,15 @@ pub fn run(handler: &dyn Handler, task: &Task, desired: &Attributes) -> TaskOutc
         task.reason, task.action
     ));
     let report_only = flag(desired, "report_only");
+    let mut secrets = Secrets::default();
     let status = match waits_for(task, requires).filter(|_| !report_only) {
         Some((level, message)) => {
             context.log(level, &message);
             HandlerStatus::SkippedForDependency
         }
-        None => match execute(handler, &mut context, task, desired, dependency_changed) {
+        None => match filled(handler, desired, ask, &mut secrets)
+            .and_then(|desired| execute(handler, &mut context, task, &desired, dependency_changed))
+        {
             Ok(status) => status,
             Err(Error::Skip(reason)) => {
                 context.warning(&format!("{} was skipped: {reason}", task.resource_id));
@@ -259,6 +270,7 @@ pub fn run(handler: &dyn Handler, task: &Task, desired: &Attributes) -> TaskOutc
         },
     };
     context.debug("End run");
+    secrets.hide(&mut context, &task.resource_id);
     context.into_outcome(status)
 }
 
@@ -296,25 +308,17 @@ fn waits_for(task: &Task, requires: &[Dependency]) -> Option<(LogLevel, String)>
     })
 }
 
-/// Refuses what a reference shall fill: it stands as null in the resource, which means "leave it", so that a file would be made
-/// without its content.
-fn check_references(handler: &dyn Handler, desired: &Attributes) -> Result<(), Error> {
-    let mutators = desired.get("mutators").and_then(Value::as_array);
-    let arguments = mutators
-        .into_iter()
-        .flatten()
-        .filter_map(|mutator| mutator["args"].as_array())
-        .flatten();
-    let mut destinations = arguments.filter(|argument| argument["name"] == "destination");
-    match destinations
-        .next()
-        .and_then(|found| found["value"].as_str())
-    {
-        Some(filled) if !handler.ignores_attributes() => Err(Error::Failed(format!(
-            "`{filled}` is filled by a reference, which only handlers in Python resolve: give the value in the model, or \
-             take the resource of a module with a handler of its own"
-        ))),
-        _ => Ok(()),
+/// A resource with what its references stand for. What is not filled stands as null in it, which means "leave it", so that a
+/// file would be made without its content.
+fn filled<'a>(
+    handler: &dyn Handler,
+    desired: &'a Attributes,
+    ask: AskServer<'_>,
+    secrets: &mut Secrets,
+) -> Result<Cow<'a, Attributes>, Error> {
+    match handler.ignores_attributes() {
+        true => Ok(Cow::Borrowed(desired)),
+        false => references::fill(desired, ask, secrets),
     }
 }
 
@@ -326,7 +330,6 @@ fn execute(
     dependency_changed: bool,
 ) -> Result<HandlerStatus, Error> {
     let (purged, report_only) = (flag(desired, "purged"), flag(desired, "report_only"));
-    check_references(handler, desired)?;
     context.debug("Calling read_resource");
     let current = handler.read(context, desired)?;
     context.changes = match &current {

@@ -80,7 +80,7 @@ fn job(name: &str, hangs: bool) -> Job {
 /// Input: a native handler that hangs in the operating system (docs/reference/security.md § 4.8). Answer: its resource is unavailable at `deploy_timeout`, the agent goes on, and the resource is run again when the old run has ended.
 #[test]
 fn a_native_handler_that_hangs_is_left_behind_and_its_resource_waits_for_it() {
-    let mut native = Native::default();
+    let mut native = Native::new(Arc::new(|_, _| (404, Value::Null)));
     let (reply, replies) = replies();
     let held = HELD.lock().unwrap();
     // What stands behind the one that hangs is run by another thread, in its order.

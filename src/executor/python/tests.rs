@@ -51,6 +51,7 @@ pub(in crate::executor) fn code(dir: &Path, source: &str) -> Code {
     let module = CodeModule {
         name: "net".into(),
         files: vec![file],
+        requirements: Default::default(),
     };
     let interpreter = std::env::var_os("STEWARD_PYTHON").unwrap_or_else(|| "python3".into());
     let python = Python {

@@ -37,6 +37,7 @@ fn deploy_with(
         native(resource_type).unwrap(),
         &task,
         attributes.as_object().unwrap(),
+        &|_, _| (404, Value::Null),
     )
 }
 

@@ -1,0 +1,104 @@
+//! The virtual environments with the packages that code of handlers requires: made in the agent's own data folder, with a
+//! Python of its machine, by the installer and in the sandbox that a server has for its own.
+//! Source: docs/reference/deployment.md § 5.11.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::Options;
+use crate::domain::{DataDir, HandlerPackages, chain};
+use crate::modules::{
+    Environments, HandlerRequest, InstallSandbox, Installed, credentials, gc_venvs,
+};
+use crate::python::Pythons;
+
+/// The name of the folder of virtual environments: an agent has those of one environment.
+const OWNER: &str = "agent";
+/// How long an installation may take, and what a process of it may map: what a server allows by default.
+const LIMIT: Duration = Duration::from_secs(600);
+const MEMORY_BYTES: u64 = 4 << 30;
+/// What nothing has used for so long is removed when something else is installed.
+const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// An installation has ended.
+pub(super) struct InstallEnd {
+    pub(super) code: String,
+    /// The folder of the virtual environment, or why there is none.
+    pub(super) made: Result<PathBuf, String>,
+}
+
+/// Makes virtual environments. Installations end with it.
+pub(super) struct PackageVenvs {
+    data: DataDir,
+    secrets: Vec<PathBuf>,
+    pythons: Pythons,
+    ended: mpsc::UnboundedSender<InstallEnd>,
+    stop: CancellationToken,
+    _stops: DropGuard,
+}
+
+impl PackageVenvs {
+    pub(super) fn new(options: &Options, ended: mpsc::UnboundedSender<InstallEnd>) -> Self {
+        let stop = CancellationToken::new();
+        let named = options.python.clone().map(|path| (path, "--python"));
+        Self {
+            data: DataDir::new(&options.data),
+            secrets: options.secrets.clone(),
+            pythons: Pythons::new(named),
+            ended,
+            _stops: stop.clone().drop_guard(),
+            stop,
+        }
+    }
+
+    /// Begins to make the virtual environment for some code, or finds it; its end is told. `used`: folders of others that
+    /// are in use.
+    pub(super) fn install(&self, code: String, packages: HandlerPackages, used: Vec<PathBuf>) {
+        let (data, pythons, ended) = (self.data.real(), self.pythons.clone(), self.ended.clone());
+        let secrets = self.secrets.iter();
+        let secrets = secrets.filter_map(|path| std::fs::canonicalize(path).ok());
+        let hidden = std::iter::once(data.path().to_owned()).chain(secrets);
+        let sandbox = InstallSandbox {
+            hidden: hidden.chain(credentials()).collect(),
+            memory_bytes: MEMORY_BYTES,
+            limit: LIMIT,
+            stop: self.stop.clone(),
+            // As compiles where there is no Landlock for it: as the machine reaches the network.
+            proxy: None,
+        };
+        tokio::task::spawn_blocking(move || {
+            let began = Instant::now();
+            let made = ensure(&data, &packages, sandbox, &pythons);
+            match &made {
+                Ok(venv) => {
+                    if let Some(line) = venv.line(began) {
+                        tracing::info!("installed what the code of handlers requires: {line}");
+                    }
+                    let is_used = |path: &std::path::Path| {
+                        path == venv.environment || used.iter().any(|used| used == path)
+                    };
+                    gc_venvs(&data, is_used, UNUSED);
+                }
+                Err(error) => {
+                    tracing::error!(error, "cannot install what the code of handlers requires");
+                }
+            }
+            let made = made.map(|venv| venv.environment);
+            let _ = ended.send(InstallEnd { code, made });
+        });
+    }
+}
+
+fn ensure(
+    data: &DataDir,
+    packages: &HandlerPackages,
+    sandbox: InstallSandbox,
+    pythons: &Pythons,
+) -> Result<Installed, String> {
+    let request = HandlerRequest::write(data, packages).map_err(|error| chain(&error))?;
+    let environments = Environments::new(data, OWNER, sandbox);
+    environments.ensure_for_handlers(&request, pythons, &|_| ())
+}

@@ -1,0 +1,89 @@
+use super::*;
+use crate::store::tests::{check, environment, resource, state, store_version};
+
+fn id(name: &str) -> ResourceId {
+    ResourceId::new(format!("t::R[a,name={name}]"))
+}
+
+/// Resources in force, each with what it requires, as a server of before stored them.
+async fn in_force(store: &Store, wanted: &[(&str, &[&str])]) -> Environment {
+    let environment = environment(store).await;
+    let resources = wanted.iter().map(|(name, requires)| {
+        let requires = requires.iter().map(|name| id(name)).collect();
+        StoredResource {
+            requires,
+            ..resource(name, "1", "")
+        }
+        .with_digest()
+    });
+    let (version, _) = store_version(store, environment, resources.collect()).await;
+    let states: Vec<ResourceState> = wanted.iter().map(|(name, _)| state(name)).collect();
+    let activated = store.version_activate(environment, version, &states, &[], &[]);
+    activated.await.unwrap();
+    store.environment_fetch(environment).await.unwrap().unwrap()
+}
+
+/// The reasons of the chain, the text of its end, and the circle.
+async fn explained(store: &Store, environment: &Environment, name: &str) -> (Vec<String>, Value) {
+    let found = explain(store, environment, &id(name)).await.unwrap();
+    let found = found.expect("the resource is known");
+    assert_eq!(
+        (&found["n_others"], &found["others"]),
+        (&json!(0), &json!([]))
+    );
+    let links = found["chain"].as_array().unwrap();
+    let shown = links.iter().map(|link| {
+        let id = link["resource_id"].as_str().unwrap();
+        format!("{id} {}", link["reason"].as_str().unwrap())
+    });
+    (shown.collect(), links.last().unwrap().clone())
+}
+
+#[tokio::test]
+async fn resources_in_a_circle_wait_for_themselves() {
+    check(async |store| {
+        let resources: &[(&str, &[&str])] = &[
+            ("one", &["two"]),
+            ("two", &["three"]),
+            ("three", &["two"]),
+            ("self", &["self"]),
+        ];
+        let environment = in_force(&store, resources).await;
+        let (chain, root) = explained(&store, &environment, "one").await;
+        assert_eq!(chain, [
+            "t::R[a,name=one] waiting",
+            "t::R[a,name=two] circle"
+        ]);
+        assert_eq!(root["circle"], json!([id("two"), id("three")]));
+        assert_eq!(
+            root["text"],
+            "waits for itself, and will never be deployed: t::R[a,name=two], which requires t::R[a,name=three], which \
+             requires t::R[a,name=two]"
+        );
+        let (chain, _) = explained(&store, &environment, "three").await;
+        assert_eq!(chain, ["t::R[a,name=three] circle"]);
+        let (chain, root) = explained(&store, &environment, "self").await;
+        assert_eq!(chain, ["t::R[a,name=self] circle"]);
+        assert_eq!(root["circle"], json!([id("self")]));
+    })
+    .await;
+}
+
+/// What else a resource waits for can be mended: it comes first.
+#[tokio::test]
+async fn a_resource_that_waits_for_a_circle_and_for_another_one_is_explained_by_the_other() {
+    check(async |store| {
+        let resources: &[(&str, &[&str])] = &[
+            ("one", &["two", "other"]),
+            ("two", &["one"]),
+            ("other", &[]),
+        ];
+        let environment = in_force(&store, resources).await;
+        let (chain, _) = explained(&store, &environment, "one").await;
+        assert_eq!(
+            chain,
+            ["t::R[a,name=one] waiting", "t::R[a,name=other] waiting"]
+        );
+    })
+    .await;
+}
