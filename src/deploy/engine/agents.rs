@@ -253,7 +253,7 @@ impl Reconciler {
     }
 
     /// Why a call of an agent on another machine is refused; `None`: it may make it. Whoever controls that machine speaks of the
-    /// resources of its agents that there are, and of nothing else. Source: docs/security.md § 1.
+    /// resources of its agents that there are, and of nothing else. Source: docs/reference/security.md § 1.
     async fn refusal(
         &self,
         connection: u64,
@@ -269,9 +269,8 @@ impl Reconciler {
         {
             return Some("an agent on another machine speaks of its own resources only".to_owned());
         }
-        let Some(about) = WRITES.iter().find(|write| write.method == method) else {
-            return None;
-        };
+        // What only reads is not about what there is.
+        let about = WRITES.iter().find(|write| write.method == method)?;
         for call in &calls {
             let id = call.get(about.subject).and_then(Value::as_str);
             let id = ResourceId::new(id.unwrap_or_default());
