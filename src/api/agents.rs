@@ -47,6 +47,9 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// What one agent has said and what is not worked off yet, in KiB. One message of the largest size fits.
 const ROOM_KIB: usize = 2 * (MAX_REPLY_BYTES as usize >> 10);
 
+/// What a hello may take in memory, in KiB: one of all names and runs that are possible takes less.
+const MAX_HELLO_KIB: usize = 4 * (MAX_HELLO_BYTES >> 10);
+
 static CONNECTIONS: Semaphore = Semaphore::const_new(MAX_CONNECTIONS);
 
 routes! {
@@ -229,6 +232,9 @@ async fn hello(stream: &mut SplitStream<Socket>) -> Result<AgentHello, String> {
         Some(Err(error)) => return Err(bounds::reason(chain(&error))),
         None => return Err("it hung up".to_owned()),
     };
+    if bounds::weight_kib(&document) > MAX_HELLO_KIB {
+        return Err("its first message is no hello".to_owned());
+    }
     let Ok(AgentReply::Hello(hello)) = remote::decode(&document) else {
         return Err("its first message is no hello".to_owned());
     };

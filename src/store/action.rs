@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde_json::Value;
 
 use super::batch::{Batches as _, Known};
+use super::fact::{FactWriter as _, NewFact};
 use super::macros::{read, row, transaction, write};
 use super::state::{ROWS, add, push_ids, status_sql, statuses};
 use super::{Error, ResourceState, Result, Store, document, is_duplicate, parsed, storable};
@@ -242,21 +243,21 @@ impl Store {
                         .await?;
                 }
                 let mut n_refused = 0;
-                for (name, value, expires) in &end.facts {
-                    let set = sqlx::query(super::fact::SET)
-                        .bind(&environment)
-                        .bind(&end.resource_id)
-                        .bind(storable(name))
-                        .bind(storable(value))
-                        .bind(*expires)
-                        .bind(end.finished.0)
-                        .bind("fact")
-                        .bind(None::<String>)
-                        .bind(super::fact::MAX_OF_ONE)
-                        .bind(super::fact::MAX_BYTES_OF_ONE)
-                        .execute(&mut *tx)
-                        .await?;
-                    n_refused += u64::from(set.rows_affected() == 0);
+                if !end.facts.is_empty() {
+                    let resource_id = end.resource_id.as_str();
+                    let mut tally = tx.fact_tally(&environment, resource_id).await?;
+                    for (name, value, expires) in &end.facts {
+                        let fact = NewFact {
+                            name,
+                            value,
+                            expires: *expires,
+                            updated: end.finished,
+                            source: "fact",
+                            metadata: None,
+                        };
+                        let written = tx.fact_write(&environment, resource_id, fact, &mut tally).await?;
+                        n_refused += u64::from(written.is_none());
+                    }
                 }
                 if n_refused > 0 {
                     tracing::warn!(

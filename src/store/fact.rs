@@ -1,8 +1,12 @@
 //! Facts of resources, and parameters, which are facts of no resource. Source: docs/reference/deployment.md § 5.7.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
+use sqlx::{PgConnection, SqliteConnection};
 
 use super::macros::{read, row, transaction, write};
+use super::version::on_both;
 use super::{Result, Store, document, storable};
 use crate::domain::{EnvironmentId, FactSource, ResourceId, Timestamp, VersionNumber};
 
@@ -43,17 +47,106 @@ macro_rules! select {
 /// Facts that a resource may have, and parameters that an environment may have: a handler that makes up a new name in each
 /// run would fill the database otherwise.
 pub(super) const MAX_OF_ONE: i64 = 5000;
-/// Bytes of all values that one resource may have, and of all parameters: a compile gets all that are known.
-pub(super) const MAX_BYTES_OF_ONE: i64 = 4 << 20;
+/// Characters of all values and metadata that one resource may have, and of all parameters: a compile gets all that are known.
+const MAX_BYTES_OF_ONE: i64 = 4 << 20;
 
-/// Written for whatever a run or a user says. What a run says keeps the metadata. Writes nothing when there would be more
-/// than $9 of the resource, or they would take more than $10 bytes.
-pub(super) const SET: &str = "INSERT INTO fact (environment_id, resource_id, name, value, expires, updated_us, source, \
-                              metadata) SELECT $1, $2, $3, $4, $5, $6, $7, COALESCE($8, '{}') \
-                              WHERE (SELECT COUNT(*) < $9 AND COALESCE(SUM(LENGTH(value)), 0) + LENGTH($4) <= $10 \
-                              FROM fact WHERE environment_id = $1 AND resource_id = $2 AND name <> $3) ON CONFLICT (environment_id, resource_id, name) DO UPDATE SET value = excluded.value, \
-                              expires = excluded.expires, updated_us = excluded.updated_us, source = excluded.source, \
-                              metadata = COALESCE($8, fact.metadata)";
+/// Written for whatever a run or a user says. What a run says keeps the metadata.
+const SET: &str = "INSERT INTO fact (environment_id, resource_id, name, value, expires, updated_us, source, metadata) \
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, COALESCE($8, '{}')) \
+                   ON CONFLICT (environment_id, resource_id, name) DO UPDATE SET value = excluded.value, \
+                   expires = excluded.expires, updated_us = excluded.updated_us, source = excluded.source, \
+                   metadata = COALESCE($8, fact.metadata)";
+
+/// A fact as it is written.
+#[derive(Debug)]
+pub(super) struct NewFact<'f> {
+    pub(super) name: &'f str,
+    pub(super) value: &'f str,
+    pub(super) expires: bool,
+    pub(super) updated: Timestamp,
+    pub(super) source: &'f str,
+    /// `None`: as it was.
+    pub(super) metadata: Option<String>,
+}
+
+/// What a resource has: how many facts, and how long their values and metadata are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tally {
+    n_facts: i64,
+    length: i64,
+}
+
+/// Writes facts in a transaction, within the limits of their resource. These are added up once for each resource, since adding
+/// up for each fact would take as long as all facts of the resource.
+pub(super) trait FactWriter {
+    /// What a resource has before facts of it are written.
+    async fn fact_tally(&mut self, environment: &str, resource_id: &str) -> Result<Tally>;
+
+    /// Writes a fact; whether its value is another one now. `None`: the resource has too many.
+    async fn fact_write(
+        &mut self,
+        environment: &str,
+        resource_id: &str,
+        fact: NewFact<'_>,
+        tally: &mut Tally,
+    ) -> Result<Option<bool>>;
+}
+
+on_both! {
+    FactWriter {
+        async fn fact_tally(&mut self, environment: &str, resource_id: &str) -> Result<Tally> {
+            const SQL: &str = "SELECT COUNT(*), CAST(COALESCE(SUM(LENGTH(value) + LENGTH(COALESCE(metadata, ''))), 0) AS BIGINT) \
+                               FROM fact WHERE environment_id = $1 AND resource_id = $2";
+            let (n_facts, length): (i64, i64) =
+                sqlx::query_as(SQL).bind(environment).bind(resource_id).fetch_one(&mut *self).await?;
+            Ok(Tally { n_facts, length })
+        }
+
+        async fn fact_write(
+            &mut self,
+            environment: &str,
+            resource_id: &str,
+            fact: NewFact<'_>,
+            tally: &mut Tally,
+        ) -> Result<Option<bool>> {
+            const OLD: &str = "SELECT value, COALESCE(metadata, '') FROM fact \
+                               WHERE environment_id = $1 AND resource_id = $2 AND name = $3";
+            let (name, value) = (storable(fact.name), storable(fact.value));
+            let old: Option<(String, String)> = sqlx::query_as(OLD)
+                .bind(environment)
+                .bind(resource_id)
+                .bind(&name)
+                .fetch_optional(&mut *self)
+                .await?;
+            let length = |text: &str| text.chars().count() as i64;
+            let before = old.as_ref().map_or(0, |(value, metadata)| length(value) + length(metadata));
+            let metadata = fact.metadata.as_deref().or(old.as_ref().map(|(_, metadata)| metadata.as_str()));
+            let more = length(&value) + metadata.map_or(0, length) - before;
+            let after = Tally {
+                n_facts: tally.n_facts + i64::from(old.is_none()),
+                length: tally.length + more,
+            };
+            let is_too_much = (old.is_none() && after.n_facts > MAX_OF_ONE)
+                || (more > 0 && after.length > MAX_BYTES_OF_ONE);
+            if is_too_much {
+                return Ok(None);
+            }
+            *tally = after;
+            sqlx::query(SET)
+                .bind(environment)
+                .bind(resource_id)
+                .bind(&name)
+                .bind(&value)
+                .bind(fact.expires)
+                .bind(fact.updated.0)
+                .bind(fact.source)
+                .bind(&fact.metadata)
+                .execute(&mut *self)
+                .await?;
+            Ok(Some(old.is_none_or(|(old, _)| old != value)))
+        }
+    }
+}
 
 fn too_many(fact: &Fact) -> String {
     let whose = match fact.resource_id {
@@ -61,7 +154,7 @@ fn too_many(fact: &Fact) -> String {
         Some(_) => "the resource has too many facts",
     };
     format!(
-        "{whose}; the limit is {MAX_OF_ONE}, and {} MiB for their values: delete some that are not needed",
+        "{whose}; the limit is {MAX_OF_ONE}, and {} MiB for their values and metadata: delete some that are not needed",
         MAX_BYTES_OF_ONE >> 20
     )
 }
@@ -146,36 +239,29 @@ impl Store {
     /// # Errors
     /// [`super::Error::Conflict`] for more than a resource may have.
     pub async fn facts_set(&self, environment: EnvironmentId, facts: &[Fact]) -> Result<Vec<bool>> {
-        const OLD: &str =
-            "SELECT value FROM fact WHERE environment_id = $1 AND resource_id = $2 AND name = $3";
         let environment = environment.to_string();
         Ok(transaction!(self.db, tx => {
             let mut changed = Vec::with_capacity(facts.len());
+            let mut tallies: HashMap<&str, Tally> = HashMap::new();
             for fact in facts {
-                let value = storable(&fact.value);
-                let old: Option<(String,)> = sqlx::query_as(OLD)
-                    .bind(&environment)
-                    .bind(stored_id(fact.resource_id.as_ref()))
-                    .bind(&fact.name)
-                    .fetch_optional(&mut *tx)
-                    .await?;
-                let set = sqlx::query(SET)
-                    .bind(&environment)
-                    .bind(stored_id(fact.resource_id.as_ref()))
-                    .bind(storable(&fact.name))
-                    .bind(&value)
-                    .bind(fact.expires)
-                    .bind(fact.updated.0)
-                    .bind(fact.source.as_str())
-                    .bind(Some(fact.metadata.to_string()))
-                    .bind(MAX_OF_ONE)
-                    .bind(MAX_BYTES_OF_ONE)
-                    .execute(&mut *tx)
-                    .await?;
-                if set.rows_affected() == 0 {
+                let resource_id = stored_id(fact.resource_id.as_ref());
+                let mut tally = match tallies.get(resource_id) {
+                    Some(tally) => *tally,
+                    None => tx.fact_tally(&environment, resource_id).await?,
+                };
+                let new = NewFact {
+                    name: &fact.name,
+                    value: &fact.value,
+                    expires: fact.expires,
+                    updated: fact.updated,
+                    source: fact.source.as_str(),
+                    metadata: Some(fact.metadata.to_string()),
+                };
+                let Some(is_new) = tx.fact_write(&environment, resource_id, new, &mut tally).await? else {
                     return Err(super::Error::Conflict(too_many(fact)));
-                }
-                changed.push(old.is_none_or(|(old,)| old != value));
+                };
+                tallies.insert(resource_id, tally);
+                changed.push(is_new);
             }
             changed
         }))

@@ -110,7 +110,10 @@ fn what_is_put_off_reports_nothing_a_failure_counts_more_and_all_that_is_deploye
     world.call("POST", "/api/v1/deploy", all);
     world.reaches(&gated, "up");
     world.reaches(&both, "up");
-    assert_eq!(transfer_state(&world, &gated), "deployed");
+    // The instance hears of it before the database does.
+    wait_until("its transfer is deployed", || {
+        transfer_state(&world, &gated) == "deployed"
+    });
     assert_eq!(reports(&world, &gated), 1);
     assert_eq!(world.host.read("gated"), "x");
 }

@@ -55,6 +55,8 @@ const WRITES: &[Write] = &[
 
 /// Resources that one discovery resource of an agent on another machine may have found.
 const MAX_FOUND: i64 = 10_000;
+/// Characters of what is known of them.
+const MAX_FOUND_LENGTH: i64 = 32 << 20;
 
 impl Reconciler {
     /// Works out where agents are, as the model says it unless the settings say otherwise, and notes in the schedule and in the store which of them are out of reach.
@@ -317,13 +319,14 @@ impl Reconciler {
         let finders: BTreeSet<&ResourceId> =
             found.iter().map(|one| &one.discovery_resource_id).collect();
         for finder in finders {
-            let n_known = self
-                .store
-                .discovered_count(self.environment, finder)
-                .await?;
-            if n_known > MAX_FOUND {
+            let share = self.store.discovered_share(self.environment, finder);
+            let (n_known, length) = share.await?;
+            if n_known > MAX_FOUND || length > MAX_FOUND_LENGTH {
                 return Ok(Some(format!(
-                    "{finder} has found more than {MAX_FOUND} resources; delete those that are not needed"
+                    "{finder} has found {n_known} resources, of {} MiB together; the limits are {MAX_FOUND} and {} MiB: delete \
+                     those that are not needed",
+                    length >> 20,
+                    MAX_FOUND_LENGTH >> 20
                 )));
             }
         }
