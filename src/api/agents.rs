@@ -44,6 +44,8 @@ use session::{Clock, Session, send};
 const MAX_CONNECTIONS: usize = 1024;
 /// How long the hello may take, and how long a connection waits until it may say it.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long who was refused keeps the turn of others of its environment.
+const REFUSED_PAUSE: Duration = Duration::from_millis(500);
 /// What one agent has said and what is not worked off yet, in KiB. One message of the largest size fits.
 const ROOM_KIB: usize = 2 * (MAX_REPLY_BYTES as usize >> 10);
 
@@ -181,7 +183,6 @@ async fn serve(
     let hello = tokio::time::timeout(HELLO_TIMEOUT, hello(&mut stream)).await;
     let hello = hello.unwrap_or_else(|_| Err("it did not say hello".to_owned()));
     limit.lift();
-    drop(turn);
     let (commands, queued) = mpsc::unbounded_channel();
     let admitted = match hello {
         Err(why) => Err(why),
@@ -202,9 +203,12 @@ async fn serve(
             tracing::warn!(environment.id = %environment, "an agent was refused: {message}");
             let _ = send(&mut sink, &AgentCommand::Refused { message }).await;
             let _ = sink.close().await;
+            // It keeps its turn for a while: each time it comes again is a line of the log.
+            tokio::time::sleep(REFUSED_PAUSE).await;
             return;
         }
     };
+    drop(turn);
     let session = Session::new(clock, app.files());
     let (connection, messages) = (admission.connection, admission.messages);
     // What the reader answers itself, from the file store.

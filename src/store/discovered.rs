@@ -84,13 +84,13 @@ impl Store {
         Ok(finders)
     }
 
-    /// How many resources a discovery resource has found that are still known, and how long what is known of them is.
+    /// How many resources a discovery resource has found that are still known, and the bytes of what is known of them.
     pub async fn discovered_share(
         &self,
         environment: EnvironmentId,
         finder: &ResourceId,
     ) -> Result<(i64, i64)> {
-        const SQL: &str = "SELECT COUNT(*), CAST(COALESCE(SUM(LENGTH(found)), 0) AS BIGINT) FROM discovered_resource \
+        const SQL: &str = "SELECT COUNT(*), CAST(COALESCE(SUM(OCTET_LENGTH(found)), 0) AS BIGINT) FROM discovered_resource \
                            WHERE environment_id = $1 AND discovery_resource_id = $2";
         Ok(read!(self.db, pool => {
             sqlx::query_as(SQL).bind(environment.to_string()).bind(finder).fetch_one(pool).await?

@@ -47,7 +47,7 @@ macro_rules! select {
 /// Facts that a resource may have, and parameters that an environment may have: a handler that makes up a new name in each
 /// run would fill the database otherwise.
 pub(super) const MAX_OF_ONE: i64 = 5000;
-/// Characters of all values and metadata that one resource may have, and of all parameters: a compile gets all that are known.
+/// Bytes of all values and metadata that one resource may have, and of all parameters: a compile gets all that are known.
 const MAX_BYTES_OF_ONE: i64 = 4 << 20;
 
 /// Written for whatever a run or a user says. What a run says keeps the metadata.
@@ -69,7 +69,7 @@ pub(super) struct NewFact<'f> {
     pub(super) metadata: Option<String>,
 }
 
-/// What a resource has: how many facts, and how long their values and metadata are.
+/// What a resource has: how many facts, and the bytes of their values and metadata.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tally {
     n_facts: i64,
@@ -95,7 +95,7 @@ pub(super) trait FactWriter {
 on_both! {
     FactWriter {
         async fn fact_tally(&mut self, environment: &str, resource_id: &str) -> Result<Tally> {
-            const SQL: &str = "SELECT COUNT(*), CAST(COALESCE(SUM(LENGTH(value) + LENGTH(COALESCE(metadata, ''))), 0) AS BIGINT) \
+            const SQL: &str = "SELECT COUNT(*), CAST(COALESCE(SUM(OCTET_LENGTH(value) + OCTET_LENGTH(COALESCE(metadata, ''))), 0) AS BIGINT) \
                                FROM fact WHERE environment_id = $1 AND resource_id = $2";
             let (n_facts, length): (i64, i64) =
                 sqlx::query_as(SQL).bind(environment).bind(resource_id).fetch_one(&mut *self).await?;
@@ -118,7 +118,7 @@ on_both! {
                 .bind(&name)
                 .fetch_optional(&mut *self)
                 .await?;
-            let length = |text: &str| text.chars().count() as i64;
+            let length = |text: &str| text.len() as i64;
             let before = old.as_ref().map_or(0, |(value, metadata)| length(value) + length(metadata));
             let metadata = fact.metadata.as_deref().or(old.as_ref().map(|(_, metadata)| metadata.as_str()));
             let more = length(&value) + metadata.map_or(0, length) - before;

@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 use steward::domain::{ActionId, AgentName, HandlerStatus, ResourceId, VersionNumber};
 use steward::executor::protocol::{TaskDone, TaskOutcome};
 use steward::executor::remote::{self, AgentCommand, AgentHello, AgentReply, Carried, VERSION};
+use steward_compiler::protocol::Discovered;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use crate::external::{TOKEN, World, statuses};
-use crate::harness::{files, wait_until};
+use crate::harness::{files, request, wait_until};
 use crate::serve::Served;
 
 type Socket =
@@ -205,6 +206,7 @@ fn what_an_agent_asks_is_about_its_own_and_takes_no_memory() {
     });
     let listed = served.get(&served.environment("prod"), "/api/v2/resource");
     let own = listed["data"][0]["resource_id"].as_str().unwrap();
+    runtime.block_on(finds_of_others(&served));
     runtime.block_on(rights(&served, own));
     runtime.block_on(strange_messages(&served));
     runtime.block_on(never_reads(&served, own));
@@ -212,6 +214,40 @@ fn what_an_agent_asks_is_about_its_own_and_takes_no_memory() {
     assert!(peak < 500, "{peak} MiB");
     let _agent = world.agent(&served.api, "localhost", "agent");
     wait_until("it is deployed", || world.host.read("a") == "x\n");
+}
+
+/// The result of a run says that it found what another one has found.
+async fn finds_of_others(served: &Served) {
+    let environment = served.environment("prod");
+    let found = json!({"values": {"a": 1}, "discovery_resource_id": "m::Finder[here,name=q]"});
+    let path = "/api/v2/discovered/cloud::VM[here,name=z]";
+    let url = format!("{}{path}", served.api);
+    let (status, body) = request("POST", &url, Some(&environment), Some(&found));
+    assert_eq!(status, 200, "{body}");
+    let mut socket = admitted(served).await;
+    let task = loop {
+        match answer(&mut socket).await {
+            Some(AgentCommand::Run(task)) => break task,
+            Some(_) => {}
+            None => panic!("it was closed"),
+        }
+    };
+    let mut result = done(task.action);
+    if let AgentReply::Done { done, .. } = &mut result {
+        done.outcome = TaskOutcome::of(HandlerStatus::Failed);
+        done.outcome.discovered.push(Discovered {
+            resource_id: "cloud::VM[here,name=z]".to_owned(),
+            values: serde_json::Map::from_iter([("a".to_owned(), json!("spoofed"))]),
+        });
+    }
+    say(&mut socket, &result).await;
+    // It is acknowledged when it is in the database.
+    while !matches!(
+        answer(&mut socket).await,
+        Some(AgentCommand::Acknowledged { .. })
+    ) {}
+    let known = served.get(&environment, path)["data"].clone();
+    assert_eq!(known["values"], json!({"a": 1}), "{known}");
 }
 
 async fn rights(served: &Served, own: &str) {

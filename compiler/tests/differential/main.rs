@@ -9,6 +9,9 @@
 //!     [--minutes 60] [--out DIRECTORY] [--case NUMBER [--shrink]] [--file LISTING]
 //! ```
 //!
+//! How far it has gone by hand: 20 000 cases and more of each of `constraints`, `metadata`, `clashes` and `dataclasses`. What
+//! differed was mended, the last one of `dataclasses` (seed 26112602, case 569), or is in the list of deviations.
+//!
 //! A case is made of its seed, its number and the language cases that are there: `--case` shows one again, with both
 //! answers. `--tiles` needs no reference: it compares runs in tiles with runs without. `--file` shows both answers to a model of one's own. The pieces: `generate` makes
 //! a case, a `tree` that renders to sources; `oracle` and `steward` answer; `compare` finds what differs, `deviations`

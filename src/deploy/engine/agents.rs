@@ -5,10 +5,13 @@ use std::collections::BTreeSet;
 use super::handle::{Inspected, RequestError};
 use super::{InFlight, Reconciler};
 use crate::deploy::ask::{Asker, REQUEST, discovered_input, resource_read};
-use crate::domain::{ActionId, ActionKind, AgentName, AgentPlace, ResourceId, Timestamp, chain};
+use crate::domain::{
+    ActionId, ActionKind, AgentName, AgentPlace, LogLevel, ResourceId, Timestamp, chain,
+};
 use crate::executor::bounds;
 use crate::executor::external::{AgentMessage, Attached, Outgoing};
-use crate::executor::link::Message;
+use crate::executor::link::{Message, TaskResult};
+use crate::executor::protocol::LogLine;
 use crate::executor::remote::{AgentHello, Carried, digest_of};
 use crate::store::{self, ActionStart, Discovered, Reopened};
 use serde_json::{Map, Value, json};
@@ -55,8 +58,8 @@ const WRITES: &[Write] = &[
 
 /// Resources that one discovery resource of an agent on another machine may have found.
 const MAX_FOUND: i64 = 10_000;
-/// Characters of what is known of them.
-const MAX_FOUND_LENGTH: i64 = 32 << 20;
+/// Bytes of what is known of them.
+const MAX_FOUND_BYTES: i64 = 32 << 20;
 
 impl Reconciler {
     /// Works out where agents are, as the model says it unless the settings say otherwise, and notes in the schedule and in the store which of them are out of reach.
@@ -217,9 +220,10 @@ impl Reconciler {
         match message {
             AgentMessage::Done { number, done } => {
                 let external = &mut self.executor.external;
-                let Some(result) = external.on_done(connection, number, *done) else {
+                let Some(mut result) = external.on_done(connection, number, *done) else {
                     return;
                 };
+                self.keep_own_finds(connection, &mut result).await;
                 let action = result.action;
                 let is_deploy = self.in_flight.contains_key(&action);
                 self.on_task_done(result).await;
@@ -301,6 +305,33 @@ impl Reconciler {
         }
     }
 
+    /// Takes from the result of a run what its handler may not say that it has found, and says so in its log.
+    async fn keep_own_finds(&self, connection: u64, result: &mut TaskResult) {
+        let outcome = &mut result.outcome;
+        if outcome.discovered.is_empty() {
+            return;
+        }
+        let found = outcome.discovered.iter().map(|one| Discovered {
+            resource_id: ResourceId::new(one.resource_id.as_str()),
+            values: Value::Null,
+            discovery_resource_id: result.resource_id.clone(),
+            discovered: result.finished,
+        });
+        let found: Vec<Discovered> = found.collect();
+        let refusal = match self.refusal_of_found(connection, &found).await {
+            Ok(None) => return,
+            Ok(Some(refusal)) => refusal,
+            Err(error) => chain(&error),
+        };
+        outcome.discovered.clear();
+        outcome.logs.push(LogLine {
+            level: LogLevel::Warning,
+            msg: format!("what the run found was not taken: {refusal}"),
+            kwargs: Map::new(),
+            timestamp_us: result.finished.0,
+        });
+    }
+
     /// What others have found is theirs, and nobody finds without end.
     async fn refusal_of_found(
         &self,
@@ -320,13 +351,13 @@ impl Reconciler {
             found.iter().map(|one| &one.discovery_resource_id).collect();
         for finder in finders {
             let share = self.store.discovered_share(self.environment, finder);
-            let (n_known, length) = share.await?;
-            if n_known > MAX_FOUND || length > MAX_FOUND_LENGTH {
+            let (n_known, n_bytes) = share.await?;
+            if n_known > MAX_FOUND || n_bytes > MAX_FOUND_BYTES {
                 return Ok(Some(format!(
                     "{finder} has found {n_known} resources, of {} MiB together; the limits are {MAX_FOUND} and {} MiB: delete \
                      those that are not needed",
-                    length >> 20,
-                    MAX_FOUND_LENGTH >> 20
+                    n_bytes >> 20,
+                    MAX_FOUND_BYTES >> 20
                 )));
             }
         }
