@@ -2,8 +2,8 @@
 //! their results do. Source: docs/reference/python.md § 2.8, docs/reference/rest.md § 1.7.
 //!
 //! Those about facts, parameters and discovered resources are answered here, in the order in which they come; files are read
-//! beside the loop. All others are
-//! requests to the API ([`ApiRequest`]), which answers them beside the loop: it may need the loop for its answer.
+//! beside the loop. All others are requests to the API ([`ApiRequest`]), which answers them beside the loop: it may need the
+//! loop for its answer.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
