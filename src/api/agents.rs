@@ -15,7 +15,7 @@ use futures_util::stream::SplitStream;
 use futures_util::{SinkExt, StreamExt};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -37,7 +37,7 @@ use crate::executor::link::Message;
 use crate::executor::remote::{
     self, AgentCommand, AgentHello, AgentReply, MAX_CARRIED, MAX_HELLO_BYTES, MAX_NAMES, VERSION,
 };
-use hello::{Hellos, Limit, Limited};
+use hello::{Hellos, Limit, Limited, Turn};
 use session::{Clock, Session, send};
 
 /// Connections of agents of all environments: each may hold [`ROOM_KIB`] in memory.
@@ -130,7 +130,8 @@ async fn connect(
         return Err(ApiError::bad_request("this is for a WebSocket"));
     };
     let full = |message| ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, message);
-    let turn = client.hellos.turn(environment);
+    let address = body::client(client.connection);
+    let turn = client.hellos.turn(environment, address);
     let Ok(Some(turn)) = tokio::time::timeout(HELLO_TIMEOUT, turn).await else {
         return Err(full("too many agents of the environment say hello"));
     };
@@ -173,12 +174,7 @@ async fn find(app: &App, text: &str) -> Result<Option<EnvironmentId>, ApiError> 
 type Socket = WebSocketStream<Limited<TokioIo<Upgraded>>>;
 
 /// The life of one connection.
-async fn serve(
-    app: App,
-    environment: EnvironmentId,
-    socket: Socket,
-    (turn, limit): (OwnedSemaphorePermit, Limit),
-) {
+async fn serve(app: App, environment: EnvironmentId, socket: Socket, (turn, limit): (Turn, Limit)) {
     let (mut sink, mut stream) = socket.split();
     let hello = tokio::time::timeout(HELLO_TIMEOUT, hello(&mut stream)).await;
     let hello = hello.unwrap_or_else(|_| Err("it did not say hello".to_owned()));

@@ -104,6 +104,11 @@ impl Requests {
         }
     }
 
+    fn refusal_if_full(&self) -> Option<(u16, Value)> {
+        let message = "too many requests of handlers are worked on; send it again";
+        (self.working.len() >= MAX_REQUESTS).then(|| (503, json!({ "message": message })))
+    }
+
     /// Hands a request on; `held` is its part of the room for what executors say. An answer that is known at once is given back.
     fn begin(
         &mut self,
@@ -112,9 +117,8 @@ impl Requests {
         arguments: &Map<String, Value>,
         held: Held,
     ) -> Option<(u16, Value)> {
-        if self.working.len() >= MAX_REQUESTS {
-            let message = "too many requests of handlers are worked on; send it again";
-            return Some((503, json!({ "message": message })));
+        if let Some(refusal) = self.refusal_if_full() {
+            return Some(refusal);
         }
         let (verb, path) = (text(arguments, "verb"), text(arguments, "path"));
         if path.len() > MAX_PATH_BYTES {
@@ -154,9 +158,8 @@ impl Requests {
         name: String,
         has_content: bool,
     ) -> Option<(u16, Value)> {
-        if self.working.len() >= MAX_REQUESTS {
-            let message = "too many requests of handlers are worked on; send it again";
-            return Some((503, json!({ "message": message })));
+        if let Some(refusal) = self.refusal_if_full() {
+            return Some(refusal);
         }
         self.working
             .spawn_blocking(move || (asker, file_answer(files, &name, has_content)));

@@ -18,6 +18,7 @@
 //! database takes no writes ([`Store::is_usable`]), since its result would be lost.
 
 mod action_log;
+mod agent_rights;
 mod agents;
 mod dry_run;
 mod handle;

@@ -203,6 +203,10 @@ impl Store {
     ) -> Result<()> {
         // What is no more has no facts.
         const PURGED: &str = "DELETE FROM fact WHERE environment_id = $1 AND resource_id = $2";
+        let mut room = match ends.iter().any(|end| !end.facts.is_empty()) {
+            true => Some(self.fact_room(environment).await?),
+            false => None,
+        };
         let environment = environment.to_string();
         transaction!(self.db, tx => {
             if !tx.begin_batch(&environment).await? {
@@ -243,7 +247,8 @@ impl Store {
                         .await?;
                 }
                 let mut n_refused = 0;
-                if !end.facts.is_empty() {
+                let mut limit = None;
+                if let Some(room) = room.as_mut().filter(|_| !end.facts.is_empty()) {
                     let resource_id = end.resource_id.as_str();
                     let mut tally = tx.fact_tally(&environment, resource_id).await?;
                     for (name, value, expires) in &end.facts {
@@ -255,14 +260,15 @@ impl Store {
                             source: "fact",
                             metadata: None,
                         };
-                        let written = tx.fact_write(&environment, resource_id, fact, &mut tally).await?;
-                        n_refused += u64::from(written.is_none());
+                        let written = tx.fact_write(&environment, resource_id, fact, &mut tally, room).await?;
+                        n_refused += u64::from(written.is_err());
+                        limit = limit.or(written.err());
                     }
                 }
-                if n_refused > 0 {
+                if let Some(limit) = limit {
                     tracing::warn!(
-                        resource.id = %end.resource_id, n_refused, limit = super::fact::MAX_OF_ONE,
-                        "facts of {} were not taken: it has too many", end.resource_id
+                        resource.id = %end.resource_id, n_refused,
+                        "facts of {} were not taken: {limit}", end.resource_id
                     );
                 }
                 if end.change == Change::Purged && end.status == ResourceStatus::Deployed {
@@ -274,6 +280,9 @@ impl Store {
                 add!(tx, &environment, before, statuses(chunk));
             }
         });
+        if let Some(room) = room {
+            room.committed();
+        }
         Ok(())
     }
 

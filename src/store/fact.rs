@@ -1,5 +1,7 @@
 //! Facts of resources, and parameters, which are facts of no resource. Source: docs/reference/deployment.md § 5.7.
 
+mod room;
+
 use std::collections::HashMap;
 
 use serde_json::Value;
@@ -9,6 +11,8 @@ use super::macros::{read, row, transaction, write};
 use super::version::on_both;
 use super::{Result, Store, document, storable};
 use crate::domain::{EnvironmentId, FactSource, ResourceId, Timestamp, VersionNumber};
+
+pub(super) use room::{FactRoom, FactSizes};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fact {
@@ -46,7 +50,7 @@ macro_rules! select {
 
 /// Facts that a resource may have, and parameters that an environment may have: a handler that makes up a new name in each
 /// run would fill the database otherwise.
-pub(super) const MAX_OF_ONE: i64 = 5000;
+const MAX_OF_ONE: i64 = 5000;
 /// Bytes of all values and metadata that one resource may have, and of all parameters: a compile gets all that are known.
 const MAX_BYTES_OF_ONE: i64 = 4 << 20;
 
@@ -82,14 +86,46 @@ pub(super) trait FactWriter {
     /// What a resource has before facts of it are written.
     async fn fact_tally(&mut self, environment: &str, resource_id: &str) -> Result<Tally>;
 
-    /// Writes a fact; whether its value is another one now. `None`: the resource has too many.
+    /// Writes a fact; whether its value is another one now, or which limit it is beyond.
     async fn fact_write(
         &mut self,
         environment: &str,
         resource_id: &str,
         fact: NewFact<'_>,
         tally: &mut Tally,
-    ) -> Result<Option<bool>>;
+        room: &mut FactRoom,
+    ) -> Result<std::result::Result<bool, FactLimit>>;
+}
+
+/// Why a fact is not written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FactLimit {
+    /// There are too many parameters.
+    Parameters,
+    /// The resource has too many.
+    Resource,
+    /// The environment has too many.
+    Environment,
+}
+
+impl std::fmt::Display for FactLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let whose = match self {
+            Self::Parameters => "the environment has too many parameters",
+            Self::Resource => "the resource has too many facts",
+            Self::Environment => {
+                let mib = room::MAX_BYTES >> 20;
+                return f.write_fmt(format_args!(
+                    "the resources of the environment have too many facts together; the limit is {mib} MiB: delete some that are \
+                     not needed"
+                ));
+            }
+        };
+        f.write_fmt(format_args!(
+            "{whose}; the limit is {MAX_OF_ONE}, and {} MiB for their values and metadata: delete some that are not needed",
+            MAX_BYTES_OF_ONE >> 20
+        ))
+    }
 }
 
 on_both! {
@@ -108,7 +144,8 @@ on_both! {
             resource_id: &str,
             fact: NewFact<'_>,
             tally: &mut Tally,
-        ) -> Result<Option<bool>> {
+            room: &mut FactRoom,
+        ) -> Result<std::result::Result<bool, FactLimit>> {
             const OLD: &str = "SELECT value, COALESCE(metadata, '') FROM fact \
                                WHERE environment_id = $1 AND resource_id = $2 AND name = $3";
             let (name, value) = (storable(fact.name), storable(fact.value));
@@ -129,7 +166,13 @@ on_both! {
             let is_too_much = (old.is_none() && after.n_facts > MAX_OF_ONE)
                 || (more > 0 && after.length > MAX_BYTES_OF_ONE);
             if is_too_much {
-                return Ok(None);
+                let is_parameter = resource_id.is_empty();
+                return Ok(Err(if is_parameter { FactLimit::Parameters } else { FactLimit::Resource }));
+            }
+            let ids = if old.is_none() { length(resource_id) + length(&name) } else { 0 };
+            // Parameters have their own limit.
+            if !resource_id.is_empty() && !room.take(more + ids) {
+                return Ok(Err(FactLimit::Environment));
             }
             *tally = after;
             sqlx::query(SET)
@@ -143,20 +186,9 @@ on_both! {
                 .bind(&fact.metadata)
                 .execute(&mut *self)
                 .await?;
-            Ok(Some(old.is_none_or(|(old, _)| old != value)))
+            Ok(Ok(old.is_none_or(|(old, _)| old != value)))
         }
     }
-}
-
-fn too_many(fact: &Fact) -> String {
-    let whose = match fact.resource_id {
-        None => "the environment has too many parameters",
-        Some(_) => "the resource has too many facts",
-    };
-    format!(
-        "{whose}; the limit is {MAX_OF_ONE}, and {} MiB for their values and metadata: delete some that are not needed",
-        MAX_BYTES_OF_ONE >> 20
-    )
 }
 
 /// A parameter is a fact of the resource with the empty id.
@@ -239,8 +271,9 @@ impl Store {
     /// # Errors
     /// [`super::Error::Conflict`] for more than a resource may have.
     pub async fn facts_set(&self, environment: EnvironmentId, facts: &[Fact]) -> Result<Vec<bool>> {
+        let mut room = self.fact_room(environment).await?;
         let environment = environment.to_string();
-        Ok(transaction!(self.db, tx => {
+        let changed = transaction!(self.db, tx => {
             let mut changed = Vec::with_capacity(facts.len());
             let mut tallies: HashMap<&str, Tally> = HashMap::new();
             for fact in facts {
@@ -257,14 +290,16 @@ impl Store {
                     source: fact.source.as_str(),
                     metadata: Some(fact.metadata.to_string()),
                 };
-                let Some(is_new) = tx.fact_write(&environment, resource_id, new, &mut tally).await? else {
-                    return Err(super::Error::Conflict(too_many(fact)));
-                };
+                match tx.fact_write(&environment, resource_id, new, &mut tally, &mut room).await? {
+                    Ok(is_new) => changed.push(is_new),
+                    Err(limit) => return Err(super::Error::Conflict(limit.to_string())),
+                }
                 tallies.insert(resource_id, tally);
-                changed.push(is_new);
             }
             changed
-        }))
+        });
+        room.committed();
+        Ok(changed)
     }
 
     /// `false`: there was none.
@@ -339,8 +374,8 @@ mod tests {
     use serde_json::json;
 
     use super::super::tests::{check, environment};
-    use super::super::{ActionEnd, Discovered};
-    use super::Fact;
+    use super::super::{ActionEnd, Discovered, Error};
+    use super::{Fact, room};
     use crate::domain::{ActionId, Change, FactSource, ResourceId, ResourceStatus, Timestamp};
 
     fn fact(resource_id: &str, value: &str) -> Fact {
@@ -368,6 +403,47 @@ mod tests {
             discovered: vec![("t::R[a,n=x]".into(), json!({"found": found}).to_string())],
             resource_id: ResourceId::new(resource_id),
         }
+    }
+
+    #[tokio::test]
+    async fn facts_of_all_resources_together_have_a_limit_and_what_is_deleted_makes_room() {
+        check(|store| async move {
+            let id = environment(&store).await;
+            let long = "v".repeat(60_000);
+            store
+                .fact_set(id, &fact("t::R[a,n=1]", &long))
+                .await
+                .unwrap();
+            let size = store.fact_bytes(id, 0).await.unwrap();
+            // Its id, its name, and its metadata.
+            assert_eq!(size, 60_000 + 11 + 1 + 7);
+            // As if another one had written so much meanwhile.
+            store.fact_sizes.grew(id, room::MAX_BYTES - size - 1000);
+            let refused = store.fact_set(id, &fact("t::R[a,n=2]", &long)).await;
+            assert!(matches!(refused, Err(Error::Conflict(why)) if why.contains("128 MiB")));
+            // What a run says is refused, and the run is not.
+            store
+                .action_write(id, &[], &[end("t::R[a,n=2]", &long, Change::NoChange, "1")])
+                .await
+                .unwrap();
+            let of = |n: u8| ResourceId::new(format!("t::R[a,n={n}]"));
+            assert_eq!(store.fact_list_of(id, Some(&of(2))).await.unwrap(), []);
+            // A parameter has a limit of its own, and what is there may become shorter, which makes room.
+            store.fact_set(id, &fact("", &long)).await.unwrap();
+            store
+                .fact_set(id, &fact("t::R[a,n=1]", "short"))
+                .await
+                .unwrap();
+            store
+                .fact_set(id, &fact("t::R[a,n=2]", &long))
+                .await
+                .unwrap();
+            // What is deleted makes room when the facts are added up again.
+            store.fact_delete(id, Some(&of(2)), "f").await.unwrap();
+            store.fact_sizes.forget(id);
+            assert_eq!(store.fact_bytes(id, 0).await.unwrap(), 5 + 11 + 1 + 7);
+        })
+        .await;
     }
 
     #[tokio::test]

@@ -188,6 +188,8 @@ pub struct Store {
     large_sets: Arc<version::LargeSets>,
     /// The ids that searches for parts of texts go through.
     names: Arc<listing::NameLists>,
+    /// How much room the facts of environments take.
+    fact_sizes: Arc<fact::FactSizes>,
 }
 
 /// Rows of SQLite that wait for whoever reads them.
@@ -236,6 +238,7 @@ impl Store {
             counts: Arc::default(),
             large_sets: Arc::default(),
             names: Arc::default(),
+            fact_sizes: Arc::default(),
         })
     }
 
@@ -261,6 +264,7 @@ impl Store {
             counts: Arc::default(),
             large_sets: Arc::default(),
             names: Arc::default(),
+            fact_sizes: Arc::default(),
         })
     }
 

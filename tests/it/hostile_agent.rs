@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use steward::domain::{ActionId, AgentName, HandlerStatus, ResourceId, VersionNumber};
 use steward::executor::protocol::{TaskDone, TaskOutcome};
 use steward::executor::remote::{self, AgentCommand, AgentHello, AgentReply, Carried, VERSION};
-use steward_compiler::protocol::Discovered;
+use steward_compiler::protocol::{Discovered, Fact};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
@@ -214,6 +214,95 @@ fn what_an_agent_asks_is_about_its_own_and_takes_no_memory() {
     assert!(peak < 500, "{peak} MiB");
     let _agent = world.agent(&served.api, "localhost", "agent");
     wait_until("it is deployed", || world.host.read("a") == "x\n");
+}
+
+/// Input: an agent with the right token that fills all its resources with facts, each as much as a resource may have (docs/reference/security.md § 3.43). Answer: 403 with the limit beyond 64 MiB of the environment, in calls and in results of runs; facts of others are still taken, and the environment compiles.
+#[test]
+fn facts_of_agents_elsewhere_leave_room_for_others_and_for_compiles() {
+    let names: Vec<String> = (0..20).map(|n| format!("a{n}")).collect();
+    let contents: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x")).collect();
+    let settings = "agent_map: {localhost: 'external:'}, deploy_retry_backoff: 1";
+    let world = World::new(&files(&contents), settings);
+    let served = world.serve();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let environment = served.environment("prod");
+    let listed = || served.get(&environment, "/api/v2/resource?limit=100")["data"].clone();
+    // With their folder.
+    wait_until("the resources wait", || {
+        listed()
+            .as_array()
+            .is_some_and(|all| all.len() == names.len() + 1)
+    });
+    let listed = listed();
+    let resources: Vec<&str> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|resource| resource["resource_id"].as_str().unwrap())
+        .collect();
+    runtime.block_on(fills_all(&served, &resources));
+    let fact = json!({"id": "f", "source": "user", "value": "x", "metadata": {}, "resource_id": resources[19]});
+    let url = format!("{}/api/v1/parameter/f", served.api);
+    let (status, body) = request("PUT", &url, Some(&environment), Some(&fact));
+    assert_eq!(status, 200, "{body}");
+    let before = served.get(&environment, "/api/v2/desiredstate")["data"][0]["version"].clone();
+    let url = format!("{}/api/v1/notify/{environment}", served.api);
+    let (status, body) = request("GET", &url, Some(&environment), None);
+    assert_eq!(status, 200, "{body}");
+    wait_until("it is compiled with all facts", || {
+        let reports = served.get(&environment, "/api/v2/compilereport");
+        let reports = reports["data"].as_array().unwrap().clone();
+        reports.len() > 1 && reports[0]["success"] == json!(true)
+    });
+    assert!(before.is_number(), "{before}");
+}
+
+/// Facts for one resource after the other, and in the result of a run.
+async fn fills_all(served: &Served, resources: &[&str]) {
+    let mut socket = admitted(served).await;
+    let task = loop {
+        match answer(&mut socket).await {
+            Some(AgentCommand::Run(task)) => break task,
+            Some(_) => {}
+            None => panic!("it was closed"),
+        }
+    };
+    let value = "v".repeat(60_000);
+    let mut n_filled = 0;
+    for resource in resources {
+        let fact = |n: usize| json!({"id": format!("f{n}"), "source": "fact", "value": value, "resource_id": resource});
+        let facts: Vec<Value> = (0..68).map(fact).collect();
+        let (code, body) = asked(&mut socket, "set_parameters", json!({"parameters": facts})).await;
+        if code == 403 {
+            assert!(
+                body["message"].as_str().unwrap().contains("64 MiB"),
+                "{body}"
+            );
+            break;
+        }
+        assert_eq!(code, 200, "{body}");
+        n_filled += 1;
+    }
+    assert_eq!(n_filled, 17, "of 4 MiB each");
+    let mut result = done(task.action);
+    if let AgentReply::Done { done, .. } = &mut result {
+        done.outcome.facts.push(Fact {
+            name: "run".to_owned(),
+            value: "x".to_owned(),
+            expires: false,
+        });
+    }
+    say(&mut socket, &result).await;
+    while !matches!(
+        answer(&mut socket).await,
+        Some(AgentCommand::Acknowledged { .. })
+    ) {}
+    let environment = served.environment("prod");
+    let facts = served.get(&environment, "/api/v2/facts?limit=1000&filter.name=run");
+    assert_eq!(facts["data"], json!([]));
 }
 
 /// The result of a run says that it found what another one has found.

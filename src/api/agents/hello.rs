@@ -1,13 +1,15 @@
 //! Connections whose hello is awaited: few at once of an environment, and no more is read of each than a hello may have.
 //!
 //! Whoever has the token of one environment's agents is to keep neither the agents of others out nor the memory of the server.
-//! After the hello a connection has its place by the names of its agents, each of which the operator has declared.
+//! After the hello a connection has its place by the names of its agents, each of which the operator has declared. One machine
+//! that holds its connections back keeps out no other machine of its environment, since each address has a part of the turns only.
 
 use std::collections::HashMap;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -17,24 +19,64 @@ use crate::domain::EnvironmentId;
 
 /// Connections of an environment whose hello is awaited at once; others wait for one of them.
 const AT_ONCE: usize = 16;
+/// Those from one address.
+const AT_ONCE_OF_ADDRESS: usize = 4;
 /// What a WebSocket has around a message: its frames, pings.
 const FRAMING_BYTES: usize = 16 << 10;
 
 /// The turns of all environments.
 #[derive(Debug, Default)]
-pub(super) struct Hellos(Mutex<HashMap<EnvironmentId, Arc<Semaphore>>>);
+pub(super) struct Hellos(Mutex<HashMap<EnvironmentId, Turns>>);
+
+/// The turns of an environment.
+#[derive(Debug)]
+struct Turns {
+    all: Arc<Semaphore>,
+    /// Those of addresses of which somebody waits or is heard.
+    by_address: HashMap<IpAddr, Weak<Semaphore>>,
+}
+
+/// A connection's turn, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Turn {
+    _of_environment: OwnedSemaphorePermit,
+    _of_address: OwnedSemaphorePermit,
+}
+
+impl Turns {
+    fn new() -> Self {
+        Self {
+            all: Arc::new(Semaphore::new(AT_ONCE)),
+            by_address: HashMap::new(),
+        }
+    }
+
+    fn of(&mut self, address: IpAddr) -> Arc<Semaphore> {
+        if let Some(turns) = self.by_address.get(&address).and_then(Weak::upgrade) {
+            return turns;
+        }
+        self.by_address.retain(|_, turns| turns.strong_count() > 0);
+        let turns = Arc::new(Semaphore::new(AT_ONCE_OF_ADDRESS));
+        self.by_address.insert(address, Arc::downgrade(&turns));
+        turns
+    }
+}
 
 impl Hellos {
-    /// Waits until a connection of this environment may say hello.
-    pub(super) async fn turn(&self, environment: EnvironmentId) -> Option<OwnedSemaphorePermit> {
-        let turns = {
-            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let turns = all
-                .entry(environment)
-                .or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE)));
-            Arc::clone(turns)
+    /// Waits until a connection from this address may say hello to this environment.
+    pub(super) async fn turn(&self, environment: EnvironmentId, address: IpAddr) -> Option<Turn> {
+        let (all, of_address) = {
+            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let turns = known.entry(environment).or_insert_with(Turns::new);
+            (Arc::clone(&turns.all), turns.of(address))
         };
-        turns.acquire_owned().await.ok()
+        // The address comes first: who waits for that does not stand in the way of others.
+        let of_address = of_address.acquire_owned().await.ok()?;
+        let of_environment = all.acquire_owned().await.ok()?;
+        Some(Turn {
+            _of_environment: of_environment,
+            _of_address: of_address,
+        })
     }
 }
 
@@ -127,21 +169,41 @@ mod tests {
         stream.read_exact(&mut [0; 1000]).await.unwrap();
     }
 
+    /// Whether a connection gets its turn without waiting for others.
+    async fn turn_at_once(
+        hellos: &Hellos,
+        environment: EnvironmentId,
+        address: u8,
+    ) -> Option<Turn> {
+        let turn = hellos.turn(environment, IpAddr::from([10, 0, 0, address]));
+        let patience = std::time::Duration::from_millis(50);
+        tokio::time::timeout(patience, turn).await.ok().flatten()
+    }
+
     #[tokio::test]
-    async fn an_environment_has_so_many_turns_and_another_one_has_its_own() {
+    async fn environments_and_addresses_have_turns_of_their_own() {
         let hellos = Hellos::default();
         let (one, other) = (
             EnvironmentId::named("p", "a"),
             EnvironmentId::named("p", "b"),
         );
         let mut turns = Vec::new();
-        for _ in 0..AT_ONCE {
-            turns.push(hellos.turn(one).await.unwrap());
+        for address in 1..=4 {
+            for _ in 0..AT_ONCE_OF_ADDRESS {
+                turns.push(turn_at_once(&hellos, one, address).await.unwrap());
+            }
+            // Whoever holds all turns of one address keeps out nobody else.
+            assert!(turn_at_once(&hellos, one, address).await.is_none());
         }
-        assert!(hellos.turn(other).await.is_some());
-        let waits = tokio::time::timeout(std::time::Duration::from_millis(50), hellos.turn(one));
-        assert!(waits.await.is_err());
+        assert_eq!(turns.len(), AT_ONCE);
+        assert!(turn_at_once(&hellos, one, 5).await.is_none());
+        assert!(turn_at_once(&hellos, other, 1).await.is_some());
         turns.pop();
-        assert!(hellos.turn(one).await.is_some());
+        assert!(turn_at_once(&hellos, one, 5).await.is_some());
+        // Addresses of which nobody is there any more are forgotten.
+        turns.clear();
+        assert!(turn_at_once(&hellos, one, 6).await.is_some());
+        let known = hellos.0.lock().unwrap();
+        assert_eq!(known[&one].by_address.len(), 1);
     }
 }
