@@ -167,18 +167,21 @@ fn leave(command: &mut Command, variable: &str, file: RawFd) {
     }
 }
 
-/// Lets the threads of a process that compiles share one heap.
+/// Lets the threads of a process that compiles share one heap, and keeps large vectors out of it.
 ///
 /// A compile is one thread, and not the first one. By default glibc gives such a thread a heap of its own, which grows page by
-/// page, with a system call for each; the first thread's grows in larger steps. To be called before there are other threads.
-/// Where there is no glibc it does nothing.
+/// page, with a system call for each; the first thread's grows in larger steps. A vector of more than 128 KiB lies in pages of
+/// its own, which the kernel moves when it grows. By default glibc does that only until the first such vector is freed: from
+/// then on larger ones lie in the heap, too, and are copied. To be called before there are other threads. Where there is no
+/// glibc it does nothing.
 pub fn prefer_one_heap() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         #[expect(unsafe_code, reason = "there is no safe form of mallopt(3)")]
-        // SAFETY: it sets a number of the allocator, which takes any, and there is no other thread yet.
+        // SAFETY: it sets numbers of the allocator, which takes any, and there is no other thread yet.
         unsafe {
             libc::mallopt(libc::M_ARENA_MAX, 1);
+            libc::mallopt(libc::M_MMAP_THRESHOLD, 128 * 1024);
         }
     }
 }

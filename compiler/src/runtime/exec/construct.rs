@@ -257,6 +257,7 @@ impl Machine<'_> {
 
     /// Stores constants into plain attributes. Whether a constant has the type of its attribute is
     /// checked once; from then on it is one write.
+    #[inline(never)]
     pub(in crate::runtime) fn store_constants(
         &mut self,
         construct: ConstructId,

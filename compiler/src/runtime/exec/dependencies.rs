@@ -43,6 +43,7 @@ impl ModelState<'_> {
     }
 
     /// The variable that a name stands for in a scope. The error is the name that is not found.
+    #[inline]
     pub(in crate::runtime) fn find_variable(
         &self,
         scope: ScopeId,

@@ -56,6 +56,7 @@ impl ModelState<'_> {
 impl Machine<'_> {
     /// Runs one step from the queue. A direct step whose turn it is not yet goes to the end again;
     /// constants and `implement` entries of one instance are one step for all of them.
+    #[inline]
     pub(in crate::runtime) fn step(&mut self, step: &Step) -> Result<(), Fail> {
         match *step {
             Step::Task(task) => self.execute(task),
@@ -88,34 +89,46 @@ impl Machine<'_> {
                 from,
                 to,
                 loc,
-            } => {
-                let program = self.program;
-                let entity = program.entity(self.state.instance(instance).entity);
-                for entry in &entity.entries[usize::from(from)..usize::from(to)] {
-                    let entry = &program.implements[entry.index()];
-                    if entry.condition.is_some() {
-                        continue;
-                    }
-                    for implementation in &entry.using {
-                        self.implement(instance, *implementation, loc)?;
-                    }
-                }
-                Ok(())
+            } => self.implement_entries(instance, from..to, loc),
+        }
+    }
+
+    /// Runs a range of the `implement` entries of an instance, but for those with a condition.
+    #[inline(never)]
+    fn implement_entries(
+        &mut self,
+        instance: InstId,
+        range: std::ops::Range<u16>,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        let program = self.program;
+        let entity = program.entity(self.state.instance(instance).entity);
+        for entry in &entity.entries[usize::from(range.start)..usize::from(range.end)] {
+            let entry = &program.implements[entry.index()];
+            if entry.condition.is_some() {
+                continue;
+            }
+            for implementation in &entry.using {
+                self.implement(instance, *implementation, loc)?;
             }
         }
+        Ok(())
     }
 
     /// Runs a task. Its dependencies are taken out meanwhile, so that the action can change the
     /// arena of tasks.
+    #[inline(never)]
     fn execute(&mut self, id: TaskId) -> Result<(), Fail> {
         let (action, dependencies) = self.scheduler.begin(id);
         let result = self.act(id, &action, &mut Ready::new(&dependencies));
+        if let Ok(true) = result {
+            self.scheduler
+                .finish_task(&mut self.state, id, &dependencies);
+            return Ok(());
+        }
         // A task that has to wait for more has appended that to its own list, which is empty here.
         self.scheduler.end(id, dependencies);
-        if result? {
-            self.scheduler.finish_task(&mut self.state, id);
-        }
-        Ok(())
+        result.map(|_| ())
     }
 
     /// Does what an action says. False: it has to wait for more, has arranged for that, and runs

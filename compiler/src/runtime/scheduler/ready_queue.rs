@@ -29,16 +29,24 @@ pub(in crate::runtime) struct ReadyQueue {
 
 impl ReadyQueue {
     /// Adds a step to the end.
+    #[inline]
     pub fn push(&mut self, step: Step) {
         if self.last.len() == BLOCK {
-            let empty = self.spare.pop().unwrap_or_default();
-            self.between
-                .push_back(std::mem::replace(&mut self.last, empty));
+            self.begin_block();
         }
         self.last.push(step);
     }
 
+    /// Puts the full last block behind those between, and begins another one.
+    #[cold]
+    fn begin_block(&mut self) {
+        let empty = self.spare.pop().unwrap_or_default();
+        self.between
+            .push_back(std::mem::replace(&mut self.last, empty));
+    }
+
     /// Takes the next step.
+    #[inline]
     pub fn pop(&mut self) -> Option<Step> {
         if self.taken == self.first.len() {
             self.refill();
@@ -49,6 +57,7 @@ impl ReadyQueue {
     }
 
     /// Gets the next block to take steps from.
+    #[cold]
     fn refill(&mut self) {
         self.taken = 0;
         self.first.clear();

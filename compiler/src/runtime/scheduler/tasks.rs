@@ -78,18 +78,12 @@ impl Scheduler {
         free.unwrap_or(TaskId(self.tasks.len() as u32))
     }
 
-    /// Puts a task into the arena.
-    fn add(&mut self, task: Task) -> TaskId {
+    /// Puts a task into the arena, at the place that [`Scheduler::next_task`] gives.
+    fn add(&mut self, task: Task) {
         self.n_live += 1;
         match self.free_tasks.pop() {
-            Some(id) => {
-                self.tasks[id.index()] = task;
-                id
-            }
-            None => {
-                self.tasks.push(task);
-                TaskId(self.tasks.len() as u32 - 1)
-            }
+            Some(id) => self.tasks[id.index()] = task,
+            None => self.tasks.push(task),
         }
     }
 
@@ -119,7 +113,8 @@ impl Scheduler {
         task.pending = Pending::new(missing, round);
         if missing == 0 {
             if matches!(task.action, Action::Cancelled) {
-                self.recycle(state, id);
+                let dependencies = std::mem::take(&mut task.dependencies);
+                self.recycle(state, id, &dependencies);
             } else {
                 self.ready.push(Step::Task(id));
             }
@@ -135,17 +130,22 @@ impl Scheduler {
     }
 
     /// After a task has run: its place, and the variables that were made for it alone, are free.
-    pub(in crate::runtime) fn finish_task(&mut self, state: &mut ModelState, id: TaskId) {
+    #[inline]
+    pub(in crate::runtime) fn finish_task(
+        &mut self,
+        state: &mut ModelState,
+        id: TaskId,
+        dependencies: &Dependencies,
+    ) {
         self.n_live -= 1;
-        self.recycle(state, id);
+        self.recycle(state, id, dependencies);
     }
 
-    /// Makes the place of a task free, and the variables that were made for it alone.
-    fn recycle(&mut self, state: &mut ModelState, id: TaskId) {
-        let task = &mut self.tasks[id.index()];
-        let dependencies = std::mem::take(&mut task.dependencies);
-        task.action = Action::Idle;
-        state.recycle_needs(&dependencies);
+    /// Makes the place of a task free, and those of its dependencies that were made for it alone.
+    #[inline]
+    fn recycle(&mut self, state: &mut ModelState, id: TaskId, dependencies: &Dependencies) {
+        self.tasks[id.index()].action = Action::Idle;
+        state.recycle_needs(dependencies);
         self.free_tasks.push(id);
     }
 
@@ -202,25 +202,21 @@ impl Machine<'_> {
         seq: u32,
     ) -> Result<TaskId, Fail> {
         self.check_steps()?;
-        let task = Task {
-            pending: Pending::default(),
-            seq,
-            action,
-            dependencies,
-        };
-        let id = self.scheduler.add(task);
+        let id = self.scheduler.next_task();
         let mut missing = 0;
-        for at in 0..self.scheduler.tasks[id.index()].dependencies.len() {
-            let need = self.scheduler.tasks[id.index()].dependencies[at];
-            if self.wait(need, id) {
+        for need in &dependencies {
+            if self.wait_numbered(*need, id, seq) {
                 missing += 1;
             }
         }
+        self.scheduler.add(Task {
+            pending: Pending::new(missing, self.state.vars.round()),
+            seq,
+            action,
+            dependencies,
+        });
         if missing == 0 {
             self.scheduler.ready.push(Step::Task(id));
-        } else {
-            self.scheduler.tasks[id.index()].pending =
-                Pending::new(missing, self.state.vars.round());
         }
         Ok(id)
     }
@@ -228,6 +224,12 @@ impl Machine<'_> {
     /// Registers a task as a waiter of a variable, through proxies. False: it has its value, there
     /// is nothing to wait for.
     pub(in crate::runtime) fn wait(&mut self, need: VarId, task: TaskId) -> bool {
+        let seq = self.scheduler.task(task).seq;
+        self.wait_numbered(need, task, seq)
+    }
+
+    /// The same for a task with this number by creation, which may not be in the arena yet.
+    fn wait_numbered(&mut self, need: VarId, task: TaskId, seq: u32) -> bool {
         let target = self.state.target(need);
         let var = self.state.known(target);
         if var.is_ready() {
@@ -238,7 +240,6 @@ impl Machine<'_> {
         if delayed {
             self.state.delayed_mut(target).waiters += 1;
             self.potential_changed(target);
-            let seq = self.scheduler.tasks[task.index()].seq;
             self.waiter_added(target, seq);
         }
         true

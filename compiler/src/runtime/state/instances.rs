@@ -68,11 +68,13 @@ impl ModelState<'_> {
     }
 
     /// The instance of this number.
+    #[inline]
     pub fn instance(&self, id: InstId) -> &Instance {
         &self.instances[id.index()]
     }
 
     /// The variable of an attribute.
+    #[inline]
     pub fn slot(&self, instance: InstId, name: Symbol) -> Option<VarId> {
         let instance = self.instance(instance);
         let entity = instance.entity;
