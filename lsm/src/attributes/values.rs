@@ -7,7 +7,7 @@ use crate::definition::EntityAttribute;
 use crate::dict_path::kind_of;
 
 /// Values that pass one of several validations, each of which is in the parameters as it would be alone.
-const ANY_OF: &str = "steward.any_of";
+pub(crate) const ANY_OF: &str = "steward.any_of";
 /// How many values of an enumeration a message lists.
 const MAX_LISTED: usize = 20;
 
