@@ -289,13 +289,8 @@ impl Services {
             let definition = catalog.definition(name, version);
             let definition = definition
                 .ok_or_else(|| store::Error::NotFound(format!("service entity {name}")))?;
-            let known: Vec<&str> =
-                steward_lsm::lifecycle::switches(&definition.entity.lifecycle).collect();
-            if let Some(unknown) = values.keys().find(|value| !known.contains(&value.as_str())) {
-                return Err(store::Error::Refused(format!(
-                    "the lifecycle of {name} has no switch `{unknown}`; it has {known:?}"
-                )));
-            }
+            steward_lsm::lifecycle::check_switches(&definition.entity.lifecycle, values)
+                .map_err(|refusal| store::Error::Refused(refusal.message))?;
             let mut changed = (**definition).clone();
             changed.config.extend(values.clone());
             changed.entity.config.extend(values.clone());

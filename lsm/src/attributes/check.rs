@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::attributes::{Reference, is_valid};
+use crate::attributes::Reference;
+use crate::attributes::values::problems_of;
 use crate::definition::{EmbeddedEntity, Fields, InterServiceRelation, Modifier, join};
 use crate::dict_path::{escaped, kind_of, text_of};
 use crate::{Attributes, Problems};
@@ -45,9 +46,7 @@ pub(super) fn check(fields: &Fields, set: &Attributes, path: &str, problems: &mu
             // Compiles give it a value later.
             Some(Value::Null) if attribute.modifier == Modifier::ReadOnly => {}
             Some(value) => {
-                if let Err(reason) = is_valid(attribute, value) {
-                    problems.add(path, reason);
-                }
+                problems.0.extend(problems_of(attribute, &path, value).0);
             }
             None => problems.add(path, format!("is missing: give {}", attribute.value_type)),
         }

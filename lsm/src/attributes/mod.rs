@@ -21,6 +21,7 @@ use crate::{Attributes, Problems};
 pub(crate) use fill::{default_of, elements, elements_mut, nothing};
 pub(crate) use normal::normalize;
 pub use request::{Change, Edit, EditOperation};
+pub(crate) use values::ANY_OF;
 pub use values::is_valid;
 pub use write::write;
 

@@ -3,11 +3,12 @@
 use serde_json::{Map, Value};
 use steward_compiler::validate_json;
 
+use crate::Problems;
 use crate::definition::EntityAttribute;
 use crate::dict_path::kind_of;
 
 /// Values that pass one of several validations, each of which is in the parameters as it would be alone.
-const ANY_OF: &str = "steward.any_of";
+pub(crate) const ANY_OF: &str = "steward.any_of";
 /// How many values of an enumeration a message lists.
 const MAX_LISTED: usize = 20;
 
@@ -17,27 +18,78 @@ const MAX_LISTED: usize = 20;
 ///
 /// Why not.
 pub fn is_valid(attribute: &EntityAttribute, value: &Value) -> Result<(), String> {
-    has_type(&attribute.value_type, value)?;
-    match &attribute.validation_type {
-        Some(kind) => validated(kind, attribute.validation_parameters.as_ref(), value),
-        None => Ok(()),
+    let problems = problems_of(attribute, "", value).0;
+    let texts = problems.iter().map(|problem| match problem.path.as_str() {
+        "" => problem.reason.clone(),
+        place => format!("{place} {}", problem.reason),
+    });
+    let texts: Vec<String> = texts.collect();
+    if texts.is_empty() {
+        Ok(())
+    } else {
+        Err(texts.join("; "))
     }
 }
 
-/// A type may be null (`?`) and be a list (`[]`); the suffix at the end is the outermost.
-fn has_type(name: &str, value: &Value) -> Result<(), String> {
-    if let Some(inner) = name.strip_suffix('?') {
-        return if value.is_null() {
-            Ok(())
+/// All that is wrong with the value of an attribute at a path: of a list, each element that is wrong by its own path.
+pub(super) fn problems_of(attribute: &EntityAttribute, path: &str, value: &Value) -> Problems {
+    let mut problems = Problems::default();
+    let wanted = Wanted {
+        type_name: &attribute.value_type,
+        validation: attribute.validation_type.as_deref(),
+        parameters: attribute.validation_parameters.as_ref(),
+    };
+    wanted.check(value, path, &mut problems);
+    problems
+}
+
+/// What a value has to be: its type, and the validation with the same suffixes.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    type_name: &'a str,
+    validation: Option<&'a str>,
+    parameters: Option<&'a Map<String, Value>>,
+}
+
+impl<'a> Wanted<'a> {
+    /// What is inside of a type with this suffix.
+    fn inside(self, suffix: &str) -> Option<Wanted<'a>> {
+        let stripped = |kind: &'a str| kind.strip_suffix(suffix).unwrap_or(kind);
+        Some(Self {
+            type_name: self.type_name.strip_suffix(suffix)?,
+            validation: self.validation.map(stripped),
+            parameters: self.parameters,
+        })
+    }
+
+    /// A type may be null (`?`) and be a list (`[]`); the suffix at the end is the outermost.
+    fn check(self, value: &Value, path: &str, problems: &mut Problems) {
+        if let Some(inner) = self.inside("?") {
+            if !value.is_null() {
+                inner.check(value, path, problems);
+            }
+        } else if let Some(inner) = self.inside("[]") {
+            let Some(items) = value.as_array() else {
+                let reason = format!("must be {}, not {}", self.type_name, kind_of(value));
+                return problems.add(path, reason);
+            };
+            for (at, item) in items.iter().enumerate() {
+                inner.check(item, &format!("{path}[{at}]"), problems);
+            }
         } else {
-            has_type(inner, value)
-        };
+            let valid = has_type(self.type_name, value).and_then(|()| match self.validation {
+                Some(kind) => validated(kind, self.parameters, value),
+                None => Ok(()),
+            });
+            if let Err(reason) = valid {
+                problems.add(path, reason);
+            }
+        }
     }
-    if let Some(inner) = name.strip_suffix("[]") {
-        let items = value.as_array();
-        let items = items.ok_or_else(|| format!("must be {name}, not {}", kind_of(value)))?;
-        return each(items, |item| has_type(inner, item));
-    }
+}
+
+/// Whether a value is of a type without suffixes.
+fn has_type(name: &str, value: &Value) -> Result<(), String> {
     let is_right = match name {
         "string" => value.is_string(),
         "bool" => value.is_boolean(),

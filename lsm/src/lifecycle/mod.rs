@@ -23,7 +23,7 @@ mod expert;
 mod inputs;
 mod trigger;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::definition::{Lifecycle, ServiceEntity, Transfer};
 use crate::{Instance, Moment, Problems};
@@ -107,16 +107,33 @@ pub fn switches(lifecycle: &Lifecycle) -> impl Iterator<Item = &str> {
 }
 
 /// Whether the lifecycle has all these switches.
-fn check_switches(lifecycle: &Lifecycle, values: &BTreeMap<String, bool>) -> Result<(), Refusal> {
-    let known: Vec<&str> = switches(lifecycle).collect();
+///
+/// # Errors
+///
+/// Every one that it does not have, and those that it has.
+pub fn check_switches(
+    lifecycle: &Lifecycle,
+    values: &BTreeMap<String, bool>,
+) -> Result<(), Refusal> {
+    // Several transfers may have the same switch.
+    let known: BTreeSet<&str> = switches(lifecycle).collect();
+    let there: Vec<&str> = known.iter().copied().collect();
+    let there = match there.as_slice() {
+        [] => "none".to_owned(),
+        there => there.join(", "),
+    };
     let mut problems = Problems::default();
-    for name in values.keys().filter(|name| !known.contains(&name.as_str())) {
+    for name in values.keys().filter(|name| !known.contains(name.as_str())) {
         let reason = format!("is no switch of the lifecycle {}", lifecycle.name);
         problems.add(name, reason);
     }
-    problems
-        .or(())
-        .map_err(|problems| Refusal::of_fields("these switches can not be set", problems))
+    problems.or(()).map_err(|problems| {
+        let what = format!(
+            "these switches can not be set ({} has {there})",
+            lifecycle.name
+        );
+        Refusal::of_fields(&what, problems)
+    })
 }
 
 fn is_on(entity: &ServiceEntity, instance: &Instance, name: &str) -> bool {

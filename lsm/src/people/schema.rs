@@ -1,8 +1,9 @@
 //! The attributes of a service as JSON Schema. Source: docs/reference/lsm.md § 5.2.
 
 use serde_json::{Map, Value, json};
+use steward_compiler::validate_json;
 
-use crate::attributes::default_of;
+use crate::attributes::{ANY_OF, default_of};
 use crate::definition::{
     EmbeddedEntity, EntityAttribute, Fields, InterServiceRelation, Modifier, ServiceEntity,
 };
@@ -134,54 +135,166 @@ fn add_type(
             _ => return,
         };
         schema.insert("type".to_owned(), json!(word));
-        add_validation(schema, validation.unwrap_or_default(), parameters);
+        schema.extend(of_validation(
+            name,
+            validation.unwrap_or_default(),
+            parameters,
+        ));
     }
 }
 
-fn add_validation(
-    schema: &mut Map<String, Value>,
+/// What a validation says about a value of a plain type, as far as JSON Schema has words for it: nothing that the server would
+/// accept is refused. Empty: only the server, or a compile, can tell.
+fn of_validation(
+    base: &str,
     kind: &str,
     parameters: Option<&Map<String, Value>>,
-) {
-    let format = match kind {
-        "enum" => {
-            let names = parameters.and_then(|parameters| parameters.get("names")?.as_object());
-            let values: Vec<&Value> = names.into_iter().flat_map(Map::values).collect();
-            schema.insert("enum".to_owned(), json!(values));
-            return;
-        }
-        "ipaddress.IPv4Address" => Some("ipv4"),
-        "ipaddress.IPv6Address" => Some("ipv6"),
-        "datetime.date" => Some("date"),
-        "datetime.datetime" => Some("date-time"),
-        "uuid.UUID" => Some("uuid"),
-        "pydantic.EmailStr" => Some("email"),
-        "pydantic.AnyUrl" | "pydantic.AnyHttpUrl" | "pydantic.HttpUrl" => Some("uri"),
-        _ => None,
+) -> Map<String, Value> {
+    match kind {
+        "enum" => of_names(parameters),
+        ANY_OF => of_choices(base, parameters),
+        _ => of_standard_type(base, kind, parameters),
+    }
+}
+
+/// The values of an enumeration.
+fn of_names(parameters: Option<&Map<String, Value>>) -> Map<String, Value> {
+    let names = parameters.and_then(|parameters| parameters.get("names")?.as_object());
+    let Some(names) = names.filter(|names| !names.is_empty()) else {
+        return Map::new();
     };
-    if let Some(format) = format {
-        schema.insert("format".to_owned(), json!(format));
+    let values: Vec<&Value> = names.values().collect();
+    Map::from_iter([("enum".to_owned(), json!(values))])
+}
+
+/// Several validations, of which one is enough. If one of them can not be said, none is: a value may pass that one.
+fn of_choices(base: &str, parameters: Option<&Map<String, Value>>) -> Map<String, Value> {
+    let choices = parameters.and_then(|parameters| parameters.get("any_of")?.as_array());
+    let choices = choices.into_iter().flatten().map(|choice| {
+        let kind = choice["validation_type"].as_str().unwrap_or_default();
+        of_validation(base, kind, choice["validation_parameters"].as_object())
+    });
+    let choices: Vec<Map<String, Value>> = choices.collect();
+    if choices.is_empty() || choices.iter().any(Map::is_empty) {
+        return Map::new();
     }
-    for (name, value) in parameters
-        .into_iter()
-        .flatten()
+    Map::from_iter([("anyOf".to_owned(), json!(choices))])
+}
+
+/// A type of `std::validate_type`.
+fn of_standard_type(
+    base: &str,
+    kind: &str,
+    parameters: Option<&Map<String, Value>>,
+) -> Map<String, Value> {
+    // The server leaves types and parameters that it can not make sense of to compiles.
+    if validate_json(kind, &json!(""), parameters).is_none() {
+        return Map::new();
+    }
+    let said = match kind {
+        "ipaddress.IPv4Address" => json!({"format": "ipv4"}),
+        "ipaddress.IPv6Address" => json!({"format": "ipv6"}),
+        "pydantic.IPvAnyAddress" => json!({"anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}),
+        "datetime.date" => json!({"format": "date"}),
+        "datetime.datetime" => json!({"format": "date-time"}),
+        "uuid.UUID" => json!({"format": "uuid"}),
+        "pydantic.EmailStr" => json!({"format": "email"}),
+        "pydantic.AnyUrl" | "pydantic.AnyHttpUrl" | "pydantic.HttpUrl" => json!({"format": "uri"}),
+        "pydantic.PositiveInt" | "pydantic.PositiveFloat" => json!({"exclusiveMinimum": 0}),
+        "pydantic.NegativeInt" | "pydantic.NegativeFloat" => json!({"exclusiveMaximum": 0}),
+        _ => json!({}),
+    };
+    let mut schema = match said {
+        Value::Object(said) => said,
+        _ => Map::new(),
+    };
+    let parameters = parameters.into_iter().flatten();
+    let parameters: Map<String, Value> = parameters
         .filter(|(_, value)| !value.is_null())
-    {
-        let (word, value) = match (name.as_str(), value.as_str()) {
-            // Python matches from the start.
-            ("regex", Some(pattern)) => ("pattern", json!(format!("^(?:{pattern})"))),
-            ("pattern", Some(_)) => ("pattern", value.clone()),
-            ("gt", _) => ("exclusiveMinimum", value.clone()),
-            ("ge", _) => ("minimum", value.clone()),
-            ("lt", _) => ("exclusiveMaximum", value.clone()),
-            ("le", _) => ("maximum", value.clone()),
-            ("multiple_of", _) => ("multipleOf", value.clone()),
-            ("min_length", _) => ("minLength", value.clone()),
-            ("max_length", _) => ("maxLength", value.clone()),
-            _ => continue,
-        };
-        schema.insert(word.to_owned(), value);
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    match kind {
+        "pydantic.constr" => schema.extend(of_text(&parameters)),
+        "pydantic.conint" | "pydantic.confloat" | "pydantic.condecimal" => {
+            schema.extend(of_bounds(&parameters));
+        }
+        _ => {}
     }
+    let is_integral = [
+        "pydantic.conint",
+        "pydantic.PositiveInt",
+        "pydantic.NegativeInt",
+    ];
+    if is_integral.contains(&kind) && matches!(base, "number" | "float") {
+        schema.insert("type".to_owned(), json!("integer"));
+    }
+    schema
+}
+
+/// Lengths and patterns of a text. They are about what the text is made into, so a text that is changed first is not described.
+fn of_text(parameters: &Map<String, Value>) -> Map<String, Value> {
+    let rewrites = ["strip_whitespace", "to_lower", "to_upper"];
+    if rewrites
+        .iter()
+        .any(|name| parameters.get(*name) == Some(&Value::Bool(true)))
+    {
+        return Map::new();
+    }
+    let mut schema = Map::new();
+    for (name, word) in [("min_length", "minLength"), ("max_length", "maxLength")] {
+        if let Some(length) = parameters.get(name).and_then(Value::as_u64) {
+            schema.insert(word.to_owned(), json!(length));
+        }
+    }
+    let pattern = |name: &str| {
+        let pattern = parameters.get(name).and_then(Value::as_str);
+        pattern.filter(|pattern| !is_pythons_own(pattern))
+    };
+    // Python matches from the start.
+    let at_start = pattern("regex").map(|pattern| format!("^(?:{pattern})"));
+    match (at_start, pattern("pattern")) {
+        (Some(one), Some(other)) => {
+            schema.insert("pattern".to_owned(), json!(one));
+            schema.insert("allOf".to_owned(), json!([{"pattern": other}]));
+        }
+        (Some(pattern), None) => {
+            schema.insert("pattern".to_owned(), json!(pattern));
+        }
+        (None, Some(pattern)) => {
+            schema.insert("pattern".to_owned(), json!(pattern));
+        }
+        (None, None) => {}
+    }
+    schema
+}
+
+/// Whether a regular expression has what JSON Schema's (those of ECMAScript) do not know: a validator would refuse the schema.
+fn is_pythons_own(pattern: &str) -> bool {
+    const OWN: [&str; 10] = [
+        "(?P", "(?#", "(?(", "(?i", "(?m", "(?s", "(?x", "(?a", r"\A", r"\Z",
+    ];
+    OWN.iter().any(|own| pattern.contains(own))
+}
+
+/// Bounds of a number, and what it is a multiple of.
+fn of_bounds(parameters: &Map<String, Value>) -> Map<String, Value> {
+    let words = [
+        ("gt", "exclusiveMinimum"),
+        ("ge", "minimum"),
+        ("lt", "exclusiveMaximum"),
+        ("le", "maximum"),
+        ("multiple_of", "multipleOf"),
+    ];
+    let mut schema = Map::new();
+    for (name, word) in words {
+        let bound = parameters.get(name).filter(|bound| bound.is_number());
+        // A step that is not positive is none in JSON Schema.
+        let is_step = |bound: &&Value| name != "multiple_of" || bound.as_f64() > Some(0.0);
+        if let Some(bound) = bound.filter(is_step) {
+            schema.insert(word.to_owned(), bound.clone());
+        }
+    }
+    schema
 }
 
 /// One, or a list with its bounds.

@@ -241,10 +241,11 @@ fn one_of_several_validations_is_enough_and_unknown_ones_are_left_to_compiles() 
     let entity = crate::support::entity(&record);
     let create = |x: Value| attributes::create(&entity, object(json!({"x": x, "y": "?"})));
     assert!(create(json!([1, 11])).is_ok());
-    let problems = create(json!([1, 7])).unwrap_err();
+    // Every element that is wrong is named, whatever is wrong with it.
+    let problems = create(json!([1, 7, "a"])).unwrap_err();
     assert_eq!(
         problems.to_string(),
-        "x: [1] must be less than 5, or must be more than 10"
+        "x[1]: must be less than 5, or must be more than 10; x[2]: must be int, not string"
     );
 }
 

@@ -7,6 +7,7 @@ mod lifecycles;
 mod model;
 mod order;
 mod people;
+mod schemas;
 mod support;
 mod traces;
 mod transfers;

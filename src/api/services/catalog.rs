@@ -377,6 +377,8 @@ async fn configure_version(
 /// Queues a compile that brings the definitions of the model into the catalog, and exports nothing.
 async fn export(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?.id;
+    // Nothing depends on it here; what is no switch is a mistake all the same.
+    args.flag("force_update", false)?;
     let request = ServiceCompile {
         purpose: ServicePurpose::Definitions,
         instances: Vec::new(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
+use steward_lsm::Problems;
 use steward_lsm::order::{Action, order_state};
 use uuid::Uuid;
 
@@ -84,38 +85,48 @@ fn item_shape(order: &Order, item: &OrderItem) -> Value {
 }
 
 /// An item as a client gives it, or what is wrong with it.
-fn item(value: &Value) -> Result<NewItem, String> {
-    let id = value["instance_id"].as_str().and_then(|id| id.parse().ok());
-    let action = value["action"].as_str().and_then(Action::parse);
-    let is_object = |name: &str| value[name].is_null() || value[name].is_object();
-    if let Some(name) = ["attributes", "config", "metadata"]
-        .into_iter()
-        .find(|name| !is_object(name))
-    {
-        return Err(format!("`{name}` must be an object"));
+fn item(value: &Value) -> Result<NewItem, Problems> {
+    let mut problems = Problems::default();
+    for name in ["attributes", "config", "metadata"] {
+        if !value[name].is_null() && !value[name].is_object() {
+            problems.add(name, "must be an object");
+        }
     }
     if !value["edits"].is_null() && !value["edits"].is_array() {
-        return Err("`edits` must be a list".to_owned());
+        problems.add("edits", "must be a list");
     }
     let switches = value["config"].as_object().into_iter().flatten();
-    if let Some((name, _)) = switches.into_iter().find(|(_, value)| !value.is_boolean()) {
-        return Err(format!("the switch `{name}` must be true or false"));
+    for (name, _) in switches.filter(|(_, value)| !value.is_boolean()) {
+        let path = format!("config.{name}");
+        problems.add(path, "must be true or false: it is a switch");
     }
-    let action = action.ok_or("`action` must be create, update or delete")?;
+    let id = value["instance_id"].as_str().and_then(|id| id.parse().ok());
+    if id.is_none() {
+        problems.add("instance_id", "must be a UUID");
+    }
+    let entity = value["service_entity"].as_str();
+    if entity.is_none() {
+        problems.add("service_entity", "must be the name of a service");
+    }
+    let action = value["action"].as_str().and_then(Action::parse);
     let required = match action {
-        Action::Create => Some("attributes"),
-        Action::Update => Some("edits"),
-        Action::Delete => None,
+        Some(Action::Create) => Some("attributes"),
+        Some(Action::Update) => Some("edits"),
+        Some(Action::Delete) => None,
+        None => {
+            problems.add("action", "must be create, update or delete");
+            None
+        }
     };
     if let Some(name) = required.filter(|name| value[*name].is_null()) {
-        return Err(format!("`{name}` is required"));
+        problems.add(name, "is required");
     }
-    Ok(NewItem {
-        instance: id.ok_or("`instance_id` must be a UUID")?,
-        entity: value["service_entity"]
-            .as_str()
-            .ok_or("`service_entity` must be the name of a service")?
-            .to_owned(),
+    let (Some(instance), Some(entity), Some(action)) = (id, entity, action) else {
+        return Err(problems);
+    };
+    problems.or(NewItem {
+        instance,
+        entity: entity.to_owned(),
         action,
         request: json!({
             "attributes": value["attributes"],
@@ -126,48 +137,67 @@ fn item(value: &Value) -> Result<NewItem, String> {
     })
 }
 
-/// All items, or all that is wrong with them.
-fn items(args: &Args) -> Result<Vec<NewItem>, ApiError> {
+/// All items; what is wrong with them is noted by its path.
+fn items(args: &Args, problems: &mut Problems) -> Vec<NewItem> {
     let given = args.value("service_order_items").and_then(Value::as_array);
-    let given = given
-        .filter(|items| !items.is_empty() && items.len() <= MAX_ITEMS)
-        .ok_or_else(|| {
-            ApiError::bad_request(format!(
-                "Field 'service_order_items' must be a list of 1 to {MAX_ITEMS} items"
-            ))
-        })?;
-    let (mut items, mut wrong, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let Some(given) = given.filter(|items| !items.is_empty() && items.len() <= MAX_ITEMS) else {
+        let reason = format!("must be a list of 1 to {MAX_ITEMS} items");
+        problems.add("service_order_items", reason);
+        return Vec::new();
+    };
+    let (mut items, mut seen) = (Vec::new(), BTreeSet::new());
     for (at, value) in given.iter().enumerate() {
+        let path = format!("service_order_items[{at}]");
         match item(value) {
             Ok(item) if !seen.insert(item.instance) => {
-                let id = item.instance;
-                wrong.push(format!(
-                    "service_order_items[{at}]: another item is about {id}, too"
-                ));
+                let reason = format!("another item is about {}, too", item.instance);
+                problems.add(path, reason);
             }
             Ok(item) => items.push(item),
-            Err(reason) => wrong.push(format!("service_order_items[{at}]: {reason}")),
+            Err(wrong) => {
+                for problem in wrong.0 {
+                    problems.add(format!("{path}.{}", problem.path), problem.reason);
+                }
+            }
         }
     }
-    if wrong.is_empty() {
-        Ok(items)
-    } else {
-        Err(ApiError::bad_request(wrong.join("; ")))
+    items
+}
+
+/// An order as a client gives it, or all that is wrong with it.
+fn order(args: &Args) -> Result<NewOrder, Problems> {
+    let mut problems = Problems::default();
+    let mut text = |name: &str| match args.value(name) {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(_) => {
+            problems.add(name, "must be a text");
+            None
+        }
+    };
+    let (id, description) = (text("id"), text("description").unwrap_or_default());
+    let id = id.filter(|id| !id.is_empty()).and_then(|id| {
+        let parsed = id.parse().ok();
+        if parsed.is_none() {
+            problems.add("id", "must be a UUID");
+        }
+        parsed
+    });
+    if description.len() > MAX_DESCRIPTION_BYTES {
+        let reason = format!("has more than {MAX_DESCRIPTION_BYTES} bytes");
+        problems.add("description", reason);
     }
+    let items = items(args, &mut problems);
+    problems.or(NewOrder {
+        id,
+        description,
+        items,
+    })
 }
 
 async fn create(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?.id;
-    let description = args.text("description")?.unwrap_or_default();
-    if description.len() > MAX_DESCRIPTION_BYTES {
-        let message = format!("Field 'description' has more than {MAX_DESCRIPTION_BYTES} bytes");
-        return Err(ApiError::bad_request(message));
-    }
-    let new = NewOrder {
-        id: args.parsed("id")?,
-        description,
-        items: items(&args)?,
-    };
+    let new = order(&args).map_err(|problems| ApiError::bad_request(problems.to_string()))?;
     let order = app.services.order(environment, new).await?;
     Ok(Answer::Data(shape(environment, &order)))
 }
@@ -236,31 +266,36 @@ mod tests {
     fn all_that_is_wrong_with_the_items_of_an_order_is_said_at_once() {
         let id = "0a8d6a1e-0000-4000-8000-000000000001";
         let wrong = [
-            (json!({}), "`action`"),
+            (json!({}), "action: must be create, update or delete"),
+            (json!({}), "instance_id: must be a UUID"),
+            (json!({}), "service_entity: must be"),
             (
                 json!({"action": "create", "attributes": 3}),
-                "`attributes` must be an object",
+                "attributes: must be an object",
             ),
-            (json!({"action": "create"}), "`attributes` is required"),
+            (json!({"action": "create"}), "attributes: is required"),
             (
                 json!({"action": "update", "edits": {}}),
-                "`edits` must be a list",
+                "edits: must be a list",
             ),
             (
                 json!({"action": "delete", "instance_id": "x"}),
-                "`instance_id`",
+                "instance_id: must be a UUID; service_entity: must be the name of a service",
             ),
             (
                 json!({"action": "delete", "instance_id": id}),
-                "`service_entity`",
+                "service_entity: ",
             ),
             (
                 json!({"action": "delete", "config": {"a": 1}}),
-                "the switch `a`",
+                "config.a: must be true or false",
             ),
         ];
         for (value, reason) in &wrong {
-            assert!(item(value).unwrap_err().contains(reason), "{value}");
+            assert!(
+                item(value).unwrap_err().to_string().contains(reason),
+                "{value}"
+            );
         }
         let good = json!({"action": "create", "instance_id": id, "service_entity": "e", "attributes": {}, "edits": null});
         let made = item(&good).unwrap();

@@ -1,5 +1,6 @@
 //! Instances: what there is, and what somebody wants of it.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
@@ -25,6 +26,7 @@ pub(super) fn list(arguments: &ListArguments) -> Result<ExitCode, Failure> {
     let service = client.service(&arguments.of.service)?;
     let mut query = format!("?limit={}", arguments.limit.get().min(PAGE));
     for state in &arguments.state {
+        has_state(&client, &service, &arguments.of.service, state)?;
         query.push_str(&format!("&filter.state={}", segment(state)));
     }
     if arguments.all {
@@ -59,6 +61,33 @@ pub(super) fn list(arguments: &ListArguments) -> Result<ExitCode, Failure> {
         }
         text
     }))
+}
+
+/// Whether a version of the service has a state of this name: a state that none has is a misspelt one.
+fn has_state(client: &Client, service: &Value, name: &str, state: &str) -> Result<(), Failure> {
+    let states_of = |definition: &Value| -> Vec<String> {
+        let states = definition["lifecycle"]["states"].as_array();
+        let names = states.into_iter().flatten();
+        let names = names.filter_map(|one| one["name"].as_str());
+        names.map(printable).collect()
+    };
+    if states_of(service).iter().any(|one| one == state) {
+        return Ok(());
+    }
+    let path = format!("/lsm/v2/service_catalog/{}", segment(name));
+    let all = client.get(&path)?;
+    let versions = all["data"]["versions"].as_array().into_iter().flatten();
+    let known: BTreeSet<String> = versions.flat_map(states_of).collect();
+    if known.contains(state) {
+        return Ok(());
+    }
+    let known: Vec<String> = known.into_iter().collect();
+    let message = format!(
+        "the lifecycle of {name} has no state `{}`; it has {}",
+        printable(state),
+        known.join(", ")
+    );
+    Err((message, FAILED))
 }
 
 fn row(service: &Value, instance: &Value) -> Vec<Cell> {
@@ -250,17 +279,7 @@ pub(super) fn set_state(arguments: &StateArguments) -> Result<ExitCode, Failure>
     let client = Client::of(&arguments.of.common)?;
     let (instance, service) = client.instance(&arguments.of)?;
     let state = arguments.state.as_str();
-    let mut states = service["lifecycle"]["states"]
-        .as_array()
-        .into_iter()
-        .flatten();
-    if !states.any(|one| one["name"] == state) {
-        let message = format!(
-            "the lifecycle of {} has no state `{state}`",
-            arguments.of.service
-        );
-        return Err((message, FAILED));
-    }
+    has_state(&client, &service, &arguments.of.service, state)?;
     let mut body = json!({
         "current_version": seen(&instance, &arguments.seen),
         "target_state": state,

@@ -424,7 +424,9 @@ fn path_of(instance: &Value) -> String {
 fn name_of(instance: &Value) -> String {
     let identity = &instance["service_identity_attribute_value"];
     let name = identity.as_str().or(instance["id"].as_str());
-    printable(name.unwrap_or_default())
+    // An identity is any text; it stays on the line of what is said about it.
+    let name = printable(name.unwrap_or_default());
+    name.replace('\n', "\\n").replace('\t', "\\t")
 }
 
 /// How a state is shown: by its label.

@@ -1,6 +1,6 @@
 //! One look at an order: what can begin begins, what has ended is noted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use steward_lsm::lifecycle::EventType;
 use steward_lsm::order::{self, Failure, ItemState, Planned, Progress, Step};
@@ -71,13 +71,34 @@ pub(super) async fn step(services: &Services, key: Key) -> store::Result<bool> {
     };
     // What an item waited for may have ended a moment ago.
     while look.items(&mut order).await? {}
-    look.circles(&mut order).await?;
+    if look.circles(&mut order).await? {
+        while look.items(&mut order).await? {}
+    }
     let has_ended = order.items.iter().all(|item| item.state.has_ended());
     if has_ended {
         let now = Timestamp::now();
         services.store.order_complete(environment, id, now).await?;
     }
     Ok(!has_ended)
+}
+
+/// The items, by their instances, that have not begun and wait for themselves by way of others.
+fn in_circles(items: &[OrderItem]) -> BTreeSet<Uuid> {
+    let waiting = items.iter();
+    let waiting: BTreeMap<Uuid, &[Uuid]> = waiting
+        .filter(|item| item.state == ItemState::Acknowledged)
+        .map(|item| (item.instance, item.dependencies.as_slice()))
+        .collect();
+    let waits_for_itself = |start: &Uuid| {
+        let mut seen = BTreeSet::new();
+        let mut next: Vec<Uuid> = vec![*start];
+        while let Some(id) = next.pop() {
+            let others = waiting.get(&id).copied().unwrap_or_default();
+            next.extend(others.iter().filter(|other| seen.insert(**other)));
+        }
+        seen.contains(start)
+    };
+    waiting.keys().copied().filter(waits_for_itself).collect()
 }
 
 /// What all items of an order have in common.
@@ -141,16 +162,17 @@ impl Look<'_> {
         Ok(Ended::No)
     }
 
-    /// Ends items that wait for one another in a circle: nothing is under way that could let one of them begin. Whether there
-    /// were some.
+    /// Ends items that wait for one another in a circle: nothing is under way that could let one of them begin. What waits for
+    /// them without being in a circle is skipped then, as after any other failure. Whether there were some.
     async fn circles(&self, order: &mut Order) -> store::Result<bool> {
         let states = || order.items.iter().map(|item| item.state);
         if states().any(|state| state == ItemState::InProgress) {
             return Ok(false);
         }
+        let circles = in_circles(&order.items);
         let mut has_ended = false;
         for item in &mut order.items {
-            if item.state == ItemState::Acknowledged {
+            if circles.contains(&item.instance) {
                 let reason = "it waits for items of the order that wait for it";
                 has_ended |= self.note(item, invalid(reason)).await?;
             }
@@ -279,5 +301,40 @@ impl Look<'_> {
             .order_item_write(self.environment, self.order, item)
             .await?;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use steward_lsm::order::Action;
+
+    use super::*;
+    use crate::store::ItemOutcome;
+
+    /// Given: two items that wait for each other, one that waits for them, one that waits for that, and one for nobody.
+    /// Expected: only the first two are in a circle; the others are skipped once these have failed.
+    #[test]
+    fn only_items_that_wait_for_themselves_are_in_a_circle() {
+        let id = |number: u128| Uuid::from_u128(number);
+        let item = |number: u128, waits_for: &[u128]| OrderItem {
+            instance: id(number),
+            entity: "e".to_owned(),
+            action: Action::Delete,
+            request: Value::Null,
+            dependencies: waits_for.iter().copied().map(id).collect(),
+            correlation_id: id(0),
+            state: ItemState::Acknowledged,
+            base_version: None,
+            outcome: ItemOutcome::default(),
+        };
+        let items = [
+            item(1, &[2]),
+            item(2, &[1]),
+            item(3, &[1, 2]),
+            item(4, &[3]),
+            item(5, &[]),
+        ];
+        assert_eq!(in_circles(&items), BTreeSet::from([id(1), id(2)]));
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! `STEWARD_MODEL_STEPS` and `STEWARD_MODEL_SEED` say how many steps and which ones; a failure names its seed.
 
-mod lifecycles;
+pub mod lifecycles;
 mod reference;
 
 use serde_json::{Value, json};
