@@ -88,7 +88,7 @@ fn everything_that_is_wrong_with_a_new_instance_is_in_one_answer() {
             "route_target",
             r"sites[name=a\.b].vlan",
             "customer",
-            "tags",
+            "tags[1]",
             "backups[1]",
             "backups[2]",
             "backups",
@@ -126,7 +126,7 @@ fn a_value_that_can_not_be_says_why() {
         ),
         (
             json!({"tags": ["a", null]}),
-            "tags: [1] must be string, not null",
+            "tags[1]: must be string, not null",
         ),
         (
             site(json!({"routing": "rip"})),
@@ -245,7 +245,7 @@ fn one_of_several_validations_is_enough_and_unknown_ones_are_left_to_compiles() 
     let problems = create(json!([1, 7, "a"])).unwrap_err();
     assert_eq!(
         problems.to_string(),
-        "x[1]: must be less than 5, or must be more than 10; x[2]: must be int, not string"
+        "x[1]: must be less than 5, or must be more than 10; x[2]: must be int, not a string"
     );
 }
 
