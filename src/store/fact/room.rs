@@ -112,7 +112,7 @@ impl FactRoom {
 
 impl Store {
     /// The bytes that the facts of an environment's resources take, with their ids, names and metadata; never fewer than there are. If they
-    /// seem to be more than `limit`, they are added up, at most every [`PAUSE`].
+    /// seem to be more than `limit`, they are added up, at most every five seconds.
     pub async fn fact_bytes(&self, environment: EnvironmentId, limit: i64) -> Result<i64> {
         const SQL: &str = "SELECT CAST(COALESCE(SUM(OCTET_LENGTH(resource_id) + OCTET_LENGTH(name) + OCTET_LENGTH(value) + \
                            OCTET_LENGTH(COALESCE(metadata, ''))), 0) AS BIGINT) FROM fact \
