@@ -248,7 +248,9 @@ fn items_are_carried_out_in_the_order_of_their_relations_and_each_has_its_result
     let message = answer["message"].as_str().unwrap();
     assert_eq!(status, 400);
     assert!(
-        message.contains("[1]: another item") && message.contains("[2]: `action`"),
+        message.contains("[1]: another item")
+            && message.contains("[2].action: must be create, update or delete")
+            && message.contains("[2].instance_id: must be a UUID"),
         "{message}"
     );
     let same = json!({"id": list["data"][0]["id"], "service_order_items": [delete(1, "link")]});
