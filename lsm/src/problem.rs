@@ -6,6 +6,8 @@ use serde::Serialize;
 
 /// Problems that a message says; it says of the others how many there are.
 const MAX_SHOWN: usize = 1000;
+/// Problems that are remembered: a list may have millions of elements, and each may be wrong.
+const MAX_KEPT: usize = 10_000;
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -39,9 +41,17 @@ impl fmt::Display for Problem {
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
-    /// Remembers one more.
+    /// Remembers one more, unless there are very many.
     pub fn add(&mut self, path: impl Into<String>, reason: impl Into<String>) {
-        self.0.push(Problem::new(path, reason));
+        if self.0.len() < MAX_KEPT {
+            self.0.push(Problem::new(path, reason));
+        }
+    }
+
+    /// Remembers others, unless there are very many.
+    pub fn extend(&mut self, others: Self) {
+        let room = MAX_KEPT.saturating_sub(self.0.len());
+        self.0.extend(others.0.into_iter().take(room));
     }
 
     /// The value, if nothing was found to be wrong.
@@ -71,7 +81,8 @@ impl fmt::Display for Problems {
         f.write_str(&texts.join("; "))?;
         match self.0.len().saturating_sub(MAX_SHOWN) {
             0 => Ok(()),
-            more => write!(f, "; and {more} more"),
+            more if self.0.len() < MAX_KEPT => write!(f, "; and {more} more"),
+            more => write!(f, "; and at least {more} more"),
         }
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn check(fields: &Fields, set: &Attributes, path: &str, problems: &mu
             // Compiles give it a value later.
             Some(Value::Null) if attribute.modifier == Modifier::ReadOnly => {}
             Some(value) => {
-                problems.0.extend(problems_of(attribute, &path, value).0);
+                problems.extend(problems_of(attribute, &path, value));
             }
             None => problems.add(path, format!("is missing: give {}", attribute.value_type)),
         }

@@ -58,7 +58,7 @@ pub fn write(
     wrong
         .0
         .retain(|one| known.0.iter().all(|known| known.path != one.path));
-    problems.0.extend(wrong.0);
+    problems.extend(wrong);
     problems.or(written)
 }
 

@@ -214,7 +214,7 @@ pub fn versions(
         if version == 0 && old.len() == 1 && new.len() == 1 {
             match plan(known, entity) {
                 Ok(plan) => change.updated = Some(plan),
-                Err(found) => problems.0.extend(found.0),
+                Err(found) => problems.extend(found),
             }
         } else {
             let reason =

@@ -617,3 +617,20 @@ fn an_update_of_one_of_ten_thousand_elements_does_not_look_at_all_of_them_for_ea
     // Twenty times as many: it would be four hundred times as long.
     assert!(many < 100 * some, "{some} {many}");
 }
+
+/// Given: a list of which each of very many elements is wrong.
+/// Expected: the first are named, and the others take no memory: it is said that there are more.
+#[test]
+fn of_very_many_mistakes_the_first_are_named() {
+    let mut given = object(ordered());
+    given.insert("tags".to_owned(), json!(vec![Value::Null; 200_000]));
+    let problems = attributes::create(&vpn(true), given).unwrap_err();
+    assert_eq!(problems.0.len(), 10_000);
+    let text = problems.to_string();
+    assert!(text.starts_with("tags[0]: must be string, not null; tags[1]: "));
+    assert!(text.ends_with("; and at least 9000 more"), "{text}");
+    let mut given = object(ordered());
+    given.insert("tags".to_owned(), json!(vec![Value::Null; 1002]));
+    let problems = attributes::create(&vpn(true), given).unwrap_err();
+    assert!(problems.to_string().ends_with("; and 2 more"), "{problems}");
+}
