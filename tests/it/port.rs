@@ -258,6 +258,27 @@ fn a_request_for_what_is_no_path_is_refused() {
     door.is_well();
 }
 
+/// Input: a request for `http://evil.example/…` with a `Host` header of this machine (docs/reference/security.md § 4.14). Answer: 400; a target with the host of the header is answered.
+#[test]
+fn a_target_with_another_host_than_the_header_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let door = start(dir.path(), "", None);
+    let ask = |target: &str, version: &str| {
+        let ask = format!(
+            "GET {target}/api/v2/health HTTP/{version}\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        );
+        let answer = door.exchange(ask.as_bytes());
+        answer.split(' ').nth(1).unwrap_or_default().to_owned()
+    };
+    for version in ["1.0", "1.1"] {
+        assert_eq!(ask("http://evil.example", version), "400");
+        assert_eq!(ask("http://localhost:1", version), "400");
+        assert_eq!(ask("http://user@localhost", version), "400");
+        assert_eq!(ask("http://LOCALHOST", version), "200");
+        assert_eq!(ask("", version), "200");
+    }
+}
+
 /// Input: header lines that end in LF without CR, at the start or after another request in one packet (docs/reference/security.md § 4.14). Answer: 400, or the connection is closed.
 #[test]
 fn lines_of_a_head_that_end_in_a_bare_lf_are_refused() {

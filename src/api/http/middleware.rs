@@ -11,6 +11,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::Service;
 use tokio::runtime::Handle;
+use warp::http::uri::Authority;
 use warp::http::{HeaderValue, Request, Response, Version, header};
 use warp::reply::Response as Reply;
 
@@ -160,6 +161,15 @@ fn check<B>(head: Head, request: &Request<B>) -> Result<(), ApiError> {
     let n_hosts = request.headers().get_all(header::HOST).iter().count();
     if n_hosts > 1 || (n_hosts == 0 && request.version() == Version::HTTP_11) {
         let message = format!("there must be one Host header, not {n_hosts}");
+        return Err(ApiError::bad_request(message));
+    }
+    // A proxy may name the host in the target, too (RFC 9112 § 3.2.2); then both must name the same one.
+    let target = request.uri().authority().map(Authority::as_str);
+    let host = request.headers().get(header::HOST);
+    if let (Some(target), Some(host)) = (target, host)
+        && !host.as_bytes().eq_ignore_ascii_case(target.as_bytes())
+    {
+        let message = "the address that is asked for and the Host header name different hosts";
         return Err(ApiError::bad_request(message));
     }
     Ok(())
