@@ -99,6 +99,28 @@ fn instances_of_a_service_that_the_model_has_no_more_say_so_and_go_on_when_it_is
     }
 }
 
+/// Given: an entity without the implementations of lsm::ServiceEntity, so that nothing reports the end of its deployment; then a
+/// push that has them. Expected: the diagnosis of its instance says so and what to do; afterwards the instance is up.
+#[test]
+fn a_diagnosis_tells_that_the_model_makes_no_transfer() {
+    for settings in [["lsm_partial_compile=true"], ["lsm_partial_compile=false"]] {
+        let bare = LINKS.replace("using deploy, parents", "using deploy");
+        let world = World::with(&bare, &settings, "link");
+        let path = world.create("ams1", 100);
+        world.reaches(&path, "creating");
+        let exports = || world.get(&format!("{path}/diagnose")).1["data"]["exports"].clone();
+        wait_until("it is said that there is no transfer", || {
+            let said = exports()[0]["trace"].to_string();
+            said.contains("no lsm::LifecycleTransfer") && said.contains("add `parents`")
+        });
+        assert!(diagnosis(&world, "ams1").contains("no lsm::LifecycleTransfer"));
+        world.repo.write("main.cf", LINKS);
+        world.repo.commit("parents");
+        world.reaches(&path, "up");
+        assert_eq!(exports(), serde_json::json!([]));
+    }
+}
+
 #[test]
 fn a_failed_export_is_in_the_diagnosis_of_all_that_wait_for_it_until_one_succeeds() {
     let repo = Repo::new(&format!("import taboo\n{LINKS}"));

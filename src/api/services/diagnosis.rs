@@ -2,6 +2,7 @@
 //! Source: docs/reference/lsm.md § 3.13, § 5.7.
 
 use serde_json::{Value, json};
+use steward_lsm::Instance;
 
 use super::find;
 use crate::api::environments::scope;
@@ -147,6 +148,53 @@ async fn export_without_service(
     }))
 }
 
+/// The newest export, if the instance waits for the result of its LifecycleTransfer and the model made none: nothing would ever
+/// report, and the instance would stay in its state without a word.
+async fn export_without_transfer(
+    app: &App,
+    environment: EnvironmentId,
+    instance: &Instance,
+    compiles: &[(&StoredEvent, Compile)],
+) -> Result<Option<Value>, ApiError> {
+    let store = &app.store;
+    let is_export = |(_, compile): &&(&StoredEvent, Compile)| !compile.is_validation();
+    let mut newest_first = compiles.iter().rev().filter(is_export);
+    let Some((event, compile, version)) =
+        newest_first.find_map(|(event, compile)| Some((event, compile, compile.version?)))
+    else {
+        return Ok(None);
+    };
+    let (name, state) = (&instance.service_entity, &instance.state);
+    let catalog = store.service_catalog(environment).await?;
+    let definition = catalog.definition(name, Some(instance.service_entity_version));
+    let mut leaving = definition
+        .into_iter()
+        .flat_map(|definition| definition.entity.lifecycle.leaving(state));
+    if !leaving.any(|transfer| transfer.resource_based) {
+        return Ok(None);
+    }
+    let transfer = transfer_id(instance.id);
+    let deployed = store.state_fetch(environment, &transfer).await?;
+    let is_deployed = deployed.is_some_and(|state| state.status() != ResourceStatus::Orphaned);
+    let exported = store.resource_fetch(environment, version, &transfer);
+    if is_deployed || exported.await?.is_some() {
+        return Ok(None);
+    }
+    let why = format!(
+        "the model has no lsm::LifecycleTransfer for the instance {} of {name}, so nothing will say that it is deployed, and it stays in \
+         the state `{state}`. The entity must have the implementations of lsm::ServiceEntity: add `parents` to its `implement` \
+         statements (`implement … using …, parents`), and push",
+        instance.id
+    );
+    Ok(Some(json!({
+        "instance_version": event.event.service_instance_version + 1,
+        "model_version": version,
+        "compile_id": compile.id,
+        "errors": [],
+        "trace": why,
+    })))
+}
+
 /// What a resource said whose runs failed: a member for each message, the newest run first.
 fn failures_of((resource, runs): &(ResourceId, Vec<FailedRun>)) -> Value {
     let of_run = |failed: &FailedRun| {
@@ -222,6 +270,10 @@ async fn diagnose(entity: Segment, id: Segment, app: App, args: Args) -> Result<
     let mut exports = failed_exports(&app, environment, &compiles).await?;
     if version == instance.version {
         let missing = export_without_service(&app, environment, instance.id, &compiles).await?;
+        let missing = match missing {
+            None => export_without_transfer(&app, environment, &instance, &compiles).await?,
+            missing => missing,
+        };
         exports.extend(missing);
     }
     let mut exported = exported(&compiles);
