@@ -277,7 +277,7 @@ pub(in crate::api) async fn delete(id: Segment, app: App, args: Args) -> Result<
     let id = named(&app, &args, &id).await?.id;
     refuse_protected(&app, id).await?;
     app.environment_stop(id).await;
-    app.store.environment_delete(id).await?;
+    app.environment_delete(id).await?;
     Ok(Answer::Empty)
 }
 

@@ -103,7 +103,7 @@ pub(in crate::api) async fn delete(id: Segment, app: App, _args: Args) -> Result
     }
     for environment in &own {
         app.environment_stop(environment.id).await;
-        app.store.environment_delete(environment.id).await?;
+        app.environment_delete(environment.id).await?;
     }
     if app.store.project_delete(id).await? {
         Ok(Answer::Empty)

@@ -33,7 +33,7 @@ use crate::forge::Forge;
 use crate::git::{Credentials, Reach, RepositoryRules};
 use crate::lsm::Services;
 use crate::observe::{ActionLogs, Bus};
-use crate::store::{Environment, Store};
+use crate::store::{self, Environment, Store};
 use crate::watch;
 
 /// How long an environment waits for its Python environment before it starts.
@@ -227,10 +227,30 @@ impl App {
         }
     }
 
+    /// Notes where an environment is compiled from, so that code of the others cannot read it.
+    pub(crate) fn note_local_source(&self, environment: &Environment) {
+        let (url, branch) = (&environment.repo_url, &environment.repo_branch);
+        let source = Source::from_stored(url, branch, &self.data).ok();
+        let local = source.as_ref().and_then(Source::local);
+        let python = self.pool.python();
+        let interpreter = python.map(|python| python.interpreter.as_path());
+        let needed = compile::needed_programs(interpreter.into_iter());
+        let sources = self.pool.local_sources();
+        sources.set(environment.id, local, &needed);
+    }
+
+    /// Takes a stopped environment with all that it has out of the store.
+    pub(crate) async fn environment_delete(&self, id: EnvironmentId) -> store::Result<bool> {
+        let deleted = self.store.environment_delete(id).await?;
+        self.pool.local_sources().forget(id);
+        Ok(deleted)
+    }
+
     /// Starts the loops of an environment; nothing if they run, or if it cannot run.
     pub async fn environment_start(&self, environment: &Environment) {
         let id = environment.id;
         let _lifecycle = self.lifecycle.lock().await;
+        self.note_local_source(environment);
         if self.locked().contains_key(&id)
             || self.shutdown.is_cancelled()
             || self.trouble(id).is_some()

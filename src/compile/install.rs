@@ -290,7 +290,7 @@ pub(super) fn policy(
     }
     Ok(SandboxPolicy {
         readable: vec![checkouts.clone(), data.runtime(), venvs],
-        hidden: [hidden(&data, pool), modules::credentials()].concat(),
+        hidden: [hidden(&data, environment, pool), modules::credentials()].concat(),
         scratch,
         // A password that a model generates is remembered in its project.
         writable: vec![checkouts],
@@ -318,12 +318,16 @@ fn owner(data: &DataDir, environment: EnvironmentId) -> String {
     data.folder_name(environment)
 }
 
-/// What only the server may read.
-pub(super) fn hidden(data: &DataDir, pool: &Pool) -> Vec<PathBuf> {
+/// What code of an environment may not read: what only the server may, and what other environments are compiled from.
+pub(super) fn hidden(data: &DataDir, environment: EnvironmentId, pool: &Pool) -> Vec<PathBuf> {
     let real = |path: &Path| std::fs::canonicalize(path).ok();
     let data = data.real().path().to_owned();
     let secrets = pool.options().secrets.iter().filter_map(|path| real(path));
-    std::iter::once(data).chain(secrets).collect()
+    let of_others = pool.local_sources().hidden_from(environment);
+    std::iter::once(data)
+        .chain(secrets)
+        .chain(of_others)
+        .collect()
 }
 
 /// The Python environments of an environment; `stop` ends what is made.
@@ -335,7 +339,7 @@ pub(super) fn environments(
     proxy: Option<modules::BuildProxy>,
 ) -> modules::Environments {
     let sandbox = modules::InstallSandbox {
-        hidden: hidden(data, pool),
+        hidden: hidden(data, environment, pool),
         memory_bytes: pool.options().memory_bytes,
         limit: pool.options().install_timeout,
         stop,

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::Source;
 use super::install::hidden;
+use super::local_sources::folders;
 use super::run::blocking;
 use super::source::Head;
 use super::worker::Pool;
@@ -125,13 +126,15 @@ impl Reader<'_> {
             })?;
         }
         let of_user = modules::credentials();
-        let mut hidden = hidden(self.data, self.pool);
+        let mut hidden = hidden(self.data, self.environment, self.pool);
         let mut readable = vec![remote.mirrors.clone(), checkouts.clone()];
         match credentials {
             Some(credentials) => {
                 let named = [&credentials.ssh_key, &credentials.known_hosts];
                 let named = named.into_iter().flatten().map(PathBuf::as_path);
-                readable.extend(named.chain(remote.url.local_path()).filter_map(real));
+                readable.extend(named.filter_map(real));
+                // They may lie in a folder that belongs to another environment.
+                readable.extend(remote.url.local_path().map(folders).into_iter().flatten());
                 let for_ssh = |path: &PathBuf| remote.url.is_ssh() && path.ends_with(".ssh");
                 hidden.extend(of_user.into_iter().filter(|path| !for_ssh(path)));
             }

@@ -48,7 +48,7 @@ pub fn local_watch_paths(path: &Path) -> Vec<PathBuf> {
 
 /// The folders that the repository at `path` keeps its data in, symlinks resolved: two for a linked
 /// work tree. They may be anywhere.
-pub(super) fn data_folders(path: &Path) -> Vec<PathBuf> {
+pub fn data_folders(path: &Path) -> Vec<PathBuf> {
     let own =
         git_folder(&path.join(".git")).or_else(|| is_git_folder(path).then(|| path.to_owned()));
     let both = own.into_iter().flat_map(|own| [common_folder(&own), own]);

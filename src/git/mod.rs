@@ -37,7 +37,9 @@ pub use checkout::{
     CheckoutLimits, checkout, checkout_with, finished_checkout, gc_checkouts, submodules,
 };
 pub use error::Error;
-pub use local::{RepositoryKind, WorkTreeHead, is_repository, local_watch_paths, work_tree_head};
+pub use local::{
+    RepositoryKind, WorkTreeHead, data_folders, is_repository, local_watch_paths, work_tree_head,
+};
 pub use mirror::{FetchOptions, Mirror, check_branch};
 pub use options::init;
 pub use repository::{CommitId, CommitInfo, Repository, TreeId, commit_info, is_ancestor, tree_id};

@@ -1,5 +1,7 @@
 //! Landlock: which files can be read and written, and which ports can be reached.
 
+use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -93,21 +95,41 @@ pub(super) fn restrict(policy: &SandboxPolicy) -> Result<u8, RulesetError> {
 
 /// The fewest directories and files that hold everything below `directory` but what is hidden. What is there later, beside
 /// something hidden, is hidden too; links are not followed, what they lead to counts by itself.
+///
+/// There may be thousands of hidden paths and as many files beside them, so a directory is given only those paths that are in
+/// it, by the name of its entry that they are below: the work is that of reading the directories on the way to a hidden path.
 fn all_but(directory: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
-    if hidden.iter().any(|path| directory.starts_with(path)) {
-        return Vec::new();
+    let below = hidden
+        .iter()
+        .filter_map(|path| path.strip_prefix(directory).ok());
+    let mut found = Vec::new();
+    cover(directory, below.collect(), &mut found);
+    found
+}
+
+/// `hidden`: relative to `directory`; the empty path is the directory itself.
+fn cover(directory: &Path, hidden: Vec<&Path>, found: &mut Vec<PathBuf>) {
+    if hidden.is_empty() {
+        return found.push(directory.to_owned());
     }
-    if !hidden.iter().any(|path| path.starts_with(directory)) {
-        return vec![directory.to_owned()];
+    let mut by_entry: HashMap<&OsStr, Vec<&Path>> = HashMap::new();
+    for path in hidden {
+        let mut rest = path.components();
+        let Some(first) = rest.next() else {
+            return;
+        };
+        let in_entry = by_entry.entry(first.as_os_str()).or_default();
+        in_entry.push(rest.as_path());
     }
     let Ok(entries) = std::fs::read_dir(directory) else {
-        return Vec::new();
+        return;
     };
-    entries
-        .flatten()
-        .filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()))
-        .flat_map(|entry| all_but(&entry.path(), hidden))
-        .collect()
+    for entry in entries.flatten() {
+        if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
+            let in_entry = by_entry.remove(entry.file_name().as_os_str());
+            cover(&entry.path(), in_entry.unwrap_or_default(), found);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -128,6 +150,11 @@ mod tests {
         found.sort();
         let expected = ["a/b/open", "a/c", "d"].map(|path| root.join(path));
         assert_eq!(found, expected);
+        // A path below another hidden one adds nothing.
+        let nested = ["a/b/secret", "a", "a/b"].map(|path| root.join(path));
+        assert_eq!(all_but(root, &nested), [root.join("d")]);
+        let elsewhere = [root.join("not/there"), PathBuf::from("/elsewhere")];
+        assert_eq!(all_but(root, &elsewhere).len(), 2);
         assert_eq!(all_but(root, &[]), [root]);
         assert!(all_but(root, &[root.to_owned()]).is_empty());
     }

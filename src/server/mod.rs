@@ -140,7 +140,12 @@ impl Server {
 
     /// Starts the loops of all environments.
     pub async fn start_environments(&self) -> Result<(), Error> {
-        for environment in self.app.store.environment_list().await? {
+        let all = self.app.store.environment_list().await?;
+        // Before the first of them runs code.
+        for environment in &all {
+            self.app.note_local_source(environment);
+        }
+        for environment in all {
             self.app.environment_start(&environment).await;
         }
         Ok(())

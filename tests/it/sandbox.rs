@@ -30,18 +30,24 @@ fn can_sandbox() -> bool {
 /// The report of the only compile of a server with one environment, when it has ended.
 #[track_caller]
 pub fn first_report(served: &Served) -> String {
-    ended_report(served, "")
+    ended_report(served, 0, "")
 }
 
 /// The report of the compile of a commit, when it has ended.
 #[track_caller]
 pub fn report_of(served: &Served, commit: &str) -> String {
-    ended_report(served, &commit[..8])
+    ended_report(served, 0, &commit[..8])
 }
 
-/// The newest report of a compile that has ended and has this text in it.
+/// The report of the only compile of an environment, by its place in the list of all, when it has ended.
 #[track_caller]
-fn ended_report(served: &Served, part: &str) -> String {
+pub fn report_of_environment(served: &Served, place: usize) -> String {
+    ended_report(served, place, "")
+}
+
+/// The newest report of a compile of an environment that has ended and has this text in it.
+#[track_caller]
+fn ended_report(served: &Served, place: usize, part: &str) -> String {
     let ask = |path: &str, environment: &str| {
         let url = format!("{}{path}", served.api);
         let headers = [
@@ -52,7 +58,10 @@ fn ended_report(served: &Served, part: &str) -> String {
         send("GET", &url, &headers, b"").1
     };
     let environments = ask("/api/v2/environment", "");
-    let environment = environments["data"][0]["id"].as_str().unwrap().to_owned();
+    let environment = environments["data"][place]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let mut found = String::new();
     wait_until("the compile ends", || {
         let reports = ask("/api/v2/compilereport", &environment);

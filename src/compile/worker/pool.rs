@@ -15,6 +15,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 use super::breadcrumb::{BREADCRUMB, Place, Trail};
 use super::frames::{Job, JobDone, Refusal, Reply, Request};
 use super::stopped::{Which, stopped};
+use crate::compile::local_sources::LocalSources;
 use crate::git::{WorkerLimits, Workers};
 use crate::modules::Inspection;
 use crate::process::{self, cgroup::Cgroup};
@@ -93,6 +94,7 @@ pub struct Pool {
     slots: Arc<tokio::sync::Semaphore>,
     idle: Arc<Mutex<Idle>>,
     git: Workers,
+    local_sources: LocalSources,
 }
 
 /// Answers a compile that runs what it wants to know of service instances.
@@ -148,12 +150,18 @@ impl Pool {
             options: Arc::new(options),
             slots,
             idle: Arc::default(),
+            local_sources: LocalSources::default(),
         }
     }
 
     /// What reads repositories: these workers have their own number, so a compile waits for no fetch of another environment.
     pub(in crate::compile) fn git(&self) -> &Workers {
         &self.git
+    }
+
+    /// What environments are compiled from that is on this machine.
+    pub fn local_sources(&self) -> &LocalSources {
+        &self.local_sources
     }
 
     pub(in crate::compile) fn options(&self) -> &PoolOptions {

@@ -2,8 +2,13 @@
 
 use std::fs;
 
-use super::{first_report, only_folder, repo_with, report_of, server_of};
+use serde_json::json;
+
+use super::{
+    can_sandbox, first_report, only_folder, repo_with, report_of, report_of_environment, server_of,
+};
 use crate::harness::Repo;
+use crate::packages::source_folder;
 use crate::serve::serve;
 
 /// Input: a `modulepath` that leads out of the checkout, to where somebody put a module with links (docs/reference/security.md § 4.1). Answer: no module is found there, and the report says that the path leads out.
@@ -66,6 +71,62 @@ fn a_model_does_not_read_the_checkouts_of_others() {
     let report = report_of(&served, &commit);
     assert!(report.contains("Could not find module private"), "{report}");
     assert!(!report.contains("only-for-the-other"), "{report}");
+}
+
+/// A plugin and a build backend that read a file, and say what they read.
+const READER: &str = "def read(path):
+    try:
+        with open(path, encoding=\"utf-8\") as file:
+            return \"READ \" + file.read()
+    except OSError as error:
+        return \"refused: \" + type(error).__name__
+";
+
+/// Input: a plugin, and a backend of a package's build, that read the repository of another environment of the same server, which is a path on its machine (docs/reference/security.md § 4.1). Answer: both are refused; both environments are compiled.
+#[test]
+fn code_does_not_read_the_repository_of_another_environment() {
+    if !can_sandbox() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let other = Repo::new("std::print(\"model-of-the-other\")\n");
+    let main = other.path().join("main.cf");
+    let plugin = format!(
+        "import os\nfrom inmanta.plugins import plugin\n{READER}\n@plugin\ndef look(path: \"string\") -> \"string\":\n    return read(path) + \" \" + read(os.path.join(os.path.dirname(path), \".git/HEAD\"))\n"
+    );
+    let model = format!(
+        "import greet\nstd::print(greet::told())\nstd::print(\"plugin \" + looks::look(\"{}\"))\n",
+        main.display()
+    );
+    let own = repo_with("looks", &plugin, &model);
+    own.write("requirements.txt", "--no-index\n./sources/greet\n");
+    let source = own.path().join("sources/greet");
+    source_folder(&source, "1.0");
+    let backend = fs::read_to_string(source.join("wheel.py")).unwrap();
+    let told = format!(
+        "{READER}\nTOLD = \"build \" + read({})\nopen(__file__.replace(\"wheel.py\", \"__init__.py\"), \"a\").write(f\"\\n@plugin\\ndef told() -> 'string':\\n    return {{TOLD!r}}\\n\")\n",
+        json!(main.display().to_string())
+    );
+    own.write("sources/greet/wheel.py", &format!("{told}\n{backend}"));
+    own.commit("looks at another");
+    let (_, config) = server_of(home.path(), &own);
+    let another = format!(
+        "- project: p\n  name: f\n  repository: {}\napi_token",
+        other.path().display()
+    );
+    let config = config.replacen("api_token", &another, 1);
+    let served = serve(home.path(), &config);
+    let report = report_of_environment(&served, 0);
+    assert!(report.contains("\"success\":true"), "{report}");
+    let refused = "plugin refused: PermissionError refused: PermissionError";
+    assert!(report.contains(refused), "{report}");
+    assert!(
+        report.contains("build refused: PermissionError"),
+        "{report}"
+    );
+    assert!(!report.contains("model-of-the-other"), "{report}");
+    let report = report_of_environment(&served, 1);
+    assert!(report.contains("model-of-the-other"), "{report}");
 }
 
 /// What the only environment's folders are called cannot be known without the server's key.
