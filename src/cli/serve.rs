@@ -45,7 +45,15 @@ pub(super) fn run(path: &Path, check: bool) -> ExitCode {
 
 /// `--check`: 0 when all environments run, 1 when the server starts but some of them do not, 2 when it does not start.
 fn checked(path: &Path, config: &config::Config) -> ExitCode {
-    if let Err(error) = server::check(config).and_then(|()| server::check_python(config)) {
+    let runtime = match super::up::runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!("cannot start: {error}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    let start = server::check(config).and_then(|()| server::check_python(config));
+    if let Err(error) = start.and_then(|()| runtime.block_on(server::check_database(config))) {
         tracing::error!("{}: {}", path.display(), chain(&error));
         return ExitCode::from(USAGE);
     }

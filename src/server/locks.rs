@@ -62,6 +62,18 @@ pub fn check(config: &Config) -> Result<(), Error> {
     Ok(())
 }
 
+/// What else would: the database as it is now. Waits for PostgreSQL as the start of a server does.
+///
+/// # Errors
+/// It does not answer, is none, or has a schema that this version of Steward does not know.
+pub async fn check_database(config: &Config) -> Result<(), Error> {
+    match &config.database {
+        Database::Sqlite => Store::probe_sqlite(&config.data.database()).await?,
+        Database::Postgres(url) => Store::probe_postgres(url).await?,
+    }
+    Ok(())
+}
+
 /// Whether a directory that is not there can be made.
 fn check_parent(data: &Path) -> Result<(), Error> {
     let absolute = std::path::absolute(data).map_err(fail(data))?;

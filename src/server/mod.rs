@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 pub use crate::app::{App, Hook};
 use crate::app::{Hooks, RefusedEnvironments};
 pub use embedded::{Embedded, read_embedded};
-pub use locks::check;
+pub use locks::{check, check_database};
 
 use crate::api;
 use crate::compile::{Pool, PoolOptions};

@@ -23,6 +23,7 @@ mod metric;
 mod migrations;
 mod notification;
 mod packed;
+mod probe;
 mod project;
 mod protected_setting;
 mod resource;
@@ -46,7 +47,7 @@ pub use compile::{
     Compile, CompileBatches, CompileEnd, CompileKey, CompileRequest, EXPORTING_ALL, Lane, Outcome,
     ServiceCompile, ServiceRequest, Stage,
 };
-pub use discovered::Discovered;
+pub use discovered::{Discovered, DiscoveredEntry};
 pub use dry_run::{About, DryRun, DryRunResult, UnfinishedDryRun};
 pub use environment::{Environment, NewEnvironment};
 pub use fact::Fact;

@@ -298,7 +298,7 @@ fn a_fifo_in_the_place_of_a_file_is_refused_at_once() {
     assert_eq!(code, Some(2), "{said}");
 }
 
-/// Input: a data directory that is a file, cannot be made, or holds a folder in the place of the database; a database URL that is none (docs/reference/security.md § 4.7). Answer: `--check` refuses with exit code 2 what the server would not start with, and so does the server.
+/// Input: a data directory that is a file, cannot be made, or holds a folder or another file in the place of the database; a database URL that is none, or where nothing listens (docs/reference/security.md § 4.7). Answer: `--check` refuses with exit code 2 what the server would not start with, and so does the server.
 #[test]
 fn what_keeps_a_server_from_starting_is_known_to_the_check() {
     let dir = tempfile::tempdir().unwrap();
@@ -307,6 +307,12 @@ fn what_keeps_a_server_from_starting_is_known_to_the_check() {
     fs::write(&file, "").unwrap();
     let data = dir.path().join("data");
     fs::create_dir_all(data.join("steward.db")).unwrap();
+    let text = dir.path().join("text");
+    fs::create_dir(&text).unwrap();
+    fs::write(text.join("steward.db"), "no database").unwrap();
+    // Nobody listens where somebody has just listened.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = port.local_addr().unwrap().port();
     let good = dir.path().join("good");
     for text in [
         format!("data: {}\n", file.display()),
@@ -314,6 +320,11 @@ fn what_keeps_a_server_from_starting_is_known_to_the_check() {
         format!("data: {}\n", data.display()),
         format!(
             "data: {}\ndatabase: postgres://u:p4ssword@h:port/x\n",
+            good.display()
+        ),
+        format!("data: {}\n", text.display()),
+        format!(
+            "data: {}\ndatabase: postgres://u:p4ssword@127.0.0.1:{port}/x\n",
             good.display()
         ),
     ] {
