@@ -28,6 +28,7 @@ mod writing;
 
 pub use agents::Admission;
 pub use handle::{DeployKind, Engine, Inspected, Options, RequestError, Scheduled};
+pub(crate) use services::LIFECYCLE_TRANSFER;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

@@ -14,6 +14,7 @@ mod schedule;
 
 pub use ask::{ApiRequest, ApiRequests, discovered_input};
 pub use code::{Needed, gc_code_folders, needed_by_code};
+pub(crate) use engine::LIFECYCLE_TRANSFER;
 pub use engine::{DeployKind, Engine, Inspected, Options, RequestError, Scheduled};
 pub use explain::explain;
 pub use intent::Intent;

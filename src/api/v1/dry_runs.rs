@@ -10,6 +10,7 @@ use crate::api::http::principal::EnvironmentAccess;
 use crate::api::routes::routes;
 use crate::api::{Answer, versions, wire};
 use crate::app::App;
+use crate::deploy::LIFECYCLE_TRANSFER;
 use crate::domain::{DryRunStatus, VersionNumber};
 use crate::store::{DryRun, DryRunResult};
 
@@ -37,14 +38,17 @@ async fn list(app: App, args: Args) -> Result<Answer, ApiError> {
     Ok(Answer::Body(json!({"dryruns": shapes})))
 }
 
-/// The dry run with what was found so far.
-async fn whole(
+/// The dry run with those of the results so far that `is_shown` takes; the others count as to be done.
+async fn shape(
     app: &App,
     environment: &EnvironmentAccess,
     id: &Segment,
+    is_shown: impl Fn(&DryRunResult) -> bool,
 ) -> Result<Value, ApiError> {
-    let dry_run = fetch_dry_run(app, environment, id).await?;
-    let results = app.store.dry_run_results(dry_run.id).await?;
+    let mut dry_run = fetch_dry_run(app, environment, id).await?;
+    let mut results = app.store.dry_run_results(dry_run.id).await?;
+    results.retain(is_shown);
+    dry_run.todo = dry_run.total - results.len() as i64;
     let mut resources = Map::new();
     for result in &results {
         let rvid = format!("{},v={}", result.resource_id, dry_run.version);
@@ -84,13 +88,23 @@ async fn request(version: VersionNumber, app: App, args: Args) -> Result<Answer,
         return Err(ApiError::conflict("the environment is halted"));
     }
     let id = engine(&app, environment.id)?.dry_run(version, None).await?;
-    let shape = whole(&app, &environment, &Segment(id.to_string())).await?;
+    // As it begins, whatever handlers have found by now: what is known of a resource before a handler looks at it.
+    let is_known = |result: &DryRunResult| {
+        use DryRunStatus::{AgentDown, Changes, Skipped, SkippedForUndefined, Undefined};
+        match result.status {
+            Undefined | SkippedForUndefined | AgentDown => true,
+            Changes => result.resource_id.resource_type() == LIFECYCLE_TRANSFER,
+            Skipped => false,
+        }
+    };
+    let id = Segment(id.to_string());
+    let shape = shape(&app, &environment, &id, is_known).await?;
     Ok(Answer::Body(json!({"dryrun": shape})))
 }
 
 async fn report(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
-    let shape = whole(&app, &environment, &id).await?;
+    let shape = shape(&app, &environment, &id, |_| true).await?;
     Ok(Answer::Body(json!({"dryrun": shape})))
 }
 

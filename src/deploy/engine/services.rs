@@ -11,7 +11,7 @@ use crate::lsm::{Waiting, report_of};
 use crate::store::ResourceState;
 
 /// The type of the resource.
-pub(super) const LIFECYCLE_TRANSFER: &str = "lsm::LifecycleTransfer";
+pub(crate) const LIFECYCLE_TRANSFER: &str = "lsm::LifecycleTransfer";
 
 /// What the ends of an instance's resources mean together, and those that say so. A failure counts more than what was only
 /// put off.
