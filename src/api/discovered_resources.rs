@@ -1,6 +1,6 @@
 //! What discovery found. Source: docs/reference/rest.md § 1.11, docs/reference/deployment.md § 5.9.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::api::versions::contains;
 use crate::app::App;
 use crate::deploy;
 use crate::domain::ResourceId;
-use crate::store::Discovered;
+use crate::store::{Discovered, DiscoveredEntry};
 
 routes! {
     Get "/api/v2/discovered" Environment "what discovery found" => Query list_discovered();
@@ -28,15 +28,24 @@ routes! {
 }
 
 /// Those of the found resources, and of the resources whose handlers found them, that the model has.
-async fn managed(
+async fn managed_of(
     app: &App,
     environment: &EnvironmentAccess,
     found: &[Discovered],
 ) -> Result<BTreeSet<ResourceId>, ApiError> {
-    let ids: BTreeSet<&ResourceId> = found
+    let ids = found
         .iter()
-        .flat_map(|found| [&found.resource_id, &found.discovery_resource_id])
-        .collect();
+        .flat_map(|found| [&found.resource_id, &found.discovery_resource_id]);
+    managed(app, environment, ids).await
+}
+
+/// Those of the resources that the model has.
+async fn managed<'a>(
+    app: &App,
+    environment: &EnvironmentAccess,
+    ids: impl Iterator<Item = &'a ResourceId>,
+) -> Result<BTreeSet<ResourceId>, ApiError> {
+    let ids: BTreeSet<&ResourceId> = ids.collect();
     let ids: Vec<ResourceId> = ids.into_iter().cloned().collect();
     let states = app.store.state_some(environment.id, &ids).await?;
     let here = states
@@ -71,37 +80,47 @@ fn shape(found: &Discovered, managed: &BTreeSet<ResourceId>) -> Value {
 async fn list_discovered(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     args.only_filters(&["managed", "resource_type", "agent", "resource_id_value"])?;
-    let found = app.store.discovered_list(environment.id).await?;
-    let managed = managed(&app, &environment, &found).await?;
-    let only = args.value("filter.managed").is_some();
-    let wanted = args.flag("filter.managed", false)?;
+    let wanted = args.value("filter.managed").is_some();
+    let wanted = wanted
+        .then(|| args.flag("filter.managed", false))
+        .transpose()?;
     let filters = (
         args.filter("resource_type")?,
         args.filter("agent")?,
         args.filter("resource_id_value")?,
     );
-    let shown: Vec<Discovered> = found
-        .into_iter()
-        .filter(|found| {
-            let id = ResourceId::parse(found.resource_id.as_str());
-            let part = |of: fn(&ResourceId) -> &str| id.as_ref().map(of).unwrap_or_default();
-            (!only || managed.contains(&found.resource_id) == wanted)
-                && contains(&filters.0, part(ResourceId::resource_type))
-                && contains(&filters.1, part(ResourceId::agent))
-                && contains(&filters.2, part(ResourceId::value))
-        })
-        .collect();
-    let key = |found: &Discovered| found.resource_id.to_string();
     let columns = ["discovered_resource_id"];
     let sort = Sort::of(&args, &columns, Sort::ascending(columns[0]))?;
-    page::page(
-        &args,
-        "/api/v2/discovered",
-        shown,
-        key,
-        sort.is_descending,
-        |found| shape(found, &managed),
-    )
+    // What was found may be large: it is read of the rows of the page only.
+    let mut entries = app.store.discovered_index(environment.id).await?;
+    entries.retain(|entry| {
+        let id = ResourceId::parse(entry.resource_id.as_str());
+        let part = |of: fn(&ResourceId) -> &str| id.as_ref().map(of).unwrap_or_default();
+        contains(&filters.0, part(ResourceId::resource_type))
+            && contains(&filters.1, part(ResourceId::agent))
+            && contains(&filters.2, part(ResourceId::value))
+    });
+    if let Some(wanted) = wanted {
+        let ids = entries.iter().map(|entry| &entry.resource_id);
+        let managed = managed(&app, &environment, ids).await?;
+        entries.retain(|entry| managed.contains(&entry.resource_id) == wanted);
+    }
+    let key = |entry: &DiscoveredEntry| entry.resource_id.to_string();
+    let mut cut = page::Cut::of(&args, entries, key, sort.is_descending)?;
+    let ids = cut.narrow(|entry| entry.n_bytes);
+    let ids = ids.iter().map(|entry| &entry.resource_id);
+    let found = app.store.discovered_some(environment.id, ids).await?;
+    let managed = managed_of(&app, &environment, &found).await?;
+    let by_id: BTreeMap<&ResourceId, &Discovered> = found
+        .iter()
+        .map(|found| (&found.resource_id, found))
+        .collect();
+    // What was deleted meanwhile has no place in the list any more.
+    cut.retain(|entry| by_id.contains_key(&entry.resource_id));
+    Ok(cut.answer(&args, "/api/v2/discovered", key, |entry| {
+        let found = by_id.get(&entry.resource_id);
+        found.map_or(Value::Null, |found| shape(found, &managed))
+    }))
 }
 
 async fn create(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
@@ -140,7 +159,7 @@ async fn details(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
         .discovered_fetch(environment.id, &id.resource_id())
         .await?;
     let found = found.ok_or_else(|| unknown(&id.0))?;
-    let managed = managed(&app, &environment, std::slice::from_ref(&found)).await?;
+    let managed = managed_of(&app, &environment, std::slice::from_ref(&found)).await?;
     Ok(Answer::Data(shape(&found, &managed)))
 }
 

@@ -16,6 +16,13 @@ pub struct Discovered {
     pub discovered: Timestamp,
 }
 
+/// That a resource was found, and the bytes of what was found of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiscoveredEntry {
+    pub resource_id: ResourceId,
+    pub n_bytes: usize,
+}
+
 /// The newest report counts; what is not reported any more stays.
 pub(super) const SET: &str = "INSERT INTO discovered_resource (environment_id, resource_id, found, \
                               discovery_resource_id, discovered_us) VALUES ($1, $2, $3, $4, $5) \
@@ -97,14 +104,50 @@ impl Store {
         }))
     }
 
-    /// What was found in an environment, sorted by resource id.
-    pub async fn discovered_list(&self, environment: EnvironmentId) -> Result<Vec<Discovered>> {
-        const SQL: &str = "SELECT resource_id, found, discovery_resource_id, discovered_us FROM discovered_resource \
-                           WHERE environment_id = $1 ORDER BY resource_id";
-        let rows: Vec<Row> = read!(self.db, pool => {
+    /// Which resources were found in an environment, without what was found of them.
+    pub async fn discovered_index(
+        &self,
+        environment: EnvironmentId,
+    ) -> Result<Vec<DiscoveredEntry>> {
+        const SQL: &str = "SELECT resource_id, CAST(OCTET_LENGTH(found) AS BIGINT) FROM discovered_resource \
+                           WHERE environment_id = $1";
+        let rows: Vec<(ResourceId, i64)> = read!(self.db, pool => {
             sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
         });
-        rows.into_iter().map(discovered).collect()
+        let entry = |(resource_id, n_bytes)| DiscoveredEntry {
+            resource_id,
+            n_bytes: usize::try_from(n_bytes).unwrap_or_default(),
+        };
+        Ok(rows.into_iter().map(entry).collect())
+    }
+
+    /// What was found of these resources, in no order; nothing of those that are not known any more.
+    pub async fn discovered_some<'a>(
+        &self,
+        environment: EnvironmentId,
+        ids: impl IntoIterator<Item = &'a ResourceId>,
+    ) -> Result<Vec<Discovered>> {
+        let ids: Vec<&ResourceId> = ids.into_iter().collect();
+        let mut found = Vec::with_capacity(ids.len());
+        for some in ids.chunks(READ_AT_ONCE) {
+            let rows: Vec<Row> = read!(self.db, pool => {
+                let mut query = sqlx::QueryBuilder::new(
+                    "SELECT resource_id, found, discovery_resource_id, discovered_us FROM discovered_resource \
+                     WHERE environment_id = ",
+                );
+                query.push_bind(environment.to_string()).push(" AND resource_id IN (");
+                let mut list = query.separated(", ");
+                for id in some {
+                    list.push_bind(storable(id.as_str()).into_owned());
+                }
+                query.push(")");
+                query.build_query_as().fetch_all(pool).await?
+            });
+            for row in rows {
+                found.push(discovered(row)?);
+            }
+        }
+        Ok(found)
     }
 
     pub async fn discovered_fetch(

@@ -502,7 +502,13 @@ mod tests {
                 discovery_resource_id: ResourceId::new(one),
                 discovered: Timestamp(9),
             };
-            assert_eq!(store.discovered_list(id).await.unwrap(), [found]);
+            let index = store.discovered_index(id).await.unwrap();
+            assert_eq!(
+                (index.len(), index[0].n_bytes),
+                (1, r#"{"found":"2"}"#.len())
+            );
+            let ids = index.iter().map(|entry| &entry.resource_id);
+            assert_eq!(store.discovered_some(id, ids).await.unwrap(), [found]);
         })
         .await;
     }

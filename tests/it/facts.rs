@@ -447,6 +447,50 @@ fn what_a_discovery_finds_is_kept() {
         200
     );
     assert_eq!(list(""), 1);
+    what_is_large_is_shown_on_more_pages(&mut running);
+}
+
+/// Given: 300 found resources of 60 kB each, where an answer takes 8 MiB. Expected: a page has as many as fit, and the links lead
+/// to each once, there and back.
+fn what_is_large_is_shown_on_more_pages(running: &mut Running) {
+    for bulk in 0..6 {
+        let found: Vec<Value> = (bulk * 50..bulk * 50 + 50)
+            .map(|n| json!({"discovered_resource_id": box_of(&format!("n{n:03}")), "discovery_resource_id": box_of("a"), "values": {"text": "x".repeat(60_000)}}))
+            .collect();
+        let body = json!({"discovered_resources": found});
+        assert_eq!(
+            running.call("POST", "/api/v2/discovered/", Some(&body)).0,
+            200
+        );
+    }
+    let names = |page: &Value| {
+        let rows = page["data"].as_array().unwrap().iter();
+        let name = |row: &Value| row["agent"].as_str().unwrap().to_owned();
+        rows.map(name).collect::<Vec<_>>()
+    };
+    let mut expected: Vec<String> = (0..300).map(|n| format!("n{n:03}")).collect();
+    expected.insert(0, "a".to_owned());
+    for sort in ["", "&sort=discovered_resource_id.desc"] {
+        let mut page = running.get_ok(&format!("/api/v2/discovered?limit=1000{sort}"));
+        let (mut there, mut n_pages) = (names(&page), 1);
+        assert!(there.len() > 100, "{}", there.len());
+        while let Some(next) = page["links"]["next"].as_str() {
+            page = running.get_ok(next);
+            there.extend(names(&page));
+            n_pages += 1;
+        }
+        assert_eq!((&there, n_pages), (&expected, 3));
+        assert_eq!(page["metadata"]["total"], 301);
+        let mut back = names(&page);
+        while let Some(prev) = page["links"]["prev"].as_str() {
+            page = running.get_ok(prev);
+            back = [names(&page), back].concat();
+        }
+        assert_eq!(back, expected);
+        expected.reverse();
+    }
+    let page = running.get_ok("/api/v2/discovered?limit=2&filter.agent=n123");
+    assert_eq!(names(&page), ["n123"]);
 }
 
 #[test]

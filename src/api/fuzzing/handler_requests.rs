@@ -122,12 +122,16 @@ struct Beside {
 
 impl Beside {
     async fn read(app: &App, id: EnvironmentId) -> Result<Self, store::Error> {
+        let index = app.store.discovered_index(id).await?;
+        let found = index.iter().map(|entry| &entry.resource_id);
+        let mut found = app.store.discovered_some(id, found).await?;
+        found.sort_by(|a, b| a.resource_id.cmp(&b.resource_id));
         Ok(Self {
             id,
             environment: format!("{:?}", app.store.environment_fetch(id).await?),
             settings: format!("{:?}", app.store.settings_fetch(id).await?),
             facts: format!("{:?}", app.store.fact_list(id).await?),
-            discovered: format!("{:?}", app.store.discovered_list(id).await?),
+            discovered: format!("{found:?}"),
             tokens: format!("{:?}", app.store.token_list(id).await?),
             compiles: format!("{:?}", app.store.compile_list(id, 10).await?),
         })

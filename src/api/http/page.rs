@@ -40,62 +40,155 @@ pub(in crate::api) fn encode(key: &str) -> String {
 pub(in crate::api) fn page<T, K: Ord + Display + FromStr>(
     args: &Args,
     path: &str,
-    mut rows: Vec<T>,
+    rows: Vec<T>,
     key: impl Fn(&T) -> K,
     is_descending: bool,
     to_json: impl Fn(&T) -> Value,
 ) -> Result<Answer, ApiError> {
-    let limit = limit(args)?.unwrap_or(usize::MAX);
-    // Not the order of the store: databases do not agree on that of texts.
-    rows.sort_by(|a, b| {
-        let order = key(a).cmp(&key(b));
-        if is_descending {
-            order.reverse()
+    let cut = Cut::of(args, rows, &key, is_descending)?;
+    Ok(cut.answer(args, path, key, to_json))
+}
+
+/// A list, and which of its rows a page shows.
+#[derive(Debug)]
+pub(in crate::api) struct Cut<T> {
+    rows: Vec<T>,
+    asked: Range<usize>,
+    /// The page ends where the next one begins.
+    is_backwards: bool,
+    is_descending: bool,
+    /// `None`: all rows.
+    limit: Option<usize>,
+}
+
+impl<T> Cut<T> {
+    /// As [`page`] does it.
+    pub(in crate::api) fn of<K: Ord + FromStr>(
+        args: &Args,
+        rows: Vec<T>,
+        key: impl Fn(&T) -> K,
+        is_descending: bool,
+    ) -> Result<Self, ApiError> {
+        let limit = limit(args)?;
+        let mut cut = Self {
+            rows,
+            asked: 0..0,
+            is_backwards: false,
+            is_descending,
+            limit,
+        };
+        cut.choose(args, key)?;
+        Ok(cut)
+    }
+
+    fn choose<K: Ord + FromStr>(
+        &mut self,
+        args: &Args,
+        key: impl Fn(&T) -> K,
+    ) -> Result<(), ApiError> {
+        let (rows, is_descending) = (&mut self.rows, self.is_descending);
+        let limit = self.limit.unwrap_or(usize::MAX);
+        // Not the order of the store: databases do not agree on that of texts.
+        rows.sort_by(|a, b| {
+            let order = key(a).cmp(&key(b));
+            if is_descending {
+                order.reverse()
+            } else {
+                order
+            }
+        });
+        let total = rows.len();
+        let from = |at: usize| at..at.saturating_add(limit).min(total);
+        let up_to = |at: usize| at.saturating_sub(limit)..at;
+        // `start` keeps what is greater, `end` what is smaller, whatever the order of the page. The boundary itself may be
+        // gone by now.
+        let (start, end) = (args.parsed::<K>("start")?, args.parsed::<K>("end")?);
+        self.is_backwards = if is_descending { &start } else { &end }.is_some();
+        self.asked = match (start, end) {
+            (Some(_), Some(_)) => {
+                return Err(ApiError::bad_request("start and end exclude each other"));
+            }
+            (None, None) => from(0),
+            (Some(start), None) if is_descending => {
+                up_to(rows.partition_point(|row| key(row) > start))
+            }
+            (Some(start), None) => from(rows.partition_point(|row| key(row) <= start)),
+            (None, Some(end)) if is_descending => from(rows.partition_point(|row| key(row) >= end)),
+            (None, Some(end)) => up_to(rows.partition_point(|row| key(row) < end)),
+        };
+        Ok(())
+    }
+
+    /// The rows of the page, from the side where the last page ended: as many as fit an answer, at least one, by
+    /// what `n_bytes` says of each. The page has no others.
+    pub(in crate::api) fn narrow(&mut self, n_bytes: impl Fn(&T) -> usize) -> &[T] {
+        let asked = self.rows.get(self.asked.clone()).unwrap_or_default();
+        let mut sum = 0_usize;
+        let fits = |row: &&T| {
+            let is_first = sum == 0;
+            sum = sum.saturating_add(n_bytes(row).max(1));
+            is_first || sum <= MAX_PAGE_BYTES
+        };
+        if self.is_backwards {
+            let n_rows = asked.iter().rev().take_while(fits).count();
+            self.asked.start = self.asked.end - n_rows;
         } else {
-            order
+            let n_rows = asked.iter().take_while(fits).count();
+            self.asked.end = self.asked.start + n_rows;
         }
-    });
-    let total = rows.len();
-    let from = |at: usize| at..at.saturating_add(limit).min(total);
-    let up_to = |at: usize| at.saturating_sub(limit)..at;
-    // `start` keeps what is greater, `end` what is smaller, whatever the order of the page. The boundary itself may be
-    // gone by now.
-    let (start, end) = (args.parsed::<K>("start")?, args.parsed::<K>("end")?);
-    let is_backwards = if is_descending { &start } else { &end }.is_some();
-    let asked = match (start, end) {
-        (Some(_), Some(_)) => {
-            return Err(ApiError::bad_request("start and end exclude each other"));
-        }
-        (None, None) => from(0),
-        (Some(start), None) if is_descending => up_to(rows.partition_point(|row| key(row) > start)),
-        (Some(start), None) => from(rows.partition_point(|row| key(row) <= start)),
-        (None, Some(end)) if is_descending => from(rows.partition_point(|row| key(row) >= end)),
-        (None, Some(end)) => up_to(rows.partition_point(|row| key(row) < end)),
-    };
-    let (shown, data) = fitting(&rows, asked, is_backwards, to_json);
-    let (before, after) = (shown.start, total - shown.end);
-    let rows_of_page = &rows[shown];
-    let size = if limit == usize::MAX { 0 } else { limit };
-    let base = format!("{path}?limit={size}{}", args.of_the_list());
-    let mut links = json!({"self": base});
-    if after > 0
-        && let Some(row) = rows_of_page.last()
-    {
-        let name = if is_descending { "end" } else { "start" };
-        links["next"] = json!(format!("{base}&{name}={}", encode(&key(row).to_string())));
+        self.rows.get(self.asked.clone()).unwrap_or_default()
     }
-    if before > 0 {
-        links["first"] = json!(base);
-        if let Some(row) = rows_of_page.first() {
-            let name = if is_descending { "start" } else { "end" };
-            links["prev"] = json!(format!("{base}&{name}={}", encode(&key(row).to_string())));
-        }
+
+    /// Takes rows out of the page, and of the list.
+    pub(in crate::api) fn retain(&mut self, is_there: impl Fn(&T) -> bool) {
+        let asked = self.asked.clone();
+        let mut page: Vec<T> = self.rows.splice(asked.clone(), []).collect();
+        page.retain(is_there);
+        self.asked.end = asked.start + page.len();
+        self.rows.splice(asked.start..asked.start, page);
     }
-    Ok(Answer::Body(json!({
-        "data": data,
-        "links": links,
-        "metadata": {"total": total, "before": before, "after": after, "page_size": size},
-    })))
+
+    /// The page. `key` is what it was cut by.
+    pub(in crate::api) fn answer<K: Display>(
+        self,
+        args: &Args,
+        path: &str,
+        key: impl Fn(&T) -> K,
+        to_json: impl Fn(&T) -> Value,
+    ) -> Answer {
+        let Self {
+            rows,
+            asked,
+            is_backwards,
+            is_descending,
+            limit,
+        } = self;
+        let total = rows.len();
+        let (shown, data) = fitting(&rows, asked, is_backwards, to_json);
+        let (before, after) = (shown.start, total - shown.end);
+        let rows_of_page = &rows[shown];
+        let size = limit.unwrap_or(0);
+        let base = format!("{path}?limit={size}{}", args.of_the_list());
+        let mut links = json!({"self": base});
+        if after > 0
+            && let Some(row) = rows_of_page.last()
+        {
+            let name = if is_descending { "end" } else { "start" };
+            links["next"] = json!(format!("{base}&{name}={}", encode(&key(row).to_string())));
+        }
+        if before > 0 {
+            links["first"] = json!(base);
+            if let Some(row) = rows_of_page.first() {
+                let name = if is_descending { "start" } else { "end" };
+                links["prev"] = json!(format!("{base}&{name}={}", encode(&key(row).to_string())));
+            }
+        }
+        Answer::Body(json!({
+            "data": data,
+            "links": links,
+            "metadata": {"total": total, "before": before, "after": after, "page_size": size},
+        }))
+    }
 }
 
 /// As many of the rows that are asked for as fit an answer, at least one, from the side where the last page ended: a page
