@@ -1,8 +1,26 @@
-//! A state diagram as a picture, laid out here.
+//! A state diagram as a picture, laid out here so that no text ever lies on another text, a line or a box.
 //!
-//! The layout is the simplest one with layers: a state stands one layer below the nearest state that leads to it, counted from
-//! the initial one. Within a layer, states are put below the middle of those that they come from, a few times up and down, so
-//! that most arrows are short. Arrows down go straight; arrows up and along a layer are bent to the right.
+//! # The layout
+//!
+//! The states stand in one column. Each arrow leaves its state on a line of its own, a *row*, with its text above it; goes to a
+//! *track*, a vertical line beside the texts; and comes back on the row on which its target is entered:
+//!
+//! ```text
+//!             ┌───────┐ AV
+//!             │ start ├─────────┐      arrows down: on the right
+//!             └───────┘         │
+//!           U ┌───────┐◄────────┘
+//!     ┌───────┤  up   │
+//!     │       └───────┘                 arrows up: on the left
+//! ```
+//!
+//! Arrows of one colour that come to the same state on the same side share its entry and the track, as trains do: each state has
+//! at most four entries, so a picture grows with the number of its states and arrows, not with their crossings. Two groups share
+//! a track where their ends are apart. Each row of a side has a height of its own, and texts stand between boxes and tracks,
+//! where only rows are; that is why nothing can lie on a text.
+//!
+//! The order of the column is that of a walk along the arrows from the initial state, so most of them go down, and those of
+//! errors lead to what is further below.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,54 +29,83 @@ use super::diagram::{Arrow, arrows, colours};
 use crate::definition::Lifecycle;
 
 /// Sizes in pixels.
+const MARGIN: f64 = 16.0;
+const BETWEEN_STATES: f64 = 22.0;
+/// The least height of a box.
 const HEIGHT: f64 = 34.0;
-const BETWEEN_LAYERS: f64 = 90.0;
-const BETWEEN_STATES: f64 = 46.0;
-const MARGIN: f64 = 60.0;
-/// The width of a character of the font, about.
-const CHARACTER: f64 = 7.5;
-/// How often the order within layers is mended; more changes little.
-const SWEEPS: usize = 6;
+/// Between two rows: a text of 11 pixels, and its line.
+const ROW: f64 = 18.0;
+const BETWEEN_TRACKS: f64 = 12.0;
+/// Between a box and a text, and between the texts and the first track.
+const GAP: f64 = 12.0;
+const CORNER: f64 = 5.0;
+/// The width of a character in names of states, of 13 pixels, as broad as the fonts of browsers have them.
+const NAME_CHARACTER: f64 = 8.5;
+/// And in texts of arrows, of 11 pixels.
+const TEXT_CHARACTER: f64 = 7.5;
 
-/// Where a state is drawn: the middle of its box, and its width.
-#[derive(Clone, Copy)]
+/// Arrows that enter a state together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    /// The place of the state in the column.
+    state: usize,
+    is_right: bool,
+    is_error: bool,
+}
+
+/// A box of the column.
+#[derive(Debug, Default)]
 struct Place {
-    x: f64,
-    y: f64,
+    top: f64,
+    height: f64,
+}
+
+/// Where everything is.
+struct Layout<'l> {
+    /// The states from top to bottom.
+    column: Vec<&'l str>,
+    places: Vec<Place>,
+    /// The sides of all boxes.
+    left: f64,
+    right: f64,
+    /// Of each entry its row and its track.
+    entries: BTreeMap<Entry, (f64, f64)>,
+    /// Of each arrow its entry and the row on which it leaves; `None`: it has no state at one of its ends.
+    exits: Vec<Option<(Entry, f64)>>,
     width: f64,
+    height: f64,
 }
 
 /// A state diagram as SVG, in which the state where an instance is stands out.
 #[must_use]
 pub fn svg(lifecycle: &Lifecycle, current: Option<&str>) -> String {
     let arrows = arrows(lifecycle);
-    let places = places(lifecycle, &arrows);
-    let right = places.values().map(|place| place.x + place.width / 2.0);
-    let right = right.fold(0.0, f64::max) + 2.0 * MARGIN;
-    let bottom = places.values().map(|place| place.y).fold(0.0, f64::max) + MARGIN;
+    let layout = Layout::of(lifecycle, &arrows);
+    let (width, height) = (layout.width, layout.height);
     // Writing to a text does not fail.
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {right:.0} {bottom:.0}\" width=\"{right:.0}\" \
-         height=\"{bottom:.0}\" font-family=\"sans-serif\" font-size=\"13\">"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
+         height=\"{height:.0}\" font-family=\"sans-serif\" font-size=\"13\">"
     );
     let _ = writeln!(out, "<title>{}</title>", escaped(&lifecycle.name));
     out.push_str(
         "<defs><marker id=\"end\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" orient=\"auto\">\
          <path d=\"M0 0 L8 4 L0 8 z\" fill=\"context-stroke\"/></marker></defs>\n",
     );
-    for arrow in &arrows {
-        if let (Some(from), Some(to)) = (places.get(arrow.from), places.get(arrow.to)) {
-            draw_arrow(&mut out, arrow, *from, *to);
+    for (arrow, exit) in arrows.iter().zip(&layout.exits) {
+        if let Some((entry, leaves)) = exit {
+            layout.draw_arrow(&mut out, arrow, entry, *leaves);
         }
     }
-    for state in &lifecycle.states {
-        let Some(Place { x, y, width }) = places.get(state.name.as_str()).copied() else {
+    let x = f64::midpoint(layout.left, layout.right);
+    for (name, place) in layout.column.iter().zip(&layout.places) {
+        let Some(state) = lifecycle.states.iter().find(|state| state.name == *name) else {
             continue;
         };
         let (inside, around) = colours(state);
-        let is_current = current == Some(&state.name);
+        let is_current = current == Some(name);
         let thick = match (state.deleted, state.name == lifecycle.initial_state) {
             _ if is_current => 5,
             (false, false) => 1,
@@ -69,12 +116,15 @@ pub fn svg(lifecycle: &Lifecycle, current: Option<&str>) -> String {
         } else {
             ""
         };
-        let (left, top) = (x - width / 2.0, y - HEIGHT / 2.0);
         let _ = writeln!(
             out,
-            "<rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{HEIGHT}\" rx=\"8\" fill=\"{inside}\" \
-             stroke=\"{around}\" stroke-width=\"{thick}\"/><text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\"{weight}>{}</text>",
-            y + 4.5,
+            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"8\" fill=\"{inside}\" stroke=\"{around}\" \
+             stroke-width=\"{thick}\"/><text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\"{weight}>{}</text>",
+            layout.left,
+            place.top,
+            layout.right - layout.left,
+            place.height,
+            place.top + place.height / 2.0 + 4.5,
             escaped(&state.name)
         );
     }
@@ -82,132 +132,251 @@ pub fn svg(lifecycle: &Lifecycle, current: Option<&str>) -> String {
     out
 }
 
-fn draw_arrow(out: &mut String, arrow: &Arrow<'_>, from: Place, to: Place) {
-    let colour = if arrow.is_error { "#c0392b" } else { "#555555" };
-    let half = HEIGHT / 2.0;
-    let (path, x, y) = if arrow.from == arrow.to {
-        let (x, y) = (from.x + from.width / 2.0, from.y);
-        let path = format!(
-            "M{x:.1} {:.1} C{:.1} {:.1} {:.1} {:.1} {x:.1} {:.1}",
-            y - 8.0,
-            x + 40.0,
-            y - 24.0,
-            x + 40.0,
-            y + 24.0,
-            y + 8.0
-        );
-        (path, x + 34.0, y)
-    } else if to.y > from.y {
-        let (start, end) = (from.y + half, to.y - half);
-        let middle = f64::midpoint(start, end);
-        let path = format!(
-            "M{:.1} {start:.1} C{:.1} {middle:.1} {:.1} {middle:.1} {:.1} {end:.1}",
-            from.x, from.x, to.x, to.x
-        );
-        // Two arrows that begin together have their texts near their ends.
-        (path, from.x * 0.4 + to.x * 0.6, start * 0.4 + end * 0.6)
-    } else {
-        let (start, end) = (from.x + from.width / 2.0, to.x + to.width / 2.0);
-        let bend = start.max(end) + 30.0 + (from.y - to.y) * 0.15;
-        let path = format!(
-            "M{start:.1} {:.1} C{bend:.1} {:.1} {bend:.1} {:.1} {end:.1} {:.1}",
-            from.y, from.y, to.y, to.y
-        );
-        (path, bend - 10.0, f64::midpoint(from.y, to.y))
-    };
-    let _ = writeln!(
-        out,
-        "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" marker-end=\"url(#end)\"/><text x=\"{x:.1}\" y=\"{y:.1}\" \
-         fill=\"{colour}\" font-size=\"11\" text-anchor=\"middle\" stroke=\"white\" stroke-width=\"3\" paint-order=\"stroke\">{}</text>",
-        escaped(&arrow.text)
-    );
-}
-
-fn places<'l>(lifecycle: &'l Lifecycle, arrows: &[Arrow<'l>]) -> BTreeMap<&'l str, Place> {
-    let mut layers = layers(lifecycle, arrows);
-    for sweep in 0..SWEEPS {
-        order(&mut layers, arrows, sweep % 2 == 0);
-    }
-    let width = |name: &str| name.chars().count() as f64 * CHARACTER + 24.0;
-    let total = |layer: &Vec<&str>| {
-        let boxes: f64 = layer.iter().map(|name| width(name) + BETWEEN_STATES).sum();
-        boxes - BETWEEN_STATES
-    };
-    let widest = layers.iter().map(total).fold(0.0, f64::max);
-    let mut places = BTreeMap::new();
-    for (at, layer) in layers.iter().enumerate() {
-        let mut left = MARGIN + (widest - total(layer)) / 2.0;
-        for name in layer {
-            let width = width(name);
-            let y = MARGIN + at as f64 * BETWEEN_LAYERS;
-            places.insert(
-                *name,
-                Place {
-                    x: left + width / 2.0,
-                    y,
-                    width,
-                },
-            );
-            left += width + BETWEEN_STATES;
+impl<'l> Layout<'l> {
+    fn of(lifecycle: &'l Lifecycle, arrows: &[Arrow<'l>]) -> Self {
+        let column = column(lifecycle, arrows);
+        let at: BTreeMap<&str, usize> = column.iter().copied().zip(0..).collect();
+        let ends: Vec<Option<(usize, Entry)>> = arrows
+            .iter()
+            .map(|arrow| {
+                let (from, to) = (*at.get(arrow.from)?, *at.get(arrow.to)?);
+                let entry = Entry {
+                    state: to,
+                    is_right: from <= to,
+                    is_error: arrow.is_error,
+                };
+                Some((from, entry))
+            })
+            .collect();
+        let rows = Rows::of(column.len(), &ends);
+        let [texts_left, texts_right] = [false, true].map(|is_right| {
+            let here = arrows.iter().zip(&ends).filter(|(_, end)| {
+                let entry = end.as_ref().map(|(_, entry)| entry);
+                entry.is_some_and(|entry| entry.is_right == is_right)
+            });
+            here.map(|(arrow, _)| breadth(&arrow.text, TEXT_CHARACTER))
+                .fold(0.0, f64::max)
+        });
+        let names = column.iter().map(|name| breadth(name, NAME_CHARACTER));
+        let names = names.fold(0.0, f64::max);
+        let [tracks_left, tracks_right] = [false, true].map(|is_right| rows.tracks(is_right));
+        let beside = |tracks: &BTreeMap<Entry, usize>, texts: f64| {
+            let last = tracks.values().max();
+            last.map_or(0.0, |last| {
+                texts + 2.0 * GAP + (*last as f64 + 1.0) * BETWEEN_TRACKS
+            })
+        };
+        let left = MARGIN + beside(&tracks_left, texts_left);
+        let right = left + names + 2.0 * GAP;
+        let width = right + beside(&tracks_right, texts_right) + MARGIN;
+        let track = |entry: &Entry, number: usize| {
+            let outwards = 2.0 * GAP + number as f64 * BETWEEN_TRACKS;
+            match entry.is_right {
+                true => right + texts_right + outwards,
+                false => left - texts_left - outwards,
+            }
+        };
+        let entries = tracks_left.iter().chain(&tracks_right);
+        let entries = entries.filter_map(|(entry, number)| {
+            let row = *rows.entries.get(entry)?;
+            Some((*entry, (row, track(entry, *number))))
+        });
+        let exits = ends.iter().zip(&rows.exits);
+        let exits = exits.map(|(end, row)| Some(((*end)?.1, *row))).collect();
+        Self {
+            column,
+            height: rows.bottom + MARGIN,
+            left,
+            right,
+            entries: entries.collect(),
+            exits,
+            width,
+            places: rows.places,
         }
     }
-    places
+
+    fn draw_arrow(&self, out: &mut String, arrow: &Arrow<'_>, entry: &Entry, leaves: f64) {
+        let Some((enters, track)) = self.entries.get(entry).copied() else {
+            return;
+        };
+        let colour = if arrow.is_error { "#c0392b" } else { "#555555" };
+        let (side, outwards, anchor) = match entry.is_right {
+            true => (self.right, 1.0, "start"),
+            false => (self.left, -1.0, "end"),
+        };
+        let turn = CORNER.min((enters - leaves).abs() / 2.0);
+        let down = if enters > leaves { turn } else { -turn };
+        let before = track - outwards * turn;
+        let _ = writeln!(
+            out,
+            "<path d=\"M{side:.1} {leaves:.1} H{before:.1} Q{track:.1} {leaves:.1} {track:.1} {:.1} V{:.1} Q{track:.1} {enters:.1} \
+             {before:.1} {enters:.1} H{side:.1}\" fill=\"none\" stroke=\"{colour}\" marker-end=\"url(#end)\"/><text x=\"{:.1}\" \
+             y=\"{:.1}\" fill=\"{colour}\" font-size=\"11\" text-anchor=\"{anchor}\">{}</text>",
+            leaves + down,
+            enters - down,
+            side + outwards * GAP,
+            leaves - 3.5,
+            escaped(&arrow.text)
+        );
+    }
 }
 
-/// States by their distance from the initial one; those that nothing leads to come last.
-fn layers<'l>(lifecycle: &'l Lifecycle, arrows: &[Arrow<'l>]) -> Vec<Vec<&'l str>> {
-    let mut seen: Vec<&str> = vec![&lifecycle.initial_state];
-    let mut layers = vec![seen.clone()];
-    loop {
-        let last = layers.last().map(Vec::as_slice).unwrap_or_default();
-        let mut next = Vec::new();
-        for arrow in arrows.iter().filter(|arrow| last.contains(&arrow.from)) {
-            if !seen.contains(&arrow.to) {
-                seen.push(arrow.to);
-                next.push(arrow.to);
+/// The heights of everything.
+struct Rows {
+    places: Vec<Place>,
+    entries: BTreeMap<Entry, f64>,
+    /// Of each entry the highest and the lowest row of its arrows.
+    spans: BTreeMap<Entry, (f64, f64)>,
+    /// Of each arrow; 0 of one that is not drawn.
+    exits: Vec<f64>,
+    bottom: f64,
+}
+
+enum Row {
+    Entry(Entry),
+    /// The number of an arrow.
+    Exit(usize),
+}
+
+impl Rows {
+    /// `ends`: of each arrow the state that it leaves, and how it enters the other.
+    fn of(n_states: usize, ends: &[Option<(usize, Entry)>]) -> Self {
+        let mut rows = Self {
+            places: Vec::with_capacity(n_states),
+            entries: BTreeMap::new(),
+            spans: BTreeMap::new(),
+            exits: vec![0.0; ends.len()],
+            bottom: MARGIN,
+        };
+        for state in 0..n_states {
+            let sides = [false, true].map(|is_right| on_side(state, is_right, ends));
+            let n_rows = sides.iter().map(Vec::len).max().unwrap_or_default();
+            let height = HEIGHT.max((n_rows as f64 + 0.5) * ROW);
+            let top = rows.bottom + if state == 0 { 0.0 } else { BETWEEN_STATES };
+            for side in sides {
+                let first = top + (height - (side.len() as f64 - 1.0) * ROW) / 2.0;
+                for (number, row) in side.into_iter().enumerate() {
+                    let y = first + number as f64 * ROW;
+                    match row {
+                        Row::Entry(entry) => _ = rows.entries.insert(entry, y),
+                        Row::Exit(arrow) => {
+                            if let Some(exit) = rows.exits.get_mut(arrow) {
+                                *exit = y;
+                            }
+                        }
+                    }
+                }
+            }
+            rows.places.push(Place { top, height });
+            rows.bottom = top + height;
+        }
+        for (end, exit) in ends.iter().zip(&rows.exits) {
+            let Some((_, entry)) = end else {
+                continue;
+            };
+            let enters = rows.entries.get(entry).copied().unwrap_or(*exit);
+            let span = rows.spans.entry(*entry).or_insert((enters, enters));
+            *span = (span.0.min(*exit), span.1.max(*exit));
+        }
+        rows
+    }
+
+    /// The numbers of the tracks on a side, short ones next to the boxes. On one track no two entries meet.
+    fn tracks(&self, is_right: bool) -> BTreeMap<Entry, usize> {
+        let here = self.spans.iter();
+        let here = here.filter(|(entry, _)| entry.is_right == is_right);
+        let mut here: Vec<_> = here.collect();
+        here.sort_by(|(_, a), (_, b)| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
+        let mut used: Vec<Vec<(f64, f64)>> = Vec::new();
+        let mut tracks = BTreeMap::new();
+        for (entry, span) in here {
+            let is_free = |spans: &Vec<(f64, f64)>| {
+                let mut spans = spans.iter();
+                spans.all(|of| span.1 + ROW / 2.0 < of.0 || of.1 + ROW / 2.0 < span.0)
+            };
+            let number = used.iter().position(is_free).unwrap_or(used.len());
+            match used.get_mut(number) {
+                Some(spans) => spans.push(*span),
+                None => used.push(vec![*span]),
+            }
+            tracks.insert(*entry, number);
+        }
+        tracks
+    }
+}
+
+/// The rows on a side of a state from top to bottom. On the right, what comes from above enters above what leaves downwards; on
+/// the left, what comes from below enters below what leaves upwards.
+fn on_side(state: usize, is_right: bool, ends: &[Option<(usize, Entry)>]) -> Vec<Row> {
+    let exits = ends.iter().enumerate().filter_map(|(arrow, end)| {
+        let (from, entry) = (*end)?;
+        (from == state && entry.is_right == is_right).then_some(Row::Exit(arrow))
+    });
+    let entries = [false, true].map(|is_error| Entry {
+        state,
+        is_right,
+        is_error,
+    });
+    let is_used = |entry: &Entry| ends.iter().flatten().any(|(_, of)| of == entry);
+    let entries = entries.into_iter().filter(is_used).map(Row::Entry);
+    match is_right {
+        true => entries.chain(exits).collect(),
+        false => exits.chain(entries).collect(),
+    }
+}
+
+/// The states from top to bottom: those of a walk into the depth, in the reverse order of its ends, so that each stands above
+/// those that its arrows lead to as far as they lead in no circle. Ways of errors are walked first and so end at the bottom.
+/// States that nothing leads to come last.
+fn column<'l>(lifecycle: &'l Lifecycle, arrows: &[Arrow<'l>]) -> Vec<&'l str> {
+    let mut next: BTreeMap<&str, Vec<&'l str>> = BTreeMap::new();
+    let (errors, others): (Vec<_>, Vec<_>) = arrows.iter().partition(|arrow| arrow.is_error);
+    // The last one is walked first.
+    for arrow in others.iter().chain(errors.iter().rev()) {
+        next.entry(arrow.from).or_default().push(arrow.to);
+    }
+    let names = lifecycle.states.iter().map(|state| state.name.as_str());
+    let known: Vec<&str> = names.collect();
+    let beginnings = std::iter::once(lifecycle.initial_state.as_str()).chain(known.iter().copied());
+    let (mut seen, mut column) = (Vec::new(), Vec::new());
+    for begin in beginnings.filter(|name| known.contains(name)) {
+        // Of each state on the way, where else it leads to.
+        let mut way: Vec<(&str, Vec<&str>)> = Vec::new();
+        let mut ended = Vec::new();
+        let mut found = (!seen.contains(&begin)).then_some(begin);
+        loop {
+            if let Some(name) = found.take() {
+                seen.push(name);
+                way.push((name, next.get(name).cloned().unwrap_or_default()));
+            }
+            let Some((name, others)) = way.last_mut() else {
+                break;
+            };
+            match others.pop() {
+                Some(other) => {
+                    found = (known.contains(&other) && !seen.contains(&other)).then_some(other);
+                }
+                None => {
+                    ended.push(*name);
+                    way.pop();
+                }
             }
         }
-        if next.is_empty() {
-            break;
-        }
-        layers.push(next);
+        column.extend(ended.into_iter().rev());
     }
-    let others = lifecycle.states.iter().map(|state| state.name.as_str());
-    let others: Vec<&str> = others.filter(|name| !seen.contains(name)).collect();
-    if !others.is_empty() {
-        layers.push(others);
-    }
-    layers
+    column
 }
 
-/// Puts each layer into the order of the middles of its neighbours in the layer above, or below.
-fn order(layers: &mut [Vec<&str>], arrows: &[Arrow<'_>], is_down: bool) {
-    for step in 1..layers.len() {
-        let (at, beside) = if is_down {
-            (step, step - 1)
+/// The width of a text, rather too much than too little: characters of other scripts may be as broad as the text is high.
+fn breadth(text: &str, character: f64) -> f64 {
+    let of = |one: char| {
+        if one.is_ascii() {
+            character
         } else {
-            (layers.len() - 1 - step, layers.len() - step)
-        };
-        let neighbours = layers[beside].clone();
-        let position = |name: &str| neighbours.iter().position(|one| *one == name);
-        let middle = |name: &str| {
-            let ends =
-                arrows
-                    .iter()
-                    .filter_map(|arrow| match (arrow.from == name, arrow.to == name) {
-                        (true, false) => position(arrow.to),
-                        (false, true) => position(arrow.from),
-                        _ => None,
-                    });
-            let (n, sum) = ends.fold((0_usize, 0), |(n, sum), at| (n + 1, sum + at));
-            if n == 0 {
-                f64::MAX
-            } else {
-                sum as f64 / n as f64
-            }
-        };
-        layers[at].sort_by(|left, right| middle(left).total_cmp(&middle(right)));
-    }
+            2.0 * character
+        }
+    };
+    text.chars().map(of).sum()
 }
 
 fn escaped(text: &str) -> String {

@@ -3,6 +3,7 @@
 mod attributes;
 mod definitions;
 mod dict_paths;
+mod drawing;
 mod lifecycles;
 mod model;
 mod order;
