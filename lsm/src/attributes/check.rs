@@ -219,13 +219,23 @@ pub(super) fn elements<'v>(
     super::fill::elements(value)
         .enumerate()
         .map(move |(at, element)| {
-            let place = match place_of(embedded, element) {
-                Some(place) => format!("{path}{place}"),
-                None if is_list => format!("{path}[{at}]"),
-                None => path.clone(),
-            };
+            let place = element_path(embedded, element, &path, is_list.then_some(at));
             (place, element)
         })
+}
+
+/// The path of one element: `sites[name=a]`, or `sites[0]` of a list where it has no key. `path`: of all elements.
+pub(crate) fn element_path(
+    embedded: &EmbeddedEntity,
+    element: &Attributes,
+    path: &str,
+    at: Option<usize>,
+) -> String {
+    match (place_of(embedded, element), at) {
+        (Some(place), _) => format!("{path}{place}"),
+        (None, Some(at)) => format!("{path}[{at}]"),
+        (None, None) => path.to_owned(),
+    }
 }
 
 /// The selectors that mean an element: `[name=a]`.

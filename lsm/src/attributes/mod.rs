@@ -18,6 +18,7 @@ use uuid::Uuid;
 use crate::definition::{Fields, ServiceEntity};
 use crate::{Attributes, Problems};
 
+pub(crate) use check::element_path;
 pub(crate) use fill::{default_of, elements, elements_mut, nothing};
 pub(crate) use normal::normalize;
 pub use request::{Change, Edit, EditOperation};

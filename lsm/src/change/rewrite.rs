@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::attributes::{default_of, elements_mut, nothing};
+use crate::attributes::{default_of, element_path, elements_mut, nothing};
 use crate::definition::{EmbeddedEntity, Fields, Modifier, join};
 use crate::{Attributes, Problems};
 
@@ -123,9 +123,13 @@ pub(super) fn rewrite(
             .iter()
             .find(|old| old.name == embedded.name);
         match (known, set.get_mut(&embedded.name)) {
-            (Some(known), Some(value)) => elements_mut(value).for_each(|element| {
-                rewrite(&known.fields, &embedded.fields, element, &path, problems);
-            }),
+            (Some(known), Some(value)) => {
+                let is_list = value.is_array();
+                for (at, element) in elements_mut(value).enumerate() {
+                    let path = element_path(embedded, element, &path, is_list.then_some(at));
+                    rewrite(&known.fields, &embedded.fields, element, &path, problems);
+                }
+            }
             (None, Some(_)) => {}
             (Some(known), None) if known.lower_limit > 0 => {}
             (_, None) => {

@@ -255,6 +255,38 @@ fn what_an_expert_left_incomplete_holds_up_no_definition() {
     assert_eq!(paths(&plan.apply(&instance).unwrap_err()), [place]);
 }
 
+/// Given: elements with a key that lack a new attribute without a default, in three sets. Expected: each element of each set is
+/// named once, by its own path.
+#[test]
+fn what_elements_lack_is_named_once_for_each() {
+    let name = json!({"name": "name", "type": "string"});
+    let entity_with = |attributes: Value| {
+        let sites = json!([{"name": "sites", "lower_limit": 0, "attributes": attributes, "key_attributes": ["name"]}]);
+        let mut record =
+            json!({"name": "link", "lifecycle": lifecycle("simple"), "embedded_entities": sites});
+        record["attributes"] = json!([{"name": "note", "type": "string?"}]);
+        entity(&record)
+    };
+    let old = entity_with(json!([name]));
+    let new = entity_with(json!([name, {"name": "vlan", "type": "int"}]));
+    let mut instance = up();
+    let sites = object(json!({"note": null, "sites": [{"name": "a"}, {"name": "b"}]}));
+    instance.active_attributes = Some(sites.clone());
+    instance.candidate_attributes = Some(sites);
+    let problems = change::plan(&old, &new)
+        .unwrap()
+        .apply(&instance)
+        .unwrap_err();
+    let place = format!("instances[id={}]", instance.id);
+    let mut expected = Vec::new();
+    for set in ["candidate", "active"] {
+        for site in ["a", "b"] {
+            expected.push(format!("{place}.{set}_attributes.sites[name={site}].vlan"));
+        }
+    }
+    assert_eq!(paths(&problems), expected);
+}
+
 #[test]
 fn changes_of_transfers_touch_no_instance_and_a_state_that_is_needed_stays() {
     let old = uplink("simple");
