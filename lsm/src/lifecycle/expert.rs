@@ -101,7 +101,12 @@ pub(super) fn force_attributes(
     let edited =
         edited.map_err(|problems| Refusal::of_fields("these edits can not be done", problems))?;
     let why = comment.unwrap_or("no reason given");
-    let message = format!("an expert changed the {} attributes: {why}", set.as_str());
+    let mut message = format!("an expert changed the {} attributes: {why}", set.as_str());
+    // Experts may do so; that it was not meant is seen here.
+    let wrong = attributes::problems(case.entity, &edited);
+    if !wrong.0.is_empty() {
+        message = format!("{message}; the definition does not allow what there is now: {wrong}");
+    }
     let mut after = case.before.clone();
     *after.set_mut(set) = Some(edited);
     let named = after

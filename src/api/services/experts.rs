@@ -1,5 +1,7 @@
 //! Calls that go around the lifecycle, for who knows what they do. Source: docs/reference/lsm.md § 3.14, § 5.8.
 
+use serde_json::json;
+use steward_lsm::attributes;
 use steward_lsm::definition::{Operation, SetName};
 use steward_lsm::lifecycle::Trigger;
 
@@ -31,7 +33,7 @@ fn operation(args: &Args) -> Result<Option<Operation>, ApiError> {
         Operation::ClearRollback,
     ];
     let mut all = all.into_iter();
-    let found = all.find(|one| serde_json::json!(one) == text.as_str());
+    let found = all.find(|one| json!(one) == text.as_str());
     found.map(Some).ok_or_else(|| {
         ApiError::bad_request(format!(
             "`{text}` is no operation; there are promote, rollback, clear candidate, clear active and clear rollback"
@@ -82,7 +84,17 @@ async fn force_attributes(
     let update = Some(update_id(&args, "patch_id")?);
     let happened = (trigger, args.parsed("current_version")?);
     let changed = apply(&app, environment, (&entity, &id), update, happened).await?;
-    Ok(Answer::Data(record(&changed.instance, &Extras::default())))
+    let mut body = json!({"data": record(&changed.instance, &Extras::default())});
+    let edited = changed.instance.set(set);
+    let wrong = edited.map(|edited| attributes::problems(&changed.definition.entity, edited));
+    if let Some(wrong) = wrong.filter(|wrong| !wrong.0.is_empty()) {
+        let warning = format!(
+            "this was done, and the definition of the service does not allow what the {} attributes are now: {wrong}",
+            set.as_str()
+        );
+        body["metadata"] = json!({"warnings": [warning]});
+    }
+    Ok(Answer::Body(body))
 }
 
 async fn force_delete(
