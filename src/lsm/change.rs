@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use steward_lsm::attributes::{Change, Reference};
 use steward_lsm::lifecycle::{self, Migration, NewInstance, Refusal, Request, Trigger};
 use steward_lsm::{Attributes, Problems, attributes};
 use uuid::Uuid;
@@ -75,7 +76,17 @@ impl Services {
         let created = self
             .store
             .service_create(environment, named, &rules, create);
-        let created = created.await?;
+        let created = match created.await {
+            Ok(created) => created,
+            Err(error) => {
+                let catalog = self.store.service_catalog(environment).await?;
+                let definition = catalog.definition(&creation.entity, creation.version);
+                let named = definition.map(|definition| {
+                    attributes::references(&definition.entity, &creation.attributes)
+                });
+                return Err(self.with_missing(environment, error, named).await);
+            }
+        };
         self.follow(environment, &created).await;
         Ok(created)
     }
@@ -90,9 +101,75 @@ impl Services {
         cause: &Cause,
         request: &Request,
     ) -> store::Result<Changed> {
-        let changed = self.apply(environment, cause, request).await?;
+        let changed = match self.apply(environment, cause, request).await {
+            Ok(changed) => changed,
+            Err(error @ store::Error::Refused(_)) => {
+                let named = self.newly_named(environment, cause, request).await?;
+                return Err(self.with_missing(environment, error, named).await);
+            }
+            Err(error) => return Err(error),
+        };
         self.follow(environment, &changed).await;
         Ok(changed)
+    }
+
+    /// The instances that a refused update would have named and that were not named before; `None`: it is none, or cannot be
+    /// done at all.
+    async fn newly_named(
+        &self,
+        environment: EnvironmentId,
+        cause: &Cause,
+        request: &Request,
+    ) -> store::Result<Option<Vec<Reference>>> {
+        let Trigger::Updated { change, .. } = &request.trigger else {
+            return Ok(None);
+        };
+        let instance = self
+            .store
+            .service_fetch(environment, cause.instance)
+            .await?;
+        let catalog = self.store.service_catalog(environment).await?;
+        let named = instance.and_then(|instance| {
+            let version = Some(instance.service_entity_version);
+            let entity = &catalog
+                .definition(&instance.service_entity, version)?
+                .entity;
+            let base = instance.base()?;
+            let edited;
+            let given = match change {
+                Change::Merge(given) => given,
+                Change::Replace { attributes, .. } => attributes,
+                Change::Edits(edits) => {
+                    edited = attributes::edit(entity, base, edits).ok()?;
+                    &edited
+                }
+            };
+            let before = attributes::references(entity, base);
+            let mut named = attributes::references(entity, given);
+            named.retain(|named| before.iter().all(|before| before.id != named.id));
+            Some(named)
+        });
+        Ok(named)
+    }
+
+    /// A refusal with those of the named instances beside that are not there: whoever gave them hears of all mistakes at once.
+    async fn with_missing(
+        &self,
+        environment: EnvironmentId,
+        error: store::Error,
+        named: Option<Vec<Reference>>,
+    ) -> store::Error {
+        let (store::Error::Refused(text), Some(named)) = (&error, named) else {
+            return error;
+        };
+        // What was refused is said, whether or not there is more to say.
+        let missing = self.store.relations_missing(environment, &named).await;
+        let missing = missing.unwrap_or_default().into_iter();
+        let missing: Vec<String> = missing.filter(|one| !text.contains(one)).collect();
+        match missing.is_empty() {
+            true => error,
+            false => store::Error::Refused(format!("{text}; {}", missing.join("; "))),
+        }
     }
 
     /// As [`Services::change`], and nothing follows yet.

@@ -175,6 +175,11 @@ fn what_can_not_be_done_says_why_and_has_its_exit_code() {
             "no service `lnik`: it has link",
         ),
         (
+            &["list", "link", "--state", "nowhere"],
+            1,
+            "has no state `nowhere`",
+        ),
+        (
             &["set-state", "link", "ams1", "nowhere"],
             1,
             "has no state `nowhere`",

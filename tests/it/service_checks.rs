@@ -131,6 +131,19 @@ fn experts_go_around_the_lifecycle_where_the_setting_lets_them() {
         forced["version"].as_u64(),
         up["version"].as_u64().map(|version| version + 1)
     );
+    // What the definition does not allow is done, and said.
+    let edit = json!({"edit_id": "1", "operation": "replace", "target": "vlan", "value": "seven"});
+    let body = json!({"attribute_set_name": "active", "patch_id": "e2", "comment": "oops", "edit": [edit]});
+    let (status, forced) =
+        world
+            .running
+            .call("PATCH", &format!("{}/expert", v2(&path)), Some(&body));
+    assert_eq!(
+        (status, &forced["data"]["active_attributes"]["vlan"]),
+        (200, &json!("seven"))
+    );
+    let warning = forced["metadata"]["warnings"][0].as_str().unwrap();
+    assert!(warning.contains("vlan"), "{warning}");
     let body = json!({"target_state": "rejected", "message": "to be rid of it", "operation": "clear active"});
     let forced = world.call("POST", &format!("{path}/expert/state"), body);
     assert_eq!(
@@ -333,8 +346,24 @@ fn a_switch_of_a_service_holds_instances_back_until_their_own_or_a_client_lets_t
         (&json!(false), &json!(true))
     );
     assert_eq!(world.running.get_ok(config)["data"], switches);
-    let unknown = json!({"values": {"auto_nothing": false}});
-    assert_eq!(world.refused("POST", config, unknown).0, 400);
+    let unknown =
+        json!({"values": {"auto_nothing": false, "auto_creating": true, "auto_else": true}});
+    let (status, message) = world.refused("POST", config, unknown);
+    assert_eq!(status, 400, "{message}");
+    for name in ["auto_nothing", "auto_else", "auto_designed"] {
+        assert_eq!(message.matches(name).count(), 1, "{message}");
+    }
+    assert_eq!(world.running.get_ok(config)["data"], switches);
+    let strange = json!({"force_update": "x"});
+    let (status, message) = world.refused(
+        "POST",
+        "/lsm/v1/exporter/export_service_definition",
+        strange,
+    );
+    assert!(
+        status == 400 && message.contains("force_update"),
+        "{message}"
+    );
     let order = |name: &str| world.order("l3_connection", json!({"name": name, "router": "r"}));
     let (own, other) = (order("a"), order("b"));
     let designed = world.reaches(&own, "designed");

@@ -30,6 +30,30 @@ fn what_an_instance_refers_to_has_to_be_there_and_knows_who_refers_to_it() {
         "{message}"
     );
 
+    // All that is wrong is in one answer, of a new instance and of an update.
+    let all = json!({"attributes": {"name": 3, "site": NOBODY, "more": 1}});
+    let (status, message) = world.refused("POST", &inventory("cabinet"), all);
+    for mistake in [
+        "name: ",
+        "more: ",
+        &format!("site: {NOBODY} is no instance of site"),
+    ] {
+        assert!(status == 400 && message.contains(mistake), "{message}");
+    }
+    let up = world.instance(&made);
+    let changed = json!({"name": "other", "site": NOBODY, "note": 4});
+    let all = json!({"patch_id": "1", "current_version": up["version"], "edit": [
+        {"edit_id": "1", "operation": "replace", "target": ".", "value": changed},
+    ]});
+    let (status, message) = world.refused("PATCH", &made.replace("v1", "v2"), all);
+    for mistake in [
+        "note: ",
+        "name: ",
+        &format!("site: {NOBODY} is no instance of site"),
+    ] {
+        assert!(status == 400 && message.contains(mistake), "{message}");
+    }
+
     let shown = |path: &str| {
         world.instance(&format!("{path}?include_referenced_by=true"))["referenced_by"].clone()
     };

@@ -5,13 +5,13 @@
 //! (automatic transfers, callbacks) is handed back; whoever calls does it, and at the start of a server it is looked for again.
 //! Source: docs/reference/lsm.md § 3.5, § 3.11.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sqlx::{PgConnection, SqliteConnection};
 use steward_compiler::ServicePurpose;
-use steward_lsm::attributes::references;
+use steward_lsm::attributes::{Reference, references};
 use steward_lsm::lifecycle::{self, Decision, Effect, Event, Next, Refusal, Severity, Validation};
 use steward_lsm::{Instance, ServiceEntity};
 use uuid::Uuid;
@@ -85,6 +85,21 @@ fn refused(refusal: Refusal) -> Error {
         409 => Error::Conflict(refusal.message),
         _ => Error::Refused(refusal.message),
     }
+}
+
+/// What is named and not there, each with its place.
+fn missing(named: &[Reference], there: &BTreeMap<Uuid, String>) -> Vec<String> {
+    let missing = named
+        .iter()
+        .filter(|named| there.get(&named.id) != Some(&named.service_entity));
+    missing
+        .map(|one| {
+            format!(
+                "{}: {} is no instance of {}",
+                one.path, one.id, one.service_entity
+            )
+        })
+        .collect()
 }
 
 fn no_entity(name: &str, version: Option<u64>) -> Error {
@@ -291,10 +306,7 @@ on_both! {
             let ids: Vec<Uuid> = added.iter().map(|added| added.id).collect();
             let environment = EnvironmentId::from(instance.environment);
             let there = self.instances_there(environment, &ids).await?;
-            let missing = added.iter().filter(|added| there.get(&added.id) != Some(&added.service_entity));
-            let missing: Vec<String> = missing
-                .map(|missing| format!("{}: {} is no instance of {}", missing.path, missing.id, missing.service_entity))
-                .collect();
+            let missing = missing(&added, &there);
             if missing.is_empty() { Ok(()) } else { Err(Error::Refused(missing.join("; "))) }
         }
 
@@ -392,6 +404,21 @@ impl Store {
         let changed: Result<Changed> = changed.await;
         changing.done(&changed);
         changed
+    }
+
+    /// Those that are named and not there, each with its place, for people: what a change that is refused for something else
+    /// would have been refused for, too.
+    pub async fn relations_missing(
+        &self,
+        environment: EnvironmentId,
+        named: &[Reference],
+    ) -> Result<Vec<String>> {
+        if named.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<Uuid> = named.iter().map(|named| named.id).collect();
+        let there = transaction!(self.db, tx => { tx.instances_there(environment, &ids).await? });
+        Ok(missing(named, &there))
     }
 
     /// Makes an instance of a service, of its default version for `None`.
