@@ -47,6 +47,7 @@ mod python_host;
 mod resources;
 mod runtime;
 mod services;
+mod shown_url;
 mod span;
 mod stdlib;
 mod syntax;
@@ -67,6 +68,7 @@ pub use hash::add_part;
 pub use python_host::{AnswerStore, AttachedPython, WarmHosts, is_of_shell, locate};
 pub use runtime::Tiling;
 pub use services::*;
+pub use shown_url::without_credentials;
 pub use stdlib::validate_json;
 pub use world::{DirWorld, LocatedPackages, MemWorld, PackageQuestion, PythonPackages, World};
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use steward_compiler::without_credentials;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -78,17 +79,18 @@ pub(super) async fn install(
     while let Ok(progress) = progress.try_recv() {
         parts.on_progress(progress, stages).await;
     }
+    // An index or a requirement may be named with a password, and installers repeat it.
     let (out, error) = match &ensured {
         Ok(None) => return Ok(None),
         Ok(Some(installed)) => (summary(installed), String::new()),
-        Err(error) => (String::new(), chain(error)),
+        Err(error) => (String::new(), without_credentials(&chain(error))),
     };
     let Open { name, tool, began } = parts.open;
-    stages.write(name, &tool, began, out, error).await;
+    stages.write(name, &tool, began, out, error.clone()).await;
     match ensured {
         Ok(installed) => Ok(installed.map(|installed| installed.environment)),
-        Err(error) if error.is_transient() => Err(Failure::Aborted(chain(&error))),
-        Err(error) => Err(Failure::Rejected(chain(&error))),
+        Err(failed) if failed.is_transient() => Err(Failure::Aborted(error)),
+        Err(_) => Err(Failure::Rejected(error)),
     }
 }
 
@@ -114,6 +116,7 @@ impl Parts {
                     Part::Versions => "Choosing versions",
                     Part::Packages => INSTALLING,
                 };
+                let what = without_credentials(&what);
                 stages.announce(name, format!("{what}, with {tool}"));
                 self.open = Open {
                     name,
@@ -126,6 +129,7 @@ impl Parts {
                 let began = std::mem::replace(&mut self.open.began, begin());
                 let name = std::mem::replace(&mut self.open.name, INSTALLING);
                 let tool = std::mem::take(&mut self.open.tool);
+                let what = without_credentials(&what);
                 stages.write(name, &tool, began, what, String::new()).await;
             }
             Progress::Done { .. } | Progress::Output(_) => {}

@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use sha2::{Digest, Sha256};
+use steward_compiler::without_credentials;
 
 use super::environment::Wanted;
 use super::{Environments, Error, Inspection, Installed, Requirements, Watcher};
@@ -66,7 +67,7 @@ impl Environments {
             inherits: true,
         };
         let ensured = self.ensure_at(&key, wanted, None, watcher);
-        ensured.map_err(|error| without_passwords(&chain(&error)))
+        ensured.map_err(|error| without_credentials(&chain(&error)))
     }
 }
 
@@ -84,46 +85,5 @@ impl Installed {
         let seconds = began.elapsed().as_secs_f64();
         let packages = self.packages().join(", ");
         Some(format!("{packages} (by {tool}, in {seconds:.1} s)"))
-    }
-}
-
-/// A text of an installer without the passwords in its URLs: that of an index may have one, and what an installation says is
-/// shown to all who may read logs.
-fn without_passwords(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, behind)) = rest.split_once("://") {
-        shown.push_str(before);
-        shown.push_str("://");
-        let end = behind
-            .find(|c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\''))
-            .unwrap_or(behind.len());
-        rest = match behind[..end].rfind('@') {
-            Some(at) => {
-                shown.push_str("****");
-                &behind[at..]
-            }
-            None => behind,
-        };
-    }
-    shown.push_str(rest);
-    shown
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_passwords;
-
-    #[test]
-    fn passwords_of_indexes_are_not_shown() {
-        for (text, shown) in [
-            (
-                "Looking in https://user:p@ss@host/simple, http://host/a@b",
-                "Looking in https://****@host/simple, http://host/a@b",
-            ),
-            ("nothing ://", "nothing ://"),
-        ] {
-            assert_eq!(without_passwords(text), shown);
-        }
     }
 }

@@ -62,7 +62,7 @@ pub const COMPILER: Layers = Layers {
         &["world"],
         &["builtin", "protocol", "services", "span", "yaml"],
         &["intern"],
-        &["file_stamp", "hash", "pages", "plain_file"],
+        &["file_stamp", "hash", "pages", "plain_file", "shown_url"],
     ],
 };
 

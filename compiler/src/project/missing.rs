@@ -2,6 +2,7 @@
 
 use super::modules::environment;
 use super::{Project, requirements};
+use crate::shown_url::without_credentials;
 use crate::world::World;
 use crate::yaml::{self, LIMITS, Value};
 
@@ -44,23 +45,10 @@ fn index(world: &dyn World) -> String {
         pip.and_then(|pip| pip.get(name).or_else(|| pip.get(&dashed)))
     };
     if let Some(url) = key("index_url").and_then(Value::as_str) {
-        return without_password(url);
+        return without_credentials(url);
     }
     match key("use_system_config").and_then(Value::as_bool) {
         Some(true) => "the index of this machine (pip.use-system-config)".to_owned(),
         _ => "nowhere (project.yml names no pip.index-url)".to_owned(),
-    }
-}
-
-/// A URL without what somebody logs in with.
-fn without_password(url: &str) -> String {
-    let parts = url.split_once("://");
-    let Some((scheme, rest)) = parts else {
-        return url.to_owned();
-    };
-    let end = rest.find('/').unwrap_or(rest.len());
-    match rest[..end].rfind('@') {
-        Some(at) => format!("{scheme}://{}", &rest[at + 1..]),
-        None => url.to_owned(),
     }
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use steward_compiler::without_credentials;
 
 use super::program::Program;
 use super::replacement::{Replacement, beside};
@@ -203,7 +204,7 @@ fn replace(context: &mut Context, desired: &Attributes) -> Result<(), Error> {
     context.info(&format!(
         "{} files of {} are unpacked",
         record.entries.len(),
-        fetch::without_password(source)
+        without_credentials(source)
     ));
     folder.place(path)
 }
@@ -265,7 +266,7 @@ fn unpack(
             Program::changing("unzip", limit)?.arguments(["-q", "-o", &archive, "-d", &into])
         }
     };
-    let source = fetch::without_password(text(desired, "source"));
+    let source = without_credentials(text(desired, "source"));
     let shown = match format {
         Format::Tar => format!("tar --extract {source}"),
         Format::Zip => format!("unzip {source}"),

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use steward_compiler::without_credentials;
 
 use super::program::{Done, Program};
-use super::{Attributes, Context, Error, Handler, change, differences, fetch, flag, parent, path};
+use super::{Attributes, Context, Error, Handler, change, differences, flag, parent, path};
 use super::{seconds, text};
 
 /// For each command of git.
@@ -59,7 +60,7 @@ impl Handler for Checkout {
             changes.extend([change("local_changes", changed, &json!([]))]);
         }
         if let Some(change) = changes.get_mut("repository") {
-            let shown = |name: &str| json!(fetch::without_password(text_of(&change[name])));
+            let shown = |name: &str| json!(without_credentials(text_of(&change[name])));
             *change = json!({"current": shown("current"), "desired": shown("desired")});
         }
         changes
@@ -232,7 +233,7 @@ fn wanted(context: &Context, desired: &Attributes) -> Result<String, Error> {
     names.into_iter().find_map(found).ok_or_else(|| {
         Error::Failed(format!(
             "{} has no branch or tag `{revision}`; a commit is named by its full id",
-            fetch::without_password(repository)
+            without_credentials(repository)
         ))
     })
 }
@@ -258,7 +259,7 @@ fn check_out(context: &mut Context, desired: &Attributes) -> Result<(), Error> {
         if !has(context, desired, &commit)? {
             return Err(Error::Failed(format!(
                 "{} has no commit {commit}",
-                fetch::without_password(text(desired, "repository"))
+                without_credentials(text(desired, "repository"))
             )));
         }
     }
@@ -297,7 +298,7 @@ fn run(context: &mut Context, desired: &Attributes, arguments: &[&str]) -> Resul
 fn refused(desired: &Attributes, verb: &str, done: &Done) -> Error {
     let repository = text(desired, "repository");
     let shown = done.shown();
-    let shown = shown.replace(repository, &fetch::without_password(repository));
+    let shown = shown.replace(repository, &without_credentials(repository));
     Error::Failed(format!("`git {verb}` ended with {}{shown}", done.status))
 }
 

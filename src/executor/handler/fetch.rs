@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
+use steward_compiler::without_credentials;
 use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig};
 
@@ -42,7 +43,7 @@ pub(super) fn fetch(
     limit: Duration,
     into: &mut File,
 ) -> Result<String, Error> {
-    let shown = without_password(source);
+    let shown = without_credentials(source);
     let fail = |error: io::Error| Error::Failed(format!("cannot fetch {shown}: {error}"));
     let digest = if is_address(source) {
         let answer = client(context, limit, REDIRECTS).get(source).call();
@@ -113,35 +114,6 @@ fn copy(mut from: impl Read, into: &mut impl Write) -> io::Result<String> {
                 hash.update(&buffer[..n_bytes]);
                 into.write_all(&buffer[..n_bytes])?;
             }
-        }
-    }
-}
-
-/// An address as messages show it: without user and password.
-pub(super) fn without_password(address: &str) -> String {
-    let Some((scheme, rest)) = address.split_once("://") else {
-        return address.to_owned();
-    };
-    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    match host.rsplit_once('@') {
-        Some((_, host)) => format!("{scheme}://{host}{path}"),
-        None => address.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_password;
-
-    #[test]
-    fn an_address_is_shown_without_user_and_password() {
-        for (address, shown) in [
-            ("https://a:b@host/x@y", "https://host/x@y"),
-            ("https://host/x@y", "https://host/x@y"),
-            ("/a@b", "/a@b"),
-            ("git@host:x", "git@host:x"),
-        ] {
-            assert_eq!(without_password(address), shown);
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use steward_compiler::without_credentials;
 use ureq::http::{Request, StatusCode};
 
 use super::{Attributes, Context, Error, HIDDEN, Handler, change, fetch, seconds, text, texts};
@@ -148,7 +149,7 @@ fn get(context: &Context, desired: &Attributes) -> Result<Option<Value>, Error> 
     if !status.is_success() {
         return Err(refused(desired, "GET", url, status, &answer));
     }
-    let shown = fetch::without_password(url);
+    let shown = without_credentials(url);
     let object: Value = serde_json::from_str(&answer)
         .map_err(|error| Error::Failed(format!("GET {shown} answers with no JSON: {error}")))?;
     let pointer = text(desired, "read_at");
@@ -172,7 +173,7 @@ fn send(
     if !status.is_success() && !is_gone {
         return Err(refused(desired, method, url, status, &answer));
     }
-    let shown = fetch::without_password(url);
+    let shown = without_credentials(url);
     context.info(&format!("{method} {shown} answers {status}"));
     Ok(())
 }
@@ -184,7 +185,7 @@ fn request(
     url: &str,
     body: Option<&Value>,
 ) -> Result<(StatusCode, String), Error> {
-    let shown = fetch::without_password(url);
+    let shown = without_credentials(url);
     let limit: Duration = seconds(desired, "timeout", DEFAULT_TIMEOUT_SECONDS);
     let mut request = Request::builder().method(method).uri(url);
     let headers = desired.get("headers").and_then(Value::as_object);
@@ -242,7 +243,7 @@ fn refused(
         "" => String::new(),
         shown => format!(": {shown}"),
     };
-    let url = fetch::without_password(url);
+    let url = without_credentials(url);
     let message = format!("{method} {url} answers {status}{shown}");
     if status.is_redirection() {
         return Error::Failed(format!("{message}; name the address that it leads to"));

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{ATTEMPTS, ESCAPE_BUILD, can_sandbox, first_report, other_checkout, server_of};
+use super::{
+    ATTEMPTS, ESCAPE_BUILD, answers, can_sandbox, first_report, other_checkout, server_of,
+};
 use crate::harness::Repo;
 use crate::packages::source_folder;
 use crate::serve::{serve, serve_with};
@@ -130,4 +132,33 @@ fn builds_get_what_says_where_packages_are_only_where_the_project_asks_for_it() 
     }
     assert!(with.contains("PIP_FIND_LINKS"), "{with}");
     assert!(!without.contains("PIP_FIND_LINKS"), "{without}");
+}
+
+/// Input: a project whose index, and one whose required repository, is named with a password and does not have it (docs/reference/security.md § 3.37). Answer: the report says what failed, without user and password.
+#[test]
+fn reports_of_installations_have_no_password_of_an_index_or_repository() {
+    let port = answers("nothing of use");
+    for (index, requirement) in [
+        (
+            format!("http://who:a-password@127.0.0.1:{port}/simple"),
+            "nothing-of-that-name".to_owned(),
+        ),
+        (
+            format!("http://127.0.0.1:{port}/simple"),
+            format!("greet @ git+http://who:a-password@127.0.0.1:{port}/greet.git"),
+        ),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let repo = Repo::new("x = 1\n");
+        let (_, config) = server_of(home.path(), &repo);
+        let project = format!("name: test\nmodulepath: libs\npip:\n  index_url: {index}\n");
+        repo.write("project.yml", &project);
+        repo.write("requirements.txt", &format!("{requirement}\n"));
+        repo.commit("needs what is not there");
+        let served = serve(home.path(), &config);
+        let report = first_report(&served);
+        assert!(report.contains("\"success\":false"), "{report}");
+        assert!(!report.contains("a-password"), "{report}");
+        assert!(!report.contains("who:"), "{report}");
+    }
 }
