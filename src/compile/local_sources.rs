@@ -3,7 +3,8 @@
 //! What an environment is compiled from is its own. Code of one environment (plugins, package builds, the reader of a remote
 //! repository) runs as the user of the server, who can read the repositories of all of them; so the sandbox of each environment
 //! hides those of the others. A repository is a path in the configuration or the API, and what it keeps elsewhere: the `.git` of
-//! a linked work tree and the repository that it shares objects with.
+//! a linked work tree and the repository that it belongs to, and those that it borrows
+//! objects from.
 //!
 //! What is not hidden, since hiding it would break what it protects: what an environment has in common with another one, or has
 //! the other one inside of its own; and folders that hold a program which every compile needs, like the interpreter.
@@ -21,27 +22,60 @@ use crate::git;
 /// The local sources of all environments. Clones are one.
 #[derive(Debug, Clone, Default)]
 pub struct LocalSources {
-    folders: Arc<Mutex<HashMap<EnvironmentId, Vec<PathBuf>>>>,
+    sources: Arc<Mutex<HashMap<EnvironmentId, LocalSource>>>,
 }
 
-impl LocalSources {
-    /// Notes where an environment is compiled from; `None`: from another machine. `needed`: files that all compiles read.
-    pub fn set(&self, environment: EnvironmentId, source: Option<&Path>, needed: &[PathBuf]) {
-        let (kept, refused): (Vec<_>, Vec<_>) = source
-            .map(folders)
-            .unwrap_or_default()
-            .into_iter()
-            .partition(|folder| !needed.iter().any(|file| file.starts_with(folder)));
-        for folder in &refused {
+/// Where one environment is compiled from.
+#[derive(Debug)]
+struct LocalSource {
+    /// As the configuration or the API names it.
+    named: PathBuf,
+    /// What it is made of, and was since the start of the environment: where the path is a link, and leads to another release
+    /// now, the one before is still the environment's.
+    folders: Vec<PathBuf>,
+    /// What of it cannot be hidden.
+    open: Vec<PathBuf>,
+    /// There is a link on the way, which may lead elsewhere at any time.
+    is_link: bool,
+    /// Files that all compiles read.
+    needed: Arc<[PathBuf]>,
+}
+
+impl LocalSource {
+    /// Takes up what it is made of now.
+    fn look(&mut self, environment: EnvironmentId) {
+        for folder in folders(&self.named) {
+            if self.folders.contains(&folder) || self.open.contains(&folder) {
+                continue;
+            }
+            if !self.needed.iter().any(|file| file.starts_with(&folder)) {
+                self.folders.push(folder);
+                continue;
+            }
             tracing::warn!(
                 environment.id = %environment, folder = %folder.display(),
                 "the repository of the environment is a folder with programs that all compiles need: other environments can read it"
             );
+            self.open.push(folder);
         }
-        match kept.is_empty() {
-            true => self.locked().remove(&environment),
-            false => self.locked().insert(environment, kept),
+    }
+}
+
+impl LocalSources {
+    /// Notes where an environment is compiled from; `None`: from another machine. `needed`: files that all compiles read.
+    pub fn set(&self, environment: EnvironmentId, named: Option<&Path>, needed: &[PathBuf]) {
+        let Some(named) = named else {
+            return self.forget(environment);
         };
+        let mut source = LocalSource {
+            named: named.to_owned(),
+            folders: Vec::new(),
+            open: Vec::new(),
+            is_link: named.canonicalize().is_ok_and(|real| real != named),
+            needed: needed.into(),
+        };
+        source.look(environment);
+        self.locked().insert(environment, source);
     }
 
     /// After the end of an environment.
@@ -51,11 +85,15 @@ impl LocalSources {
 
     /// What code of this environment may not read, sorted: the folders of the others that are not its own.
     pub(super) fn hidden_from(&self, environment: EnvironmentId) -> Vec<PathBuf> {
-        let all = self.locked();
-        let own = all.get(&environment).map_or(&[][..], Vec::as_slice);
+        let mut all = self.locked();
+        for (owner, source) in all.iter_mut().filter(|(_, source)| source.is_link) {
+            source.look(*owner);
+        }
+        let own = all.get(&environment);
+        let own = own.map_or(&[][..], |source| source.folders.as_slice());
         let others = all.iter().filter(|(owner, _)| **owner != environment);
         let mut hidden: Vec<PathBuf> = others
-            .flat_map(|(_, folders)| folders)
+            .flat_map(|(_, source)| &source.folders)
             .filter(|folder| !own.iter().any(|own| folder.starts_with(own)))
             .cloned()
             .collect();
@@ -65,8 +103,8 @@ impl LocalSources {
         hidden
     }
 
-    fn locked(&self) -> MutexGuard<'_, HashMap<EnvironmentId, Vec<PathBuf>>> {
-        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked(&self) -> MutexGuard<'_, HashMap<EnvironmentId, LocalSource>> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -151,6 +189,23 @@ mod tests {
         assert_eq!(sources.hidden_from(id()), [Path::new("/opt/models")]);
     }
 
+    /// Given: a path that is a link, which leads to another folder later. Expected: both are hidden at once.
+    #[test]
+    fn what_a_link_leads_to_now_is_hidden() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let [old, new, link] = ["old", "new", "link"].map(|name| root.join(name));
+        std::fs::create_dir(&old).unwrap();
+        std::fs::create_dir(&new).unwrap();
+        std::os::unix::fs::symlink(&old, &link).unwrap();
+        let sources = LocalSources::default();
+        sources.set(id(), Some(&link), &[]);
+        assert_eq!(sources.hidden_from(id()), std::slice::from_ref(&old));
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(&new, &link).unwrap();
+        assert_eq!(sources.hidden_from(id()), [new, old]);
+    }
+
     /// Given: a linked work tree behind a link. Expected: it, its own git folder and the one that it shares, without links.
     #[test]
     fn a_linked_work_tree_is_in_three_places() {
@@ -172,6 +227,22 @@ mod tests {
         }
         let link = root.join("link");
         std::os::unix::fs::symlink(&tree, &link).unwrap();
-        assert_eq!(folders(&link), [common, own, tree]);
+        assert_eq!(folders(&link), [common.clone(), own.clone(), tree.clone()]);
+        // It borrows objects, from one that borrows, too; and they may be links.
+        let (first, second) = (root.join("first/objects"), root.join("second/objects"));
+        for folder in [
+            common.join("objects/info"),
+            first.join("info"),
+            second.clone(),
+        ] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        let first_list = format!("# where\n{}\n", first.display());
+        std::fs::write(common.join("objects/info/alternates"), first_list).unwrap();
+        std::fs::write(first.join("info/alternates"), "../../second/objects\n").unwrap();
+        let refs = root.join("refs-elsewhere");
+        std::fs::rename(common.join("refs"), &refs).unwrap();
+        std::os::unix::fs::symlink(&refs, common.join("refs")).unwrap();
+        assert_eq!(folders(&link), [first, refs, second, common, own, tree]);
     }
 }

@@ -46,14 +46,59 @@ pub fn local_watch_paths(path: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The folders that the repository at `path` keeps its data in, symlinks resolved: two for a linked
-/// work tree. They may be anywhere.
+/// How many folders a repository may have its objects in, its own among them.
+const MAX_ALTERNATES: usize = 100;
+/// Bytes of a list of repositories that objects are borrowed from.
+const MAX_ALTERNATES_BYTES: u64 = 64 << 10;
+
+/// The folders that the repository at `path` keeps its data in, symlinks resolved: its git folder; for a linked work tree that of
+/// the repository it belongs to; objects and refs that are links; and the objects of repositories that it borrows from
+/// (`objects/info/alternates`). They may be anywhere.
 pub fn data_folders(path: &Path) -> Vec<PathBuf> {
     let own =
         git_folder(&path.join(".git")).or_else(|| is_git_folder(path).then(|| path.to_owned()));
-    let both = own.into_iter().flat_map(|own| [common_folder(&own), own]);
-    both.map(|folder| folder.canonicalize().unwrap_or(folder))
-        .collect()
+    let Some(own) = own else {
+        return Vec::new();
+    };
+    let common = common_folder(&own);
+    let parts = ["objects", "refs"].map(|part| real(common.join(part)));
+    let mut folders = vec![real(common), real(own)];
+    // A repository may borrow from one that borrows itself, even in a circle.
+    let [objects, refs] = parts;
+    let mut objects = vec![objects];
+    let mut at = 0;
+    while let Some(from) = objects.get(at).filter(|_| at < MAX_ALTERNATES) {
+        for folder in alternates(from) {
+            if objects.len() < MAX_ALTERNATES && !objects.contains(&folder) {
+                objects.push(folder);
+            }
+        }
+        at += 1;
+    }
+    for folder in objects.into_iter().chain([refs]) {
+        if !folders.iter().any(|known| folder.starts_with(known)) {
+            folders.push(folder);
+        }
+    }
+    folders
+}
+
+fn real(path: PathBuf) -> PathBuf {
+    path.canonicalize().unwrap_or(path)
+}
+
+/// Where else the objects of a repository are, by its folder of objects.
+fn alternates(objects: &Path) -> Vec<PathBuf> {
+    let list = objects.join("info/alternates");
+    let metadata = list.metadata();
+    let is_list = metadata.is_ok_and(|data| data.is_file() && data.len() <= MAX_ALTERNATES_BYTES);
+    let text = match is_list {
+        true => fs::read_to_string(&list).unwrap_or_default(),
+        false => String::new(),
+    };
+    let lines = text.lines().map(str::trim_end);
+    let named = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    named.map(|line| real(objects.join(line))).collect()
 }
 
 /// The git folder that `.git` is or names.
