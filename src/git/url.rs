@@ -353,7 +353,7 @@ fn parse_local(path: &Path, policy: &AddressPolicy) -> Result<Address, UrlError>
             .filter_map(|folder| folder.canonicalize().ok())
             .collect();
         let inside = |path: &PathBuf| folders.iter().any(|folder| path.starts_with(folder));
-        // A `.git` file may name a git folder that is elsewhere.
+        // A `.git` file may name a git folder that is elsewhere, and a list whose objects it borrows.
         if !inside(&real) || !data_folders(&real).iter().all(inside) {
             return Err(UrlError::LocalNotAllowed);
         }

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use super::super::{AddressPolicy, LocalPolicy, RepositoryUrl, UrlError};
 
 fn open() -> AddressPolicy {
@@ -209,7 +211,7 @@ fn plain_http_is_only_for_this_machine_by_default() {
     }
 }
 
-/// Input: `file:///etc`, a relative path, a path outside of the allowed folders (docs/reference/security.md § 3.15). Answer: refused, unless the policy names the folder.
+/// Input: `file:///etc`, a relative path, a path outside of the allowed folders, a repository that has its data or borrows objects there (docs/reference/security.md § 3.15). Answer: refused, unless the policy names the folder.
 #[test]
 fn local_paths_need_the_policy() {
     let dir = tempfile::tempdir().unwrap();
@@ -243,6 +245,16 @@ fn local_paths_need_the_policy() {
     let gitdir = format!("gitdir: {}/.git\n", elsewhere.display());
     std::fs::write(dir.path().join("allowed/repo/.git"), gitdir).unwrap();
     assert_eq!(parse(inside, &allowed), Err(UrlError::LocalNotAllowed));
+    // It borrows the objects of a repository that is elsewhere.
+    std::fs::remove_file(dir.path().join("allowed/repo/.git")).unwrap();
+    super::git_in(Path::new(inside), &["init", "--quiet"]);
+    assert!(parse(inside, &allowed).is_ok());
+    let borrowed = format!("{}/.git/objects\n", elsewhere.display());
+    let list = dir.path().join("allowed/repo/.git/objects/info/alternates");
+    std::fs::write(&list, borrowed).unwrap();
+    assert_eq!(parse(inside, &allowed), Err(UrlError::LocalNotAllowed));
+    std::fs::remove_file(list).unwrap();
+    assert!(parse(inside, &allowed).is_ok());
     let through_link = format!("{}/allowed/etc", dir.path().display());
     assert_eq!(
         parse(&through_link, &allowed),
