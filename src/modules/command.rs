@@ -6,6 +6,7 @@
 //! server ends, all of it is killed. A person's own `steward project install` is not sandboxed: what it builds is code that
 //! this person chose, with this person's rights.
 
+use std::cell::Cell;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -35,6 +36,8 @@ pub struct InstallSandbox {
     pub limit: Duration,
     /// Ends it before its time.
     pub stop: CancellationToken,
+    /// Repositories that pip's git cannot have may be copied with the credentials of our user.
+    pub copies_repositories: bool,
     /// The proxy over which pip, and what it builds, reach hosts. `None`: they do directly, as the
     /// host does.
     pub proxy: Option<BuildProxy>,
@@ -123,10 +126,43 @@ struct Held {
     /// Home and temporary files.
     scratch: ScratchFolder,
     repositories: Repositories,
+    copies_repositories: bool,
     cache: PathBuf,
+    disk: Disk,
     deadline: Instant,
     limit: Duration,
     stop: CancellationToken,
+}
+
+/// What an installation leaves free, so that it harms no other environment of the server.
+const RESERVE_BYTES: u64 = 512 << 20;
+
+/// The disk that is installed on. A build may write as much as it likes; what it writes is gone when it is stopped for that.
+#[derive(Debug)]
+struct Disk {
+    folder: PathBuf,
+    /// Where the installation is stopped.
+    least_bytes: u64,
+}
+
+impl Disk {
+    /// Where hardly anything is free to begin with, half of that may be used.
+    fn of(folder: PathBuf) -> Self {
+        let free = free_bytes(&folder).unwrap_or_default();
+        Self {
+            folder,
+            least_bytes: RESERVE_BYTES.min(free / 2),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        free_bytes(&self.folder).is_some_and(|free| free < self.least_bytes)
+    }
+}
+
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(folder).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 /// The folders of a sandboxed installation.
@@ -182,7 +218,9 @@ impl Runner {
                 memory_bytes: sandbox.memory_bytes,
                 scratch,
                 repositories,
+                copies_repositories: sandbox.copies_repositories,
                 cache: folders.cache.to_owned(),
+                disk: Disk::of(folders.environment.to_owned()),
                 deadline: Instant::now() + sandbox.limit,
                 limit: sandbox.limit,
                 stop: sandbox.stop.clone(),
@@ -269,7 +307,8 @@ impl Runner {
     /// Has a copy made of the repository that a command failed to get, with the credentials of our user. False: that was
     /// not why, and there is no use in trying again.
     pub(super) fn fetch(&self) -> Result<bool, Error> {
-        let Some(held) = &self.held else {
+        let held = self.held.as_ref();
+        let Some(held) = held.filter(|held| held.copies_repositories) else {
             return Ok(false);
         };
         let Some(url) = held.repositories.wanted() else {
@@ -302,9 +341,21 @@ impl Runner {
             return followed(command, watcher).map_err(cannot).and_then(whole);
         };
         let is_late = || Instant::now() >= held.deadline;
-        let ended = process::run_supervised(command, || is_late() || held.stop.is_cancelled());
+        // What was written may be gone with who wrote it.
+        let was_full = Cell::new(false);
+        let is_full = || {
+            was_full.set(held.disk.is_full());
+            was_full.get()
+        };
+        let is_over = || is_late() || held.stop.is_cancelled() || is_full();
+        let ended = process::run_supervised(command, is_over);
         match ended.map_err(cannot)? {
             Ended::Done(output) => whole(output),
+            Ended::Stopped if was_full.get() => Err(Error::DiskFull {
+                what: what.to_owned(),
+                folder: held.disk.folder.clone(),
+                least_bytes: held.disk.least_bytes,
+            }),
             Ended::Stopped if is_late() => Err(Error::TooLong {
                 what: what.to_owned(),
                 limit: held.limit,

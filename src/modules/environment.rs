@@ -5,6 +5,7 @@
 //! crash leaves is removed and made again.
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -134,6 +135,10 @@ impl Environments {
             }
             Err(error) => {
                 let _ = remove_tree(&environment);
+                if matches!(error, Error::DiskFull { .. }) {
+                    // A build may have written there, too.
+                    let _ = remove_tree(&self.cache);
+                }
                 Err(error)
             }
         }
@@ -204,6 +209,8 @@ impl Environments {
             None => installer.resolve()?,
         };
         installer.install(&lock)?;
+        // Before anything that the builds have left is read or written with the rights of the server. They have ended.
+        links::check(environment, &self.sandbox.hidden)?;
         if is_new_lock {
             installer.complete(&mut lock)?;
         }
@@ -211,7 +218,6 @@ impl Environments {
             // Not before: what is to be installed must not be there already.
             inherit(environment, interpreter).map_err(failed())?;
         }
-        links::check(environment, &self.sandbox.hidden)?;
         let tool = installer.tool();
         Ok(Installed {
             environment: environment.to_owned(),
@@ -229,10 +235,18 @@ fn inherit(environment: &Path, interpreter: &Interpreter) -> std::io::Result<()>
         "import sys; print(*(p for p in sys.path if p.endswith('-packages')), sep='\\n')";
     let mut command = std::process::Command::new(&interpreter.path);
     let output = command.args(["-I", "-c", ASK]).output()?;
+    let root = fs::canonicalize(environment)?;
     for python in folders(&environment.join("lib")) {
         let packages = python.join("site-packages");
-        if packages.is_dir() {
-            fs::write(packages.join("steward-inherited.pth"), &output.stdout)?;
+        // A build may have made links of both.
+        let is_inside = |path: PathBuf| path.starts_with(&root);
+        if !packages.is_dir() || !fs::canonicalize(&packages).is_ok_and(is_inside) {
+            continue;
+        }
+        let file = packages.join("steward-inherited.pth");
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => File::create_new(&file)?.write_all(&output.stdout)?,
         }
     }
     Ok(())
@@ -358,6 +372,33 @@ mod tests {
             - Duration::from_secs(86_400);
         file.set_modified(then).unwrap();
         environment
+    }
+
+    /// Input: a build leaves links where the server writes afterwards (docs/reference/security.md § 4.1). Answer: nothing outside of the environment is
+    /// written.
+    #[test]
+    fn what_is_inherited_is_written_through_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let python = Pythons::new(None).any().unwrap();
+        let outside = dir.path().join("outside");
+        fs::create_dir_all(outside.join("site-packages")).unwrap();
+        fs::write(outside.join("precious"), "precious").unwrap();
+        let environment = dir.path().join("venv");
+        let lib = environment.join("lib");
+        fs::create_dir_all(lib.join("python3.1/site-packages")).unwrap();
+        let link = |target: &str, name: &str| {
+            std::os::unix::fs::symlink(outside.join(target), lib.join(name)).unwrap();
+        };
+        link("precious", "python3.1/site-packages/steward-inherited.pth");
+        link(".", "python3.2");
+        inherit(&environment, &python).unwrap();
+        assert_eq!(
+            fs::read_to_string(outside.join("precious")).unwrap(),
+            "precious"
+        );
+        assert!(!outside.join("site-packages/steward-inherited.pth").exists());
+        let own = lib.join("python3.1/site-packages/steward-inherited.pth");
+        assert!(own.symlink_metadata().unwrap().is_file());
     }
 
     /// A version names packages, not the folder, which depends on the Python besides.

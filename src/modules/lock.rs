@@ -346,7 +346,7 @@ pub(super) fn folder_digest(folder: &Path) -> Result<String, Error> {
 }
 
 /// How package names compare: lower case, and one hyphen for what separates words.
-pub(super) fn normalized(name: &str) -> String {
+pub fn normalized(name: &str) -> String {
     let words = name.split(['-', '_', '.']).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-").to_lowercase()
 }

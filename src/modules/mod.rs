@@ -13,6 +13,7 @@ mod hosts;
 mod installer;
 mod links;
 mod lock;
+mod machine;
 mod needs;
 mod output;
 mod pip;
@@ -30,7 +31,8 @@ pub use environment::{Environments, gc_venvs, packages_of_venv};
 pub use handlers::HandlerRequest;
 pub use hosts::MachineNetwork;
 pub use installer::Offline;
-pub use lock::{LOCK_FILE, Lock, Package, Source};
+pub use lock::{LOCK_FILE, Lock, Package, Source, normalized};
+pub use machine::missing_on_machine;
 pub use progress::{Part, Progress, Watcher};
 #[doc(hidden)]
 pub use project::read_any;
@@ -61,6 +63,16 @@ pub enum Error {
         limit.as_secs_f64()
     )]
     TooLong { what: String, limit: Duration },
+    /// What was installed, or built for it, would have filled the disk.
+    #[error(
+        "{what} was stopped, since less than {} MiB were left on the disk of {}; what it wrote is removed",
+        least_bytes >> 20, folder.display()
+    )]
+    DiskFull {
+        what: String,
+        folder: PathBuf,
+        least_bytes: u64,
+    },
     /// No Python of this machine fits.
     #[error("{0}")]
     Python(String),
@@ -81,7 +93,11 @@ impl Error {
         matches!(
             self,
             // A network that hangs looks like a build that does.
-            Self::Unreachable { .. } | Self::TooLong { .. } | Self::Machine(_) | Self::Io { .. }
+            Self::Unreachable { .. }
+                | Self::TooLong { .. }
+                | Self::DiskFull { .. }
+                | Self::Machine(_)
+                | Self::Io { .. }
         )
     }
 
@@ -189,7 +205,7 @@ pub fn verify(project: &Path) -> Result<Vec<String>, Error> {
         ));
     }
     let environment = project.join(PROJECT_ENVIRONMENT);
-    let installed = present::installed(&environment)?;
+    let installed = present::compared(&environment)?;
     differences.extend(lock.differences(project, &installed)?);
     // As it was when it was installed; the environment of an older Steward has none.
     if let Ok(Some(was)) = Lock::read(&environment) {

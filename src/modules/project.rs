@@ -158,7 +158,9 @@ impl Requirements {
             files.map(|file| (file.clone(), None)).collect();
         let mut seen = Vec::new();
         while let Some((file, named_by)) = open.pop() {
-            if seen.contains(&file) {
+            // One file has many paths.
+            let real = std::fs::canonicalize(&file).unwrap_or_else(|_| file.clone());
+            if seen.contains(&real) {
                 continue;
             }
             let name = file.strip_prefix(project).unwrap_or(&file);
@@ -179,7 +181,7 @@ impl Requirements {
                 let place = || Some(format!("{name}:{}", n_before + 1));
                 open.extend(included(&file, line).map(|other| (other, place())));
             }
-            seen.push(file);
+            seen.push(real);
         }
         self.constraints.iter().for_each(|text| part(text));
         part(self.pip.index_url.as_deref().unwrap_or_default());
@@ -388,6 +390,14 @@ mod tests {
         assert_eq!(first.files, [dir.path().join("libs/one/requirements.txt")]);
         assert_eq!(first.pip.index_url.as_deref(), Some("https://index"));
         assert!(first.pip.use_system_config && first.sources.is_empty());
+        // Under ever longer paths it is still the same file.
+        write(
+            "requirements.txt",
+            "-r libs/../requirements.txt\n-r ./more.txt\n-r libs/../more.txt\n",
+        );
+        write("more.txt", "inmanta-module-web\n");
+        assert!(!read().is_empty());
+        std::fs::remove_file(dir.path().join("requirements.txt")).unwrap();
         // A comment is no requirement.
         write("libs/one/requirements.txt", "requests>=2\n");
         assert_eq!(read().digest, first.digest);

@@ -1,13 +1,16 @@
 //! The digests of an installed package's files in its metadata, and whether they still hold. Source: the packaging specification
 //! "Recording installed projects".
 
-use std::fs;
+use std::io;
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
+use steward_compiler::plain_file;
 
+/// The record of the largest packages has some hundred thousand lines.
+const RECORD_BYTES: u64 = 64 << 20;
 /// How many files of one package are named at most.
 const MAX_NAMED_FILES: usize = 5;
 
@@ -15,16 +18,14 @@ const MAX_NAMED_FILES: usize = 5;
 /// not count; a package without a record has none.
 pub(super) fn changed(metadata: &Path) -> Vec<String> {
     let (Ok(record), Some(packages)) = (
-        fs::read_to_string(metadata.join("RECORD")),
+        plain_file::read_text(&metadata.join("RECORD"), RECORD_BYTES),
         metadata.parent(),
     ) else {
         return Vec::new();
     };
     let is_changed = |(file, digest): &(String, &str)| {
-        let content = fs::read(packages.join(file));
-        content.map_or(true, |content| {
-            URL_SAFE_NO_PAD.encode(Sha256::digest(content)) != *digest
-        })
+        let now = digest_of(&packages.join(file));
+        now.map_or(true, |now| URL_SAFE_NO_PAD.encode(now) != *digest)
     };
     let files = record
         .lines()
@@ -32,6 +33,13 @@ pub(super) fn changed(metadata: &Path) -> Vec<String> {
         .filter(|(file, _)| !file.ends_with(".pyc"));
     let changed = files.filter(is_changed).map(|(file, _)| file);
     changed.take(MAX_NAMED_FILES).collect()
+}
+
+/// The SHA-256 of a plain file.
+fn digest_of(path: &Path) -> io::Result<Vec<u8>> {
+    let mut hasher = Sha256::new();
+    io::copy(&mut plain_file::open(path)?, &mut hasher)?;
+    Ok(hasher.finalize().to_vec())
 }
 
 /// A line `FILE,sha256=DIGEST,SIZE`; the name is quoted if it has a comma.
@@ -50,6 +58,8 @@ fn entry(line: &str) -> Option<(String, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

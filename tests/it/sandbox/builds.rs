@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{
     ATTEMPTS, ESCAPE_BUILD, answers, can_sandbox, first_report, other_checkout, server_of,
 };
+use crate::database::Small;
 use crate::harness::Repo;
 use crate::packages::source_folder;
 use crate::serve::{serve, serve_with};
@@ -161,4 +162,45 @@ fn reports_of_installations_have_no_password_of_an_index_or_repository() {
         assert!(!report.contains("a-password"), "{report}");
         assert!(!report.contains("who:"), "{report}");
     }
+}
+
+/// A build backend that writes without end.
+const FILLS: &str = r#"
+import os, pathlib, tempfile
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    folder = pathlib.Path(tempfile.mkdtemp())
+    for n in range(100_000):
+        (folder / str(n)).write_bytes(os.urandom(1 << 20))
+"#;
+
+/// Input: a build that writes until the disk is full (docs/reference/security.md § 3.33). Answer: it is stopped before that, what it wrote is removed, and the server works on.
+#[test]
+fn a_build_is_stopped_before_it_has_filled_the_disk() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data");
+    let Some(_small) = Small::mount(&data, "400m") else {
+        return;
+    };
+    let repo = Repo::new("import greet\nstd::print(greet::version())\n");
+    let (_, config) = server_of(home.path(), &repo);
+    repo.write("requirements.txt", "--no-index\n./sources/greet\n");
+    source_folder(&repo.path().join("sources/greet"), "1.0");
+    repo.write("sources/greet/fills.py", FILLS);
+    repo.write(
+        "sources/greet/pyproject.toml",
+        "[build-system]\nrequires = []\nbuild-backend = \"fills\"\nbackend-path = [\".\"]\n",
+    );
+    repo.commit("fills the disk in its build");
+    let served = serve(home.path(), &config);
+    let report = first_report(&served);
+    let why = "MiB were left on the disk of";
+    assert!(
+        report.contains(why) && report.contains("what it wrote is removed"),
+        "{report}"
+    );
+    assert_eq!(served.health(), 200);
+    let free = rustix::fs::statvfs(&data).unwrap();
+    let free = free.f_bavail * free.f_frsize;
+    assert!(free > 300 << 20, "{free} bytes are free");
 }

@@ -1,0 +1,105 @@
+//! The packages that a Python of this machine has without any environment of ours.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+use std::str::FromStr;
+
+use pep440_rs::{Version, VersionSpecifiers};
+
+use super::normalized;
+use crate::domain::HandlerPackages;
+
+/// Prints name and version of all that can be imported.
+const LIST: &str = "import importlib.metadata as m\n\
+                    for d in m.distributions(): print(d.metadata['Name'], d.version)";
+
+/// Which of the requirements the packages of an interpreter do not meet. What applies to some machines only, and is not there, is
+/// taken for not needed; in which version of what the server has them does not matter.
+///
+/// # Errors
+/// The interpreter cannot be asked.
+pub fn missing_on_machine(
+    interpreter: &Path,
+    packages: &HandlerPackages,
+) -> io::Result<Vec<String>> {
+    let output = Command::new(interpreter)
+        .args(["-I", "-c", LIST])
+        .output()?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(io::Error::other(text.trim().to_owned()));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let listed = text.lines().filter_map(|line| line.rsplit_once(' '));
+    // The first one that is found is the one that is imported.
+    let mut installed = BTreeMap::new();
+    for (name, version) in listed {
+        installed.entry(normalized(name)).or_insert(version);
+    }
+    let missing = packages.requirements.iter();
+    let missing = missing.filter(|requirement| !is_met(requirement, &installed));
+    Ok(missing.cloned().collect())
+}
+
+fn is_met(requirement: &str, installed: &BTreeMap<String, &str>) -> bool {
+    let (rest, marker) = requirement
+        .split_once(';')
+        .map_or((requirement, None), |(rest, marker)| (rest, Some(marker)));
+    let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
+    let (name, rest) = rest.split_at(end.unwrap_or(rest.len()));
+    let Some(version) = installed.get(&normalized(name)) else {
+        return marker.is_some();
+    };
+    let rest = rest.trim();
+    let versions = match rest.strip_prefix('[') {
+        Some(extras) => extras.split_once(']').map_or("", |(_, versions)| versions),
+        None => rest,
+    };
+    let versions = versions
+        .trim()
+        .trim_start_matches('(')
+        .trim_end_matches(')');
+    // From a URL: its name has to do.
+    if versions.is_empty() || versions.starts_with('@') {
+        return true;
+    }
+    match (
+        VersionSpecifiers::from_str(versions),
+        Version::from_str(version),
+    ) {
+        (Ok(wanted), Ok(version)) => wanted.contains(&version),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_machine_has_is_compared_with_what_is_required() {
+        let installed = BTreeMap::from([("a-b".to_owned(), "1.5"), ("c".to_owned(), "2.0.1")]);
+        for good in [
+            "A_b",
+            "a.b>=1,<2",
+            "a-b (>=1.0)",
+            "c[x,y]~=2.0",
+            "c @ https://host/c.whl",
+            "tomli ; python_version < '3.11'",
+            "c>=2 ; python_version > '3'",
+        ] {
+            assert!(is_met(good, &installed), "{good}");
+        }
+        for bad in [
+            "d",
+            "a-b>=2",
+            "c[x]<2",
+            "c==2.0",
+            "c>=3 ; python_version > '3'",
+        ] {
+            assert!(!is_met(bad, &installed), "{bad}");
+        }
+    }
+}
