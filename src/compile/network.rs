@@ -27,6 +27,8 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::process;
+
 /// A request's first line and headers.
 const MAX_HEAD_BYTES: u64 = 16 << 10;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -128,7 +130,7 @@ pub enum Access {
     /// The granted hosts, for compiles.
     Only(Vec<Grant>),
     /// All hosts, for package builds, but for this machine and what only its own network has (link-local addresses, the
-    /// metadata services of clouds). The granted ones may be there.
+    /// metadata services of clouds). The granted ones may be on this machine, but for this server itself: a repository names them.
     AllButOwn(Vec<Grant>),
 }
 
@@ -160,26 +162,44 @@ const METADATA: [IpAddr; 3] = [
 fn is_own(address: IpAddr) -> bool {
     let address = address.to_canonical();
     let is_special = match address {
-        IpAddr::V4(ip) => {
-            ip.is_loopback() || ip.is_unspecified() || ip.is_link_local() || ip.is_broadcast()
-        }
-        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unspecified() || ip.is_unicast_link_local(),
+        IpAddr::V4(ip) => ip.is_loopback() || ip.is_unspecified() || ip.is_broadcast(),
+        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unspecified(),
     };
-    is_special || address.is_multicast() || METADATA.contains(&address)
+    is_special || address.is_multicast() || is_of_cloud(address)
+}
+
+/// Whether an address is of what a cloud has for its machines, which tells them secrets.
+fn is_of_cloud(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    let is_link_local = match address {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    is_link_local || METADATA.contains(&address)
 }
 
 /// Connects to a host by the first of its addresses that may be reached and answers.
 async fn connect(request: &Request, access: &Access) -> io::Result<TcpStream> {
     let refused = || io::Error::from(io::ErrorKind::PermissionDenied);
     let is_free = access.grants_to(&request.host, request.port);
+    let is_build = matches!(access, Access::AllButOwn(_));
     let mut failed = io::ErrorKind::AddrNotAvailable.into();
     // The name is looked up once: what was judged is what is connected to.
     for address in lookup_host((request.host.as_str(), request.port)).await? {
-        if !is_free && is_own(address.ip()) {
+        if !is_free && is_own(address.ip()) || is_build && is_of_cloud(address.ip()) {
             failed = refused();
             continue;
         }
         match TcpStream::connect(address).await {
+            // The server trusts whoever connects from this machine, and would take us for somebody else. This is the end of a
+            // connection that nobody has used, so it was harmless.
+            Ok(stream)
+                if is_build
+                    && stream.local_addr()?.ip() == address.ip()
+                    && process::listens(address.port()) =>
+            {
+                failed = refused()
+            }
             // Whatever address of this machine it is, it is at both ends.
             Ok(stream) if !is_free && stream.local_addr()?.ip() == address.ip() => {
                 failed = refused()

@@ -11,7 +11,7 @@ mod supervisor;
 mod umask;
 
 pub use descendants::{is_alive, is_stopped, kill_tree};
-pub use peer::{Peer, peer_of};
+pub use peer::{Peer, listens, peer_of};
 pub use supervised::{Ended, run_supervised, supervised_command};
 pub use supervisor::{Supervision, supervise};
 pub use umask::{keep_private, original_umask, restore_umask};

@@ -39,6 +39,24 @@ pub fn peer_of(client: SocketAddr, server: SocketAddr) -> Peer {
     held_by(&sandboxed, client, server)
 }
 
+/// Whether this process itself listens on a port of this machine, at whatever address. Blocks for a moment.
+pub fn listens(port: u16) -> bool {
+    const LISTEN: &str = "0A";
+    let suffix = format!(":{port:04X}");
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"]
+        .map(|path| fs::read_to_string(path).unwrap_or_default());
+    let mut lines = tables.iter().flat_map(|table| table.lines());
+    lines.any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let is_listener = fields.get(1).is_some_and(|local| local.ends_with(&suffix))
+            && fields.get(3) == Some(&LISTEN);
+        let socket = || fields.get(9).map(|inode| format!("socket:[{inode}]"));
+        is_listener
+            && socket()
+                .is_some_and(|socket| holds(Path::new("/proc/self"), &socket).unwrap_or_default())
+    })
+}
+
 /// The same as [`peer_of`], when these processes are the sandboxed ones.
 fn held_by(sandboxed: &[PathBuf], client: SocketAddr, server: SocketAddr) -> Peer {
     let Some(inode) = inode_of(client, server) else {
@@ -166,6 +184,7 @@ mod tests {
             let stream = TcpStream::connect(server).unwrap();
             let client = stream.local_addr().unwrap();
             let inode = inode_of(client, server).unwrap();
+            assert!(listens(server.port()) && !listens(client.port()));
             let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&stream));
             let held = fs::read_link(link).unwrap();
             assert_eq!(held.to_str().unwrap(), format!("socket:[{inode}]"));

@@ -3,7 +3,7 @@
 use crate::harness::{Repo, skip};
 use crate::packages::source_folder;
 use crate::sandbox::{answers, first_report, server_of};
-use crate::serve::serve;
+use crate::serve::{serve, serve_on};
 
 /// A build backend that reaches for what its file `ports` names, and makes a module that says what came of it.
 const REACHES: &str = r#"
@@ -45,15 +45,9 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     return wheel.build_wheel(wheel_directory)
 "#;
 
-/// Input: a package whose build connects to services of this machine and to the metadata service of clouds, beside the index that its project names (docs/reference/security.md § 4.4). Answer: it reaches the index through the server's proxy, and nothing else of the machine.
-#[test]
-fn a_build_reaches_no_service_of_this_machine_but_the_index() {
-    if steward::sandbox::support().landlock < steward::sandbox::PROXY_LANDLOCK {
-        return skip("Landlock 4");
-    }
-    let home = tempfile::tempdir().unwrap();
+/// A project that names an index on this machine, with a package whose build reaches for that, and for another port.
+fn reaching(index: u16, other: u16) -> Repo {
     let repo = Repo::new("import greet\nstd::print(greet::version())\n");
-    let (index, other) = (answers("the-index"), answers("another-service"));
     repo.write(
         "project.yml",
         &format!("name: test\npip:\n  index-url: http://127.0.0.1:{index}/simple\n"),
@@ -67,6 +61,36 @@ fn a_build_reaches_no_service_of_this_machine_but_the_index() {
         "[build-system]\nrequires = []\nbuild-backend = \"reaches\"\nbackend-path = [\".\"]\n",
     );
     repo.commit("reaches out of its build");
+    repo
+}
+
+/// Input: a project that names the port of the server as its index, so that its builds go there over the proxy of the server, which trusts whoever is on its machine (docs/reference/security.md § 4.4). Answer: that port they do not reach.
+#[test]
+fn a_build_does_not_reach_the_server_itself_as_its_index() {
+    if steward::sandbox::support().landlock < steward::sandbox::PROXY_LANDLOCK {
+        return skip("Landlock 4");
+    }
+    let home = tempfile::tempdir().unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    let repo = reaching(port, answers("another-service"));
+    let (_, config) = server_of(home.path(), &repo);
+    drop(free);
+    let served = serve_on(home.path(), &config, &port.to_string());
+    let report = first_report(&served);
+    let refused = "by name of the project 403 package builds may not reach 127.0.0.1:";
+    assert!(report.contains(refused), "{report}");
+}
+
+/// Input: a package whose build connects to services of this machine and to the metadata service of clouds, beside the index that its project names (docs/reference/security.md § 4.4). Answer: it reaches the index through the server's proxy, and nothing else of the machine.
+#[test]
+fn a_build_reaches_no_service_of_this_machine_but_the_index() {
+    if steward::sandbox::support().landlock < steward::sandbox::PROXY_LANDLOCK {
+        return skip("Landlock 4");
+    }
+    let home = tempfile::tempdir().unwrap();
+    let (index, other) = (answers("the-index"), answers("another-service"));
+    let repo = reaching(index, other);
     let (_, config) = server_of(home.path(), &repo);
     let served = serve(home.path(), &config);
     let report = first_report(&served);
