@@ -6,6 +6,10 @@
 //! a linked work tree and the repository that it belongs to, and those that it borrows
 //! objects from.
 //!
+//! What a repository is made of is taken as it was when its environment began: whoever may write into it, and not into that of
+//! another environment, could else make it a part of his own. For the same reason, what is elsewhere counts only if it belongs to the
+//! user whom the repository itself belongs to, as with git's `safe.directory`.
+//!
 //! What is not hidden, since hiding it would break what it protects: what an environment has in common with another one, or has
 //! the other one inside of its own; and folders that hold a program which every compile needs, like the interpreter.
 //!
@@ -44,7 +48,17 @@ struct LocalSource {
 impl LocalSource {
     /// Takes up what it is made of now.
     fn look(&mut self, environment: EnvironmentId) {
+        let real = self.named.canonicalize();
+        let real = real.unwrap_or_else(|_| self.named.clone());
+        let user = owner(&real);
         for folder in folders(&self.named) {
+            if !folder.starts_with(&real) && owner(&folder) != user {
+                tracing::warn!(
+                    environment.id = %environment, folder = %folder.display(),
+                    "the repository of the environment keeps data in a folder of another user, which is not read"
+                );
+                continue;
+            }
             if self.folders.contains(&folder) || self.open.contains(&folder) {
                 continue;
             }
@@ -83,6 +97,15 @@ impl LocalSources {
         self.locked().remove(&environment);
     }
 
+    /// What an environment is made of.
+    pub(super) fn folders_of(&self, environment: EnvironmentId) -> Vec<PathBuf> {
+        let all = self.locked();
+        let source = all.get(&environment);
+        source.map_or_else(Vec::new, |source| {
+            [source.folders.as_slice(), &source.open].concat()
+        })
+    }
+
     /// What code of this environment may not read, sorted: the folders of the others that are not its own.
     pub(super) fn hidden_from(&self, environment: EnvironmentId) -> Vec<PathBuf> {
         let mut all = self.locked();
@@ -108,8 +131,14 @@ impl LocalSources {
     }
 }
 
+/// The user whom a folder belongs to; `None`: it is not there.
+fn owner(folder: &Path) -> Option<u32> {
+    let metadata = folder.metadata().ok()?;
+    Some(std::os::unix::fs::MetadataExt::uid(&metadata))
+}
+
 /// What a source on this machine is made of, without links.
-pub(super) fn folders(source: &Path) -> Vec<PathBuf> {
+fn folders(source: &Path) -> Vec<PathBuf> {
     let real = source.canonicalize();
     let mut all = git::data_folders(source);
     all.push(real.unwrap_or_else(|_| source.to_owned()));
@@ -244,5 +273,41 @@ mod tests {
         std::fs::rename(common.join("refs"), &refs).unwrap();
         std::os::unix::fs::symlink(&refs, common.join("refs")).unwrap();
         assert_eq!(folders(&link), [first, refs, second, common, own, tree]);
+    }
+
+    /// Input: whoever may write into the repository of one environment makes that of another, or of another user, a part of it
+    /// (docs/reference/security.md § 3.28). Answer: it is read as it was when its environment began, and without what belongs to
+    /// somebody else.
+    #[test]
+    fn what_is_made_a_part_of_a_repository_later_or_is_of_another_user_is_not_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let [mine, theirs, foreign] = ["mine", "theirs", "foreign"].map(|name| root.join(name));
+        for repository in [&mine.join(".git"), &theirs, &foreign] {
+            for folder in ["objects/info", "refs"] {
+                std::fs::create_dir_all(repository.join(folder)).unwrap();
+            }
+            std::fs::write(repository.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        }
+        let borrow = |from: &Path| {
+            let list = mine.join(".git/objects/info/alternates");
+            std::fs::write(list, from.join("objects").display().to_string()).unwrap();
+        };
+        let sources = LocalSources::default();
+        let (one, two) = (id(), id());
+        sources.set(one, Some(&mine), &[]);
+        sources.set(two, Some(&theirs), &[]);
+        borrow(&theirs);
+        assert_eq!(sources.folders_of(one), [mine.clone(), mine.join(".git")]);
+        assert!(sources.hidden_from(one).contains(&theirs));
+        // Only root may give a folder away.
+        if std::os::unix::fs::chown(foreign.join("objects"), Some(65534), None).is_ok() {
+            borrow(&foreign);
+            sources.set(one, Some(&mine), &[]);
+            assert_eq!(sources.folders_of(one), [mine.clone(), mine.join(".git")]);
+        }
+        borrow(&theirs);
+        sources.set(one, Some(&mine), &[]);
+        assert!(sources.folders_of(one).contains(&theirs.join("objects")));
     }
 }

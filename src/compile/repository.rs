@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use super::Source;
 use super::install::hidden;
-use super::local_sources::folders;
 use super::run::blocking;
 use super::source::Head;
 use super::worker::Pool;
@@ -134,7 +133,7 @@ impl Reader<'_> {
                 let named = named.into_iter().flatten().map(PathBuf::as_path);
                 readable.extend(named.filter_map(real));
                 // They may lie in a folder that belongs to another environment.
-                readable.extend(remote.url.local_path().map(folders).into_iter().flatten());
+                readable.extend(self.pool.local_sources().folders_of(self.environment));
                 let for_ssh = |path: &PathBuf| remote.url.is_ssh() && path.ends_with(".ssh");
                 hidden.extend(of_user.into_iter().filter(|path| !for_ssh(path)));
             }
