@@ -261,7 +261,7 @@ pub(in crate::api) fn permit(
     method: &Method,
     path: &str,
 ) -> Result<Principal, ApiError> {
-    let Principal::Environment { id, types } = principal else {
+    let Principal::Environment { id, types, .. } = principal else {
         return Ok(principal);
     };
     let RouteMatch::Here(route, segments) = find(method, path) else {
@@ -307,6 +307,7 @@ pub(in crate::api) fn of_handler(
             true => callers::of_handlers_here(route),
             false => callers::of_handlers_elsewhere(route),
         },
+        expires: None,
     };
     args.principal = permit(principal, &method, path).map_err(|_| callers::refusal(route))?;
     match route.handler {

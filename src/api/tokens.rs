@@ -39,7 +39,7 @@ async fn made(app: &App, args: &Args) -> Result<String, ApiError> {
     };
     let names = args.list("client_types")?;
     let names = names.ok_or_else(|| ApiError::bad_request("Field 'client_types' is required."))?;
-    ClientTypes::parse(names.iter().map(String::as_str)).map_err(|name| {
+    let types = ClientTypes::parse(names.iter().map(String::as_str)).map_err(|name| {
         ApiError::bad_request(format!(
             "`{name}` is no client type: there are api, compiler and agent"
         ))
@@ -63,9 +63,10 @@ async fn made(app: &App, args: &Args) -> Result<String, ApiError> {
         }
         _ => {}
     }
+    let now = Timestamp::now();
+    let expires = seconds.map(|seconds| Timestamp(now.0 + seconds * 1_000_000));
+    args.principal.may_make_token(types, expires)?;
     if !is_lasting {
-        let now = Timestamp::now();
-        let expires = seconds.map(|seconds| Timestamp(now.0 + seconds * 1_000_000));
         let jti = uuid::Uuid::new_v4();
         claims.jti = Some(jti);
         claims.iat = Some(now.0 / 1_000_000);

@@ -149,6 +149,58 @@ fn a_token_ends_when_it_is_revoked_or_expires_and_one_that_lasts_is_always_the_s
     }
 }
 
+/// Input: a token for one client type, or one that expires, is shown to have another one made that is for more or lasts longer
+/// (docs/reference/security.md § 3.36). Answer: 403; no more is had by it than what it is for.
+#[test]
+fn no_token_makes_one_that_may_do_more_or_lasts_longer() {
+    let server = Server::start();
+    let [one, _] = &server.ids;
+    let make = |token: &str, body: &Value| {
+        let headers = [
+            ("Authorization".to_owned(), format!("Bearer {token}")),
+            ("X-Inmanta-tid".to_owned(), one.clone()),
+            ("Content-Type".to_owned(), "application/json".to_owned()),
+        ];
+        let url = format!("{}/api/v2/environment_auth", server.served.api);
+        let (status, said) = send("POST", &url, &headers, body.to_string().as_bytes());
+        (status, said.to_string())
+    };
+    let compiler = server.token(&json!({"client_types": ["compiler"]}));
+    let api = server.token(&json!({"client_types": ["api"]}));
+    let short = server.token(&json!({"client_types": ["api"], "expire": 100}));
+    for (token, body, expected) in [
+        (&compiler, json!({"client_types": ["api"]}), 403),
+        (&compiler, json!({"client_types": ["agent", "api"]}), 403),
+        (&compiler, json!({"client_types": ["agent"]}), 200),
+        (&compiler, json!({"client_types": ["compiler"]}), 200),
+        (
+            &api,
+            json!({"client_types": ["api", "compiler", "agent"]}),
+            200,
+        ),
+        (
+            &api,
+            json!({"client_types": ["api"], "idempotent": true}),
+            200,
+        ),
+        (&short, json!({"client_types": ["api"]}), 403),
+        (
+            &short,
+            json!({"client_types": ["agent"], "idempotent": true}),
+            403,
+        ),
+        (
+            &short,
+            json!({"client_types": ["api"], "expire": 1000}),
+            403,
+        ),
+        (&short, json!({"client_types": ["api"], "expire": 10}), 200),
+    ] {
+        let (status, said) = make(token, &body);
+        assert_eq!(status, expected, "{body}: {said}");
+    }
+}
+
 #[test]
 fn the_api_describes_itself_and_what_its_scheduler_knows() {
     let server = Server::start();

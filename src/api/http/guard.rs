@@ -197,6 +197,9 @@ async fn check_environment_token(
     Ok(Principal::Environment {
         id: claims.environment,
         types,
+        expires: claims
+            .exp
+            .map(|seconds| Timestamp(seconds.saturating_mul(1_000_000))),
     })
 }
 

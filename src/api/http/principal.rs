@@ -8,7 +8,7 @@ use std::ops::Deref;
 
 use crate::api::http::error::ApiError;
 use crate::api::http::token::ClientTypes;
-use crate::domain::EnvironmentId;
+use crate::domain::{EnvironmentId, Timestamp};
 use crate::store::Environment;
 
 /// Who sent a request.
@@ -25,6 +25,8 @@ pub(in crate::api) enum Principal {
     Environment {
         id: EnvironmentId,
         types: ClientTypes,
+        /// When its token ends.
+        expires: Option<Timestamp>,
     },
 }
 
@@ -47,6 +49,36 @@ impl Principal {
             Self::TokenHolder | Self::Local | Self::Environment { .. } => {
                 Ok(EnvironmentAccess(environment))
             }
+        }
+    }
+
+    /// Whether this principal may have a token made that is for these client types and ends then: nobody gets more by one than
+    /// he has. Who compiles may have one made for agents, since exporters do.
+    ///
+    /// # Errors
+    /// What it may not.
+    pub(in crate::api) fn may_make_token(
+        self,
+        wanted: ClientTypes,
+        ends: Option<Timestamp>,
+    ) -> Result<(), ApiError> {
+        let Self::Environment { types, expires, .. } = self else {
+            return Ok(());
+        };
+        let lacks =
+            (wanted.api && !types.api) || (wanted.compiler && !types.api && !types.compiler);
+        if lacks {
+            return Err(ApiError::forbidden(
+                "with this token no token can be made for a client type that it is not for itself",
+            ));
+        }
+        match (expires, ends) {
+            (Some(expires), ends) if ends.is_none_or(|ends| ends > expires) => {
+                Err(ApiError::forbidden(
+                    "with a token that expires no token can be made that is good for longer: say `expire`",
+                ))
+            }
+            _ => Ok(()),
         }
     }
 
