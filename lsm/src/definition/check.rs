@@ -10,6 +10,7 @@ const IDENTITY_TYPES: [&str; 2] = ["string", "int"];
 
 pub(super) fn check(entity: &ServiceEntity) -> Result<(), Problems> {
     let mut problems = Problems::default();
+    name(entity, &mut problems);
     names(&entity.fields, "", &mut problems);
     if entity.strict_modifier_enforcement {
         for embedded in &entity.fields.embedded_entities {
@@ -27,6 +28,20 @@ pub(crate) fn join(path: &str, name: &str) -> String {
         name.to_owned()
     } else {
         format!("{path}.{name}")
+    }
+}
+
+/// The name of a service is a part of URLs, of resource sets and of what people read.
+fn name(entity: &ServiceEntity, problems: &mut Problems) {
+    const MOST_BYTES: usize = 256;
+    let name = &entity.name;
+    if name.len() > MOST_BYTES {
+        problems.add("name", format!("has more than {MOST_BYTES} bytes"));
+    } else if let Some(bad) = name.chars().find(|c| c.is_control() || *c == '/') {
+        problems.add(
+            "name",
+            format!("has the character {bad:?}, which no name of a service can have"),
+        );
     }
 }
 

@@ -1,17 +1,42 @@
 //! Rules for lifecycles. Source: docs/reference/lsm.md § 3.1.2.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{Lifecycle, ServiceEntity, State, Transfer};
 use crate::Problems;
 
 type States<'l> = BTreeMap<&'l str, &'l State>;
 
+/// The transfers that leave each state, in their order.
+type Leaving<'l> = HashMap<&'l str, Vec<&'l Transfer>>;
+
+/// States and transfers of one lifecycle. Those that people write have tens; all work on a lifecycle is bounded by these.
+const MAX_STATES: usize = 1_000;
+const MAX_TRANSFERS: usize = 10_000;
+
 /// Whether a transfer has a trigger.
 type Has = fn(&Transfer) -> bool;
 
 pub(super) fn check(entity: &ServiceEntity, problems: &mut Problems) {
     let lifecycle = &entity.lifecycle;
+    let counts = [
+        ("lifecycle.states", lifecycle.states.len(), MAX_STATES),
+        (
+            "lifecycle.transfers",
+            lifecycle.transfers.len(),
+            MAX_TRANSFERS,
+        ),
+    ];
+    let mut is_too_large = false;
+    for (path, n, most) in counts {
+        if n > most {
+            problems.add(path, format!("are {n}: a lifecycle has {most} at most"));
+            is_too_large = true;
+        }
+    }
+    if is_too_large {
+        return;
+    }
     let mut states = States::new();
     for state in &lifecycle.states {
         if states.insert(&state.name, state).is_some() {
@@ -39,8 +64,12 @@ pub(super) fn check(entity: &ServiceEntity, problems: &mut Problems) {
             problems,
         );
     }
-    choices(lifecycle, problems);
-    endless(lifecycle, problems);
+    let mut leaving = Leaving::new();
+    for transfer in &lifecycle.transfers {
+        leaving.entry(&transfer.source).or_default().push(transfer);
+    }
+    choices(lifecycle, &leaving, problems);
+    endless(lifecycle, &leaving, problems);
 }
 
 fn place(state: &State) -> String {
@@ -109,7 +138,7 @@ fn check_transfer(path: &str, transfer: &Transfer, states: &States<'_>, problems
 }
 
 /// In a state, an instance knows one way to go for each trigger.
-fn choices(lifecycle: &Lifecycle, problems: &mut Problems) {
+fn choices(lifecycle: &Lifecycle, leaving: &Leaving<'_>, problems: &mut Problems) {
     let kinds: [(&str, Has); 4] = [
         ("on_update", |one| one.on_update),
         ("on_delete", |one| one.on_delete),
@@ -117,11 +146,9 @@ fn choices(lifecycle: &Lifecycle, problems: &mut Problems) {
         ("auto", |one| one.auto),
     ];
     for state in &lifecycle.states {
+        let leaving = leaving.get(state.name.as_str()).into_iter().flatten();
         for (kind, has) in kinds {
-            let n = lifecycle
-                .leaving(&state.name)
-                .filter(|one| has(one))
-                .count();
+            let n = leaving.clone().filter(|one| has(one)).count();
             if n > 1 {
                 problems.add(
                     place(state),
@@ -130,10 +157,7 @@ fn choices(lifecycle: &Lifecycle, problems: &mut Problems) {
             }
         }
         let mut seen = BTreeSet::new();
-        for one in lifecycle
-            .leaving(&state.name)
-            .filter(|one| one.api_set_state)
-        {
+        for one in leaving.filter(|one| one.api_set_state) {
             if !seen.insert((&one.target, one.validate, &one.error)) {
                 let reason = format!(
                     "is left by two transfers api_set_state to {} that do the same",
@@ -146,30 +170,45 @@ fn choices(lifecycle: &Lifecycle, problems: &mut Problems) {
 }
 
 /// Auto transfers that no switch and no validation stops must not lead in a circle: an instance would run in it for ever.
-fn endless(lifecycle: &Lifecycle, problems: &mut Problems) {
+///
+/// Of such transfers each state has one at most, so the ways are followed from each state as far as nobody has been before.
+/// Where a way meets itself, all from there on is a circle; so each state is visited once.
+fn endless(lifecycle: &Lifecycle, leaving: &Leaving<'_>, problems: &mut Problems) {
     let next = |state: &str| {
-        let mut leaving = lifecycle.transfers.iter().filter(|one| one.source == state);
         // One that stays where it is and does nothing is not executed.
         let moves = |one: &Transfer| one.target != one.source || one.target_operation.is_some();
         let is_free = |one: &Transfer| !one.validate && one.config_name.is_none();
-        let runs = |one: &&Transfer| one.auto && is_free(one) && moves(one);
+        let runs = |one: &&&Transfer| one.auto && is_free(one) && moves(one);
+        let mut leaving = leaving.get(state).into_iter().flatten();
         leaving.find(runs).map(|one| one.target.as_str())
     };
-    for state in &lifecycle.states {
-        let mut at = next(&state.name);
-        // A way that does not come back to where it began ends, or goes into a circle that another state begins.
-        for _ in 0..lifecycle.states.len() {
-            match at {
-                Some(name) if name == state.name => {
-                    problems.add(
-                        place(state),
-                        "is reached again from itself by auto transfers, without an end",
-                    );
+    // On which way, by the number of the state that it began at, and at which step of it a state was met.
+    let mut met: HashMap<&str, (usize, usize)> = HashMap::new();
+    let mut endless = BTreeSet::new();
+    for (number, state) in lifecycle.states.iter().enumerate() {
+        let mut way: Vec<&str> = Vec::new();
+        let mut at = Some(state.name.as_str());
+        while let Some(name) = at {
+            match met.get(name) {
+                Some((way_of, step)) if *way_of == number => {
+                    endless.extend(way[*step..].iter().copied());
                     break;
                 }
-                Some(name) => at = next(name),
-                None => break,
+                Some(_) => break,
+                None => {
+                    met.insert(name, (number, way.len()));
+                    way.push(name);
+                    at = next(name);
+                }
             }
+        }
+    }
+    for state in &lifecycle.states {
+        if endless.contains(state.name.as_str()) {
+            problems.add(
+                place(state),
+                "is reached again from itself by auto transfers, without an end",
+            );
         }
     }
 }

@@ -506,3 +506,108 @@ fn states_in_which_instances_wait_are_known() {
         expected
     );
 }
+
+/// A definition whose lifecycle has these states and transfers.
+fn with_lifecycle(n_states: usize, transfers: Vec<Value>) -> Value {
+    let states: Vec<Value> = (0..n_states)
+        .map(|state| json!({"name": format!("s{state}"), "label": "info"}))
+        .collect();
+    json!({"name": "s", "lifecycle": {
+        "name": "l", "initial_state": "s0", "states": states, "transfers": transfers,
+    }})
+}
+
+/// Ways through 8 states in which each state has one auto transfer at most. Expected: what is refused are the states that come
+/// back to themselves, as found by following each of them.
+#[test]
+fn circles_of_auto_transfers_are_found_from_each_of_their_states() {
+    const STATES: u64 = 8;
+    let mut seed = 1_u64;
+    let mut random = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) % below
+    };
+    let mut n_endless = 0;
+    for round in 0..500 {
+        let mut next = Vec::new();
+        let mut transfers = Vec::new();
+        for state in 0..STATES {
+            let (kind, target) = (random(6), random(STATES));
+            let name = |state: u64| format!("s{state}");
+            let mut one = json!({"source": name(state), "target": name(target), "auto": true});
+            match kind {
+                0 => {
+                    next.push(None);
+                    continue;
+                }
+                1 => {
+                    one["validate"] = true.into();
+                    one["error"] = name(0).into();
+                }
+                2 => one["config_name"] = "switch".into(),
+                _ => {}
+            }
+            // One that stays where it is does nothing.
+            let is_free = kind > 2 && target != state;
+            next.push(is_free.then_some(target));
+            transfers.push(one);
+        }
+        let comes_back = |state: u64| {
+            let mut at = next[state as usize];
+            for _ in 0..STATES {
+                match at {
+                    Some(now) if now == state => return true,
+                    Some(now) => at = next[now as usize],
+                    None => return false,
+                }
+            }
+            false
+        };
+        let expected = (0..STATES).filter(|state| comes_back(*state));
+        let expected: Vec<String> = expected
+            .map(|state| format!("lifecycle.states[name=s{state}]"))
+            .collect();
+        n_endless += expected.len();
+        let record = with_lifecycle(STATES as usize, transfers);
+        let checked = ServiceEntity::from_value(&record).unwrap().check();
+        let found = checked.err().map_or_else(Vec::new, |problems| {
+            paths(&problems).into_iter().map(str::to_owned).collect()
+        });
+        assert_eq!(found, expected, "round {round}: {record}");
+    }
+    assert!(n_endless > 100, "{n_endless}");
+}
+
+/// Input: a lifecycle of thousands of states, in a row by auto transfers, as a model or a client of the catalog may send it
+/// (docs/reference/security.md § 3.42). Answer: it is refused by its size; the largest that is not is checked at once.
+#[test]
+fn a_lifecycle_has_a_thousand_states_at_most() {
+    let in_a_row = |n_states: usize| {
+        let transfers = (1..n_states).map(|state| {
+            json!({"source": format!("s{}", state - 1), "target": format!("s{state}"), "auto": true})
+        });
+        let record = with_lifecycle(n_states, transfers.collect());
+        ServiceEntity::from_value(&record).unwrap().check()
+    };
+    assert_eq!(in_a_row(1000), Ok(()));
+    assert_eq!(paths(&in_a_row(1001).unwrap_err()), ["lifecycle.states"]);
+    let many = (0..10_001).map(|_| json!({"source": "s0", "target": "s1", "on_update": true}));
+    let record = with_lifecycle(2, many.collect());
+    let problems = ServiceEntity::from_value(&record).unwrap().check();
+    assert_eq!(paths(&problems.unwrap_err()), ["lifecycle.transfers"]);
+}
+
+#[test]
+fn the_name_of_a_service_can_stand_in_a_url() {
+    let named = |name: &str| {
+        let mut record = with_lifecycle(1, Vec::new());
+        record["name"] = name.into();
+        ServiceEntity::from_value(&record).unwrap().check()
+    };
+    for good in ["vpn", "module::Vpn", "a link, 10G", "größe"] {
+        assert_eq!(named(good), Ok(()), "{good}");
+    }
+    for bad in ["a/../b", "a\0b", "a\n", &"x".repeat(257)] {
+        assert_eq!(paths(&named(bad).unwrap_err()), ["name"], "{bad:?}");
+    }
+}
