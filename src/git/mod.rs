@@ -45,7 +45,7 @@ pub use options::init;
 pub use repository::{CommitId, CommitInfo, Repository, TreeId, commit_info, is_ancestor, tree_id};
 pub use rules::{Reach, RepositoryRules};
 pub use snapshot::{SnapshotLimits, snapshot, snapshot_with};
-pub use transport::{Credentials, Login, check_ssh_file};
+pub use transport::{Credentials, GuardedResolver, Login, check_ssh_file};
 pub use url::{AddressPolicy, LocalPolicy, RepositoryUrl, UrlError};
 #[doc(hidden)]
 pub use worker::read_any_frame as read_any_worker_frame;

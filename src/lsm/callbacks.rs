@@ -9,12 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use steward_compiler::without_credentials;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
+use ureq::unversioned::transport::DefaultConnector;
 use uuid::Uuid;
 
 use crate::domain::{EnvironmentId, Timestamp, chain};
+use crate::git::{GuardedResolver, Reach};
 use crate::store::{Callback, Store, StoredEvent};
 
 /// Events that wait to be sent. One takes some hundred bytes.
@@ -150,7 +153,8 @@ impl Lanes {
             }
             Err(TrySendError::Full(parcel)) => tracing::warn!(
                 environment.id = %parcel.environment, callback.id = %id,
-                "an event is not sent to the callback {}: too many wait for its answer", parcel.url
+                "an event is not sent to the callback {}: too many wait for its answer",
+                without_credentials(&parcel.url)
             ),
         }
     }
@@ -179,7 +183,8 @@ async fn deliver(threads: &Arc<Semaphore>, parcel: Parcel) {
         if let Err(error) = post(&parcel.url, &parcel.body) {
             tracing::warn!(
                 environment.id = %parcel.environment, callback.id = %parcel.callback,
-                "the callback {} did not take an event: {error}", parcel.url
+                "{}",
+                without_credentials(&format!("the callback {} did not take an event: {error}", parcel.url))
             );
         }
         drop(permit);
@@ -229,11 +234,13 @@ pub(crate) fn event_json(stored: &StoredEvent) -> Value {
 
 /// Tries an address a few times. Redirections are not followed: the address was named by somebody who may, its answer was not.
 fn post(url: &str, body: &str) -> Result<(), String> {
-    let agent: ureq::Agent = ureq::Agent::config_builder()
+    let config = ureq::Agent::config_builder()
         .timeout_global(Some(PATIENCE))
         .max_redirects(0)
-        .build()
-        .into();
+        .build();
+    // Who wants events is in a private network more often than not; what a cloud tells its machines is nobody's address.
+    let resolver = GuardedResolver::new(Reach::Any);
+    let agent = ureq::Agent::with_parts(config, DefaultConnector::default(), resolver);
     let mut pause = PAUSE;
     let mut attempt = 1;
     loop {

@@ -61,7 +61,11 @@ async fn create(app: App, args: Args) -> Result<Answer, ApiError> {
         return Err(ApiError::not_found(format!("service entity {entity}")));
     }
     let url = args.required("callback_url")?;
-    let is_http = url.starts_with("http://") || url.starts_with("https://");
+    let parsed: Option<warp::http::Uri> = url.parse().ok();
+    let is_http = parsed.is_some_and(|url| {
+        matches!(url.scheme_str(), Some("http" | "https"))
+            && url.host().is_some_and(|host| !host.is_empty())
+    });
     if !is_http || url.len() > MAX_URL_BYTES {
         return Err(ApiError::bad_request(format!(
             "Field 'callback_url' must be an http or https URL of at most {MAX_URL_BYTES} bytes"

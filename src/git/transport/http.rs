@@ -117,10 +117,7 @@ impl Connection {
         let agent = Agent::with_parts(
             config,
             DefaultConnector::default(),
-            Guarded {
-                resolver: DefaultResolver::default(),
-                reach: session.options.reach,
-            },
+            GuardedResolver::new(session.options.reach),
         );
         let login = session.credentials.login.as_ref();
         let authorization = login.map(|login| {
@@ -407,9 +404,18 @@ impl Write for Answer {
 /// Resolves like the system, without the addresses that no repository may have.
 /// ureq connects to what this gives, so the addresses that are judged are those that are connected to.
 #[derive(Debug)]
-struct Guarded {
+pub struct GuardedResolver {
     resolver: DefaultResolver,
     reach: Reach,
+}
+
+impl GuardedResolver {
+    pub fn new(reach: Reach) -> Self {
+        Self {
+            resolver: DefaultResolver::default(),
+            reach,
+        }
+    }
 }
 
 /// All addresses of a host are private, this one among them.
@@ -417,7 +423,7 @@ struct Guarded {
 #[error("the host is at the private address {0}")]
 struct PrivateHost(IpAddr);
 
-impl Resolver for Guarded {
+impl Resolver for GuardedResolver {
     fn resolve(
         &self,
         uri: &Uri,

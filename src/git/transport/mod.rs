@@ -21,6 +21,7 @@ use crate::domain::printable;
 mod http;
 mod ssh;
 
+pub use http::GuardedResolver;
 pub use ssh::check_ssh_file;
 
 /// The scheme libgit2 finds our transport by. No user can name it: [`RepositoryUrl::parse`] refuses it.
