@@ -32,10 +32,14 @@ impl Served {
     }
 }
 
-/// Input: `rm steward.db`, and `cp` of another file over it, under the running server (docs/reference/security.md § 4.9). Answer: health is 503, writes are 503 and not lost, and a restart is good again.
+/// Input: `rm steward.db`, `cp` of another file over it, and its end or its log cut off, under the running server (docs/reference/security.md § 4.9). Answer: health is 503, writes are 503 and not lost, and a restart is good again.
 #[test]
 fn a_database_that_was_deleted_or_overwritten_takes_no_writes_and_health_says_so() {
-    for overwritten in [false, true] {
+    let cut = |file: &Path, n_bytes: u64| {
+        let file = std::fs::File::options().write(true).open(file).unwrap();
+        file.set_len(n_bytes).unwrap();
+    };
+    for what in ["deleted", "overwritten", "cut off", "log cut off"] {
         let dir = tempfile::tempdir().unwrap();
         let served = serve(dir.path(), "");
         assert_eq!(
@@ -43,13 +47,15 @@ fn a_database_that_was_deleted_or_overwritten_takes_no_writes_and_health_says_so
             (200, 200)
         );
         let database = dir.path().join("data/steward.db");
-        match overwritten {
-            true => std::fs::write(&database, [b'x'; 10_000]).unwrap(),
-            false => std::fs::remove_file(&database).unwrap(),
+        match what {
+            "deleted" => std::fs::remove_file(&database).unwrap(),
+            "overwritten" => std::fs::write(&database, [b'x'; 10_000]).unwrap(),
+            "cut off" => cut(&database, database.metadata().unwrap().len() / 2),
+            _ => cut(&database.with_extension("db-wal"), 0),
         }
         // At once, not when somebody looks the next time.
         let (status, body) = served.add_project("lost");
-        assert_eq!(status, 503, "{body}");
+        assert_eq!(status, 503, "{what}: {body}");
         wait_until("health says so", || served.health() == 503);
         let status = request(
             "GET",
