@@ -81,6 +81,7 @@ fn code(dir: &Path) -> ExecutorCommand {
             files: None,
         }),
         environment_id: EnvironmentId::generate(),
+        packages: None,
     }
 }
 

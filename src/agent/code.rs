@@ -37,6 +37,8 @@ enum Venv {
     Making,
     /// Its folder.
     Made(PathBuf),
+    /// The Python of this machine has the packages.
+    OfMachine,
     Failed {
         why: String,
         at: Instant,
@@ -69,6 +71,7 @@ impl Code {
         match &self.venv {
             // Somebody may have cleared the folder.
             Venv::Made(folder) if folder.join("bin/python").exists() => begin(waiting),
+            Venv::OfMachine => begin(waiting),
             Venv::Failed { why, at } if at.elapsed() < FAILED => Ready {
                 tasks: Vec::new(),
                 failed: waiting
@@ -163,7 +166,8 @@ impl Codes {
             return Ready::default();
         };
         code.venv = match end.made {
-            Ok(folder) => Venv::Made(folder),
+            Ok(Some(folder)) => Venv::Made(folder),
+            Ok(None) => Venv::OfMachine,
             Err(why) => {
                 let at = Instant::now();
                 Venv::Failed { why, at }
@@ -191,7 +195,7 @@ impl Codes {
     fn used(&self) -> Vec<PathBuf> {
         let venvs = self.known.values().filter_map(|code| match &code.venv {
             Venv::Made(folder) => Some(folder.clone()),
-            Venv::NotAsked | Venv::Making | Venv::Failed { .. } => None,
+            Venv::NotAsked | Venv::Making | Venv::OfMachine | Venv::Failed { .. } => None,
         });
         venvs.collect()
     }
@@ -225,6 +229,8 @@ impl Codes {
             modules: code.modules.clone(),
             python,
             environment_id,
+            // They are in the environment of its interpreter.
+            packages: None,
         })
     }
 

@@ -11,6 +11,8 @@ mod journal;
 mod packages;
 mod relay;
 
+pub use packages::install_carried;
+
 use std::fs;
 use std::io;
 use std::path::PathBuf;

@@ -2,7 +2,8 @@
 //! Python of its machine, by the installer and in the sandbox that a server has for its own.
 //! Source: docs/reference/deployment.md § 5.11.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
@@ -10,8 +11,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Options;
 use crate::domain::{DataDir, HandlerPackages, chain};
+use crate::executor::far_codes::InstallFar;
 use crate::modules::{
     Environments, HandlerRequest, InstallSandbox, Installed, credentials, gc_venvs,
+    missing_on_machine,
 };
 use crate::python::Pythons;
 
@@ -26,8 +29,9 @@ const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
 /// An installation has ended.
 pub(super) struct InstallEnd {
     pub(super) code: String,
-    /// The folder of the virtual environment, or why there is none.
-    pub(super) made: Result<PathBuf, String>,
+    /// The folder of the virtual environment, or why there is none. `None`: none could be made, and the Python of this machine
+    /// has what is required.
+    pub(super) made: Result<Option<PathBuf>, String>,
 }
 
 /// Makes virtual environments. Installations end with it.
@@ -67,13 +71,14 @@ impl PackageVenvs {
             limit: LIMIT,
             stop: self.stop.clone(),
             // As compiles where there is no Landlock for it: as the machine reaches the network.
+            copies_repositories: true,
             proxy: None,
         };
         tokio::task::spawn_blocking(move || {
             let began = Instant::now();
             let made = ensure(&data, &packages, sandbox, &pythons);
             match &made {
-                Ok(venv) => {
+                Ok(Some(venv)) => {
                     if let Some(line) = venv.line(began) {
                         tracing::info!("installed what the code of handlers requires: {line}");
                     }
@@ -82,14 +87,34 @@ impl PackageVenvs {
                     };
                     gc_venvs(&data, is_used, UNUSED);
                 }
+                Ok(None) => {}
                 Err(error) => {
                     tracing::error!(error, "cannot install what the code of handlers requires");
                 }
             }
-            let made = made.map(|venv| venv.environment);
+            let made = made.map(|venv| venv.map(|venv| venv.environment));
             let _ = ended.send(InstallEnd { code, made });
         });
     }
+}
+
+/// Installs for the executor that came over ssh, into its folder, which is removed when it ends.
+pub fn install_carried(folder: &Path) -> InstallFar {
+    let data = DataDir::new(folder).real();
+    Arc::new(move |packages, interpreter| {
+        let sandbox = InstallSandbox {
+            hidden: credentials(),
+            memory_bytes: MEMORY_BYTES,
+            limit: LIMIT,
+            // It ends with the process.
+            stop: CancellationToken::new(),
+            copies_repositories: true,
+            proxy: None,
+        };
+        let named = Some((interpreter.to_owned(), "this machine"));
+        let made = ensure(&data, packages, sandbox, &Pythons::new(named))?;
+        Ok(made.map(|venv| venv.environment.join("bin/python")))
+    })
 }
 
 fn ensure(
@@ -97,8 +122,24 @@ fn ensure(
     packages: &HandlerPackages,
     sandbox: InstallSandbox,
     pythons: &Pythons,
-) -> Result<Installed, String> {
+) -> Result<Option<Installed>, String> {
     let request = HandlerRequest::write(data, packages).map_err(|error| chain(&error))?;
     let environments = Environments::new(data, OWNER, sandbox);
-    environments.ensure_for_handlers(&request, pythons, &|_| ())
+    let why = match environments.ensure_for_handlers(&request, pythons, &|_| ()) {
+        Ok(installed) => return Ok(Some(installed)),
+        Err(why) => why,
+    };
+    // A machine without a way to an index may have been given the packages by whoever runs it.
+    let interpreter = pythons.any()?.path;
+    match missing_on_machine(&interpreter, packages) {
+        Ok(missing) if missing.is_empty() => {
+            tracing::warn!(
+                error = why,
+                "what the code of handlers requires cannot be installed; it runs with the packages of {}",
+                interpreter.display()
+            );
+            Ok(None)
+        }
+        Ok(_) | Err(_) => Err(why),
+    }
 }

@@ -473,6 +473,10 @@ pub fn main() -> ExitCode {
                 keep: keep.map_or(default.keep, Duration::from_secs),
                 import: import_timeout.map_or(default.import, Duration::from_secs),
             };
+            let carried = carried.map(|folder| {
+                let install = crate::agent::install_carried(&folder);
+                (folder, install)
+            });
             crate::executor::process::run(limits, carried)
         }
         Command::Attached {

@@ -8,12 +8,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::path::Path;
 
 use steward_compiler::protocol::PythonModule;
 use steward_compiler::{Compiled, Resource};
 
 use crate::domain::{CodeFile, CodeModule, Content};
 use crate::files::Files;
+use crate::modules::requirements_of_module;
+use crate::python::imported_light;
 
 const ROOT: &str = "inmanta_plugins";
 
@@ -23,6 +26,8 @@ pub(super) struct Kept {
     pub(super) modules: Vec<CodeModule>,
     /// The names of the modules that each resource type needs.
     pub(super) types: BTreeMap<String, Vec<String>>,
+    /// What the modules say that they require, and what they import of that which the reference would bring along.
+    pub(super) requirements: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// A module, its files, and what it says of others.
@@ -70,9 +75,9 @@ pub(super) fn keep(compiled: &Compiled, resources: &[Resource], store: &Files) -
         .map(|(resource_type, types)| (*resource_type, needed(&sources, types)));
     let by_type: BTreeMap<&str, BTreeSet<&str>> = by_type.collect();
     let needed: BTreeSet<&str> = by_type.values().flatten().copied().collect();
-    let kept = sources
-        .iter()
-        .filter(|source| needed.contains(source.module.name.as_str()));
+    let is_needed = |source: &&Source<'_>| needed.contains(source.module.name.as_str());
+    let kept = sources.iter().filter(is_needed);
+    let requirements = kept.clone().map(Source::requirements).collect();
     let kept = kept.map(|source| {
         let files = source.module.files.iter().zip(&source.files);
         let files = files.map(|(file, content)| {
@@ -96,7 +101,21 @@ pub(super) fn keep(compiled: &Compiled, resources: &[Resource], store: &Files) -
     Ok(Kept {
         modules,
         types: types.collect(),
+        requirements,
     })
+}
+
+impl Source<'_> {
+    /// The name of the module, and its requirements.
+    fn requirements(&self) -> (String, BTreeSet<String>) {
+        let mut required: BTreeSet<String> = requirements_of_module(Path::new(&self.module.root))
+            .into_iter()
+            .collect();
+        for content in &self.files {
+            required.extend(imported_light(&String::from_utf8_lossy(content)).map(str::to_owned));
+        }
+        (self.module.name.clone(), required)
+    }
 }
 
 fn read<'a>(module: &'a PythonModule, names: &BTreeSet<&str>) -> io::Result<Source<'a>> {

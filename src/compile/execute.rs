@@ -15,7 +15,7 @@ use steward_compiler::{
 use tokio::sync::RwLockReadGuard;
 use uuid::Uuid;
 
-use super::install::{install, policy};
+use super::install::{Venv, install, policy};
 use super::network::Proxy;
 use super::notify::notify_catalog;
 use super::repository::Reader;
@@ -41,12 +41,13 @@ pub(super) struct Executed {
 pub(super) struct Ready {
     commit: CommitId,
     checkout: PathBuf,
-    venv: Option<PathBuf>,
+    venv: Option<Venv>,
 }
 
 impl Ready {
     fn is_there(&self) -> bool {
-        let mut folders = std::iter::once(&self.checkout).chain(&self.venv);
+        let venv = self.venv.as_ref().map(|venv| &venv.folder);
+        let mut folders = std::iter::once(&self.checkout).chain(venv);
         folders.all(|folder| folder.exists())
     }
 }
@@ -55,7 +56,7 @@ impl Ready {
 struct Prepared<'a> {
     policy: SandboxPolicy,
     project_dir: PathBuf,
-    venv: Option<PathBuf>,
+    venv: Option<Venv>,
     /// While it is held, `project_dir` leads to the files of this commit.
     _link: RwLockReadGuard<'a, ()>,
 }
@@ -323,13 +324,16 @@ async fn work(
         inputs,
         partial: is_partial.then(Partial::default),
         python: context.pool.python().map(Python::from),
-        venv: prepared.venv.clone(),
+        venv: prepared.venv.as_ref().map(|venv| venv.folder.clone()),
         proxy: context.proxy.map(Proxy::url),
         time_limit: context.pool.python_limit(),
         scratch_bytes: context.pool.options().scratch_bytes,
     };
     let stage = begin();
-    let done = context.pool.compile(&prepared.policy, job, context).await;
+    let mut done = context.pool.compile(&prepared.policy, job, context).await;
+    if let (Ok(done), Some(venv)) = (&mut done, &prepared.venv) {
+        venv.packages.complete(&mut done.code);
+    }
     let done = context.secrets.redact_done(done).map(check_places);
     let (out, error) = match &done {
         Ok(done) => (

@@ -52,7 +52,7 @@ impl HandlerVenvs {
         let stop = CancellationToken::new();
         let _stops = stop.clone().drop_guard();
         let proxy = build_proxy(request.inspection(), *reach, &stop).await?;
-        let environments = environments(data, *environment, pool, stop, proxy);
+        let environments = environments(data, *environment, pool, stop, (*reach, proxy));
         let pythons = pool.options().pythons.clone();
         let id = *environment;
         let made = blocking(move || {

@@ -1,12 +1,14 @@
 //! The Python environment that a compile and its version's handlers run in, and what Python code of a repository may do.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use steward_compiler::without_credentials;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::elsewhere::InstalledPackages;
 use super::handler_venvs::HandlerVenvs;
 use super::network::{Access, Proxy};
 use super::repository::Reader;
@@ -18,13 +20,20 @@ use crate::modules::{self, Inspection, Installed, Part, Progress};
 use crate::sandbox::{self, CODE_FILE_BYTES, Network, SandboxPolicy};
 use crate::store::{self, Store};
 
+/// The environment with what a project asks for.
+#[derive(Debug, Clone)]
+pub(super) struct Venv {
+    pub(super) folder: PathBuf,
+    pub(super) packages: Arc<InstalledPackages>,
+}
+
 /// The environment with what the project asks for. `None`: it asks for nothing.
 pub(super) async fn install(
     context: &Context<'_>,
     policy: &SandboxPolicy,
     project_dir: &Path,
     stages: &mut Stages<'_>,
-) -> Result<Option<PathBuf>, Failure> {
+) -> Result<Option<Venv>, Failure> {
     let stage = begin();
     let inspected = inspect(context.pool, policy, project_dir).await;
     let inspection = match inspected {
@@ -45,8 +54,16 @@ pub(super) async fn install(
     let _stops = stop.clone().drop_guard();
     let proxy = build_proxy(&inspection, context.reach, &stop).await;
     let proxy = proxy.map_err(Failure::Aborted)?;
-    let environments = environments(context.data, context.environment, context.pool, stop, proxy);
+    let network = (context.reach, proxy);
+    let environments = environments(
+        context.data,
+        context.environment,
+        context.pool,
+        stop,
+        network,
+    );
     let project = project_dir.to_owned();
+    let asked = inspection.requirements.clone();
     let pythons = context.pool.options().pythons.clone();
     let has_python = context.pool.python().is_some();
     let (sender, mut progress) = mpsc::unbounded_channel();
@@ -88,7 +105,10 @@ pub(super) async fn install(
     let Open { name, tool, began } = parts.open;
     stages.write(name, &tool, began, out, error.clone()).await;
     match ensured {
-        Ok(installed) => Ok(installed.map(|installed| installed.environment)),
+        Ok(installed) => Ok(installed.map(|installed| Venv {
+            folder: installed.environment,
+            packages: Arc::new(InstalledPackages::new(installed.lock, &asked)),
+        })),
         Err(failed) if failed.is_transient() => Err(Failure::Aborted(error)),
         Err(_) => Err(Failure::Rejected(error)),
     }
@@ -249,7 +269,7 @@ pub async fn restore_modules(
         let inspection = inspect(pool, &policy, &project).await;
         let inspection = inspection.map_err(|failure| failure.message().to_owned())?;
         let proxy = build_proxy(&inspection, reach, &stop).await?;
-        let environments = environments(data, environment.id, pool, stop, proxy);
+        let environments = environments(data, environment.id, pool, stop, (reach, proxy));
         blocking(move || {
             let ensured = environments.ensure(&project, &pythons, inspection, &|_| ());
             ensured.map(|_| ()).map_err(|error| chain(&error))
@@ -340,13 +360,15 @@ pub(super) fn environments(
     environment: EnvironmentId,
     pool: &Pool,
     stop: CancellationToken,
-    proxy: Option<modules::BuildProxy>,
+    (reach, proxy): (Reach, Option<modules::BuildProxy>),
 ) -> modules::Environments {
     let sandbox = modules::InstallSandbox {
         hidden: hidden(data, environment, pool),
         memory_bytes: pool.options().memory_bytes,
         limit: pool.options().install_timeout,
         stop,
+        // Whoever sets a repository over the API is not to read what the server's user may.
+        copies_repositories: reach == Reach::Any,
         proxy,
     };
     modules::Environments::new(data, &owner(data, environment), sandbox)

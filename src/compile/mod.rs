@@ -8,6 +8,7 @@
 //! wakes the engine, which reads it from the store.
 
 mod code;
+mod elsewhere;
 mod execute;
 mod gc;
 mod handler_venvs;

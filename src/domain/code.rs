@@ -23,6 +23,19 @@ pub struct VersionCode {
     /// What versions the packages may have that the modules of an export require.
     #[serde(default, skip_serializing_if = "is_default")]
     pub constraints: BTreeSet<String>,
+    /// What agents on other machines install, which do not have the environment of `interpreter`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub elsewhere: PackagesElsewhere,
+}
+
+/// The packages of an environment that a compile of this server has made, for machines that have to install them themselves.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PackagesElsewhere {
+    /// What each module requires; those that require nothing are not here.
+    pub modules: BTreeMap<String, BTreeSet<String>>,
+    /// The versions that are installed here.
+    pub constraints: BTreeSet<String>,
+    pub pip: PipOptions,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -78,10 +91,10 @@ impl VersionCode {
     /// # Errors
     /// Which module differs, and what to do.
     pub fn over(self, base: Self, may_change: bool) -> Result<Self, String> {
-        // What a compile of this server needs is in an environment of its own already, and the version does not name it.
+        // What a compile of this server needs is in an environment of its own already; other machines install it.
         let (mut this, is_installed) = (self, base.interpreter.is_some());
         if is_installed {
-            this.forget_packages();
+            this.leave_packages_to_others();
         }
         let changed = this.modules.iter().find(|module| {
             let mut known = base.modules.iter();
@@ -117,13 +130,13 @@ impl VersionCode {
         }
         // One that requires nothing has no say in where packages come from.
         let (pip, constraints) = says_where(if requires(&this) { &this } else { &base });
-        let sent: Vec<&str> = this
+        let sent: Vec<String> = this
             .modules
             .iter()
-            .map(|module| module.name.as_str())
+            .map(|module| module.name.clone())
             .collect();
         let kept = base.modules.into_iter();
-        let kept = kept.filter(|module| !sent.contains(&module.name.as_str()));
+        let kept = kept.filter(|module| !sent.contains(&module.name));
         let mut modules: Vec<CodeModule> = kept.collect();
         modules.extend(this.modules);
         modules.sort_by(|a, b| a.name.cmp(&b.name));
@@ -137,6 +150,7 @@ impl VersionCode {
         };
         Ok(Self {
             interpreter: this.interpreter.or(base.interpreter),
+            elsewhere: this.elsewhere.over(base.elsewhere, &sent),
             modules,
             types,
             pip,
@@ -144,12 +158,42 @@ impl VersionCode {
         })
     }
 
-    fn forget_packages(&mut self) {
+    /// What its modules require is for machines only that do not have the environment of a compile.
+    fn leave_packages_to_others(&mut self) {
+        let mut left = PackagesElsewhere {
+            modules: BTreeMap::new(),
+            constraints: std::mem::take(&mut self.constraints),
+            pip: std::mem::take(&mut self.pip),
+        };
         for module in &mut self.modules {
-            module.requirements.clear();
+            let requirements = std::mem::take(&mut module.requirements);
+            if !requirements.is_empty() {
+                left.modules.insert(module.name.clone(), requirements);
+            }
         }
-        self.pip = PipOptions::default();
-        self.constraints.clear();
+        if self.elsewhere.modules.is_empty() {
+            self.elsewhere = left;
+        }
+    }
+
+    /// As [`VersionCode::packages`], on a machine that does not have the environment of `interpreter`.
+    pub fn packages_elsewhere(&self, is_needed: impl Fn(&str) -> bool) -> Option<HandlerPackages> {
+        let here = self.packages(&is_needed);
+        let PackagesElsewhere {
+            modules,
+            constraints,
+            pip,
+        } = &self.elsewhere;
+        let needed = modules.iter().filter(|(name, _)| is_needed(name));
+        let requirements: BTreeSet<String> = needed
+            .flat_map(|(_, requirements)| requirements.iter().cloned())
+            .collect();
+        let there = (!requirements.is_empty()).then(|| HandlerPackages {
+            requirements,
+            constraints: constraints.clone(),
+            pip: pip.clone(),
+        });
+        here.or(there)
     }
 
     /// The packages that some of its modules require, by their names; `None`: none are to be installed for them.
@@ -176,6 +220,30 @@ impl VersionCode {
             })
         });
         code.unwrap_or_default()
+    }
+}
+
+impl PackagesElsewhere {
+    /// These together with those of the version before, without what that had for the modules that are `sent` now.
+    fn over(self, mut base: Self, sent: &[String]) -> Self {
+        base.modules.retain(|name, _| !sent.contains(name));
+        if self.modules.is_empty() {
+            return base;
+        }
+        // Where packages come from is said by whoever requires some now. The versions are those of now, and for packages that
+        // have none now those of before.
+        let mut modules = base.modules;
+        modules.extend(self.modules);
+        let name = |pin: &str| pin.split("==").next().unwrap_or_default().to_owned();
+        let pinned: BTreeSet<String> = self.constraints.iter().map(|pin| name(pin)).collect();
+        let mut constraints = self.constraints;
+        let before = base.constraints.into_iter();
+        constraints.extend(before.filter(|pin| !pinned.contains(&name(pin))));
+        Self {
+            modules,
+            constraints,
+            pip: self.pip,
+        }
     }
 }
 
@@ -222,11 +290,45 @@ mod tests {
     #[test]
     fn what_a_compile_of_the_server_has_installed_is_not_installed_again() {
         let mut base = code("a", "https://one");
-        base.forget_packages();
+        base.leave_packages_to_others();
         base.interpreter = Some("venv/bin/python".into());
         let merged = code("a", "https://one").over(base.clone(), false).unwrap();
         assert_eq!(merged.interpreter, base.interpreter);
         assert_eq!(merged.packages(|_| true), None);
+        // Other machines do not have that environment.
+        let there = code("a", "https://one").packages(|_| true);
+        assert!(there.is_some() && merged.packages_elsewhere(|name| name == "net") == there);
+        assert_eq!(merged.packages_elsewhere(|name| name == "other"), None);
+    }
+
+    #[test]
+    fn other_machines_install_what_the_newest_export_of_each_module_requires() {
+        let compiled = |module: &str, requirement: &str, version: &str| {
+            let mut code = code(requirement, "https://one");
+            code.modules[0].name = module.to_owned();
+            code.constraints = BTreeSet::from([format!("{requirement}=={version}")]);
+            code.leave_packages_to_others();
+            code.interpreter = Some("venv/bin/python".into());
+            code
+        };
+        let requirements = |code: &VersionCode| {
+            let packages = code.packages_elsewhere(|_| true);
+            packages.map(|packages| Vec::from_iter(packages.requirements))
+        };
+        let base = || compiled("net", "a", "1");
+        let both = compiled("disk", "b", "2").over(base(), true).unwrap();
+        assert_eq!(requirements(&both).unwrap(), ["a", "b"]);
+        assert_eq!(Vec::from_iter(both.elsewhere.constraints), ["a==1", "b==2"]);
+        let newer = compiled("net", "a", "3").over(base(), true).unwrap();
+        assert_eq!(Vec::from_iter(newer.elsewhere.constraints), ["a==3"]);
+        // A module that requires nothing any more.
+        let mut none = base();
+        none.elsewhere = PackagesElsewhere::default();
+        assert_eq!(requirements(&none.over(base(), true).unwrap()), None);
+        assert_eq!(
+            requirements(&VersionCode::default().over(base(), true).unwrap()).unwrap(),
+            ["a"]
+        );
     }
 
     #[test]

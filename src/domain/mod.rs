@@ -18,7 +18,7 @@ mod time;
 mod wake;
 
 pub use agent_place::{AgentPlace, SshTarget, check_agent_map, read_agent_map, unusable_places};
-pub use code::{CodeFile, CodeModule, Content, VersionCode};
+pub use code::{CodeFile, CodeModule, Content, PackagesElsewhere, VersionCode};
 pub use data_dir::DataDir;
 pub use error::chain;
 pub use facts::FactTimes;

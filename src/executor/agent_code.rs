@@ -14,14 +14,17 @@ pub(crate) struct AgentCode {
     pub(crate) key: String,
     pub(crate) interpreter: Option<PathBuf>,
     pub(crate) modules: Vec<CodeModule>,
-    /// What is to be installed before any of it runs.
-    pub(crate) packages: Option<HandlerPackages>,
+    /// What is to be installed before any of it runs on this machine.
+    packages: Option<HandlerPackages>,
+    /// The same on another machine.
+    packages_elsewhere: Option<HandlerPackages>,
 }
 
 impl AgentCode {
     /// The code of those modules that are needed, by their names.
     pub(crate) fn of(version: &VersionCode, is_needed: impl Fn(&str) -> bool) -> Self {
         let packages = version.packages(&is_needed);
+        let packages_elsewhere = version.packages_elsewhere(&is_needed);
         let modules = version.modules.iter();
         let modules: Vec<CodeModule> = modules
             .filter(|module| is_needed(&module.name))
@@ -30,19 +33,27 @@ impl AgentCode {
         // Agents without Python code have no use for an environment of packages.
         let interpreter = version.interpreter.clone();
         let interpreter = interpreter.filter(|_| !modules.is_empty());
-        let wanted = packages.as_ref().map(HandlerPackages::digest);
+        let wanted = [&packages, &packages_elsewhere];
+        let wanted = wanted.map(|packages| packages.as_ref().map(HandlerPackages::digest));
         let text = serde_json::to_vec(&(&interpreter, &modules, wanted)).unwrap_or_default();
         Self {
             key: hex::encode(Sha256::digest(text)),
             interpreter,
             modules,
             packages,
+            packages_elsewhere,
         }
     }
 
     /// The packages that a run of a resource type has to wait for; native handlers need none.
     pub(crate) fn packages_for(&self, resource_type: &str) -> Option<&HandlerPackages> {
         let packages = self.packages.as_ref();
+        packages.filter(|_| self.has_module_of(resource_type))
+    }
+
+    /// The same on another machine.
+    pub(crate) fn packages_elsewhere_for(&self, resource_type: &str) -> Option<&HandlerPackages> {
+        let packages = self.packages_elsewhere.as_ref();
         packages.filter(|_| self.has_module_of(resource_type))
     }
 

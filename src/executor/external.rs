@@ -223,7 +223,7 @@ impl External {
 
     /// Hands a run over. Its agent may be gone by now: then it is handed over when it comes back.
     pub(crate) fn run(&mut self, mut task: Task, code: &Arc<AgentCode>) {
-        let packages = code.packages_for(&task.resource_type);
+        let packages = code.packages_elsewhere_for(&task.resource_type);
         task.code = match packages {
             Some(_) => code.key_with_packages(),
             None => code.key.clone(),

@@ -232,6 +232,8 @@ impl Executor {
         if let Some(far) = &far {
             python = far_python(far);
         }
+        let packages = agent_code.packages_elsewhere_for(&task.resource_type);
+        let packages = packages.filter(|_| far.is_some());
         let files = self.python.as_ref().and_then(|python| python.files.clone());
         let running = self.start().await?;
         if far.is_some() && !running.known_code.contains(&task.code) {
@@ -244,6 +246,7 @@ impl Executor {
                 modules: agent_code.modules.clone(),
                 python,
                 environment_id,
+                packages: packages.cloned(),
             };
             process::write_frame(&mut running.commands, &command).await?;
             running.known_code.push(code);

@@ -15,6 +15,7 @@ mod agents;
 pub mod bounds;
 mod code_folder;
 pub(crate) mod external;
+pub mod far_codes;
 pub(crate) mod far_python;
 pub mod handler;
 mod hosts;

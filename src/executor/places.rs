@@ -105,7 +105,7 @@ impl Executors {
     }
 
     /// Hands a run over.
-    pub(crate) async fn run(&mut self, task: Task, code: &Arc<AgentCode>) {
+    pub(crate) async fn run(&mut self, mut task: Task, code: &Arc<AgentCode>) {
         let number = match self.places.get(&task.agent) {
             None | Some(AgentPlace::Local) => {
                 if let Some(ready) = self.packages.admit(task, code) {
@@ -116,6 +116,9 @@ impl Executors {
             Some(AgentPlace::External) => return self.external.run(task, code),
             Some(AgentPlace::Ssh(target)) => {
                 let target = target.clone();
+                if code.packages_elsewhere_for(&task.resource_type).is_some() {
+                    task.code = code.key_with_packages();
+                }
                 self.number_of(target)
             }
         };

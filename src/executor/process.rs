@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -24,11 +24,12 @@ use crate::executor::agent::Ask;
 use crate::executor::agents::{Agents, Reply};
 use crate::executor::bounds;
 use crate::executor::code_folder::Code;
+use crate::executor::far_codes::{Admitted, Announced, FarCodes, InstallFar};
 use crate::executor::far_python::FarPython;
 use crate::executor::limits::Limits;
 use crate::executor::outbox::{Outbox, Urgency};
 use crate::executor::protocol::{
-    BEAT, ExecutorCommand, ExecutorReply, Hello, HelloError, Python, READ_BYTES,
+    BEAT, ExecutorCommand, ExecutorReply, Hello, HelloError, Python, READ_BYTES, Task,
 };
 use crate::process;
 
@@ -91,8 +92,8 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// The whole life of an executor process.
-/// `carried`: the folder of one that came over ssh; it ends when it hears nothing for `SILENCE`.
-pub fn run(limits: Limits, carried: Option<PathBuf>) -> ExitCode {
+/// `carried`: the folder of one that came over ssh, and what installs packages there; it ends when it hears nothing for `SILENCE`.
+pub fn run(limits: Limits, carried: Option<(PathBuf, InstallFar)>) -> ExitCode {
     process::die_with_parent();
     let stdout = match io::stdout().as_fd().try_clone_to_owned() {
         Ok(stdout) => File::from(stdout),
@@ -125,11 +126,10 @@ pub fn run(limits: Limits, carried: Option<PathBuf>) -> ExitCode {
     let reply: Reply = Arc::new(move |done, urgency| {
         replying.send(&ExecutorReply::Done(done), urgency);
     });
-    let agents = Agents::new(limits, ask, reply);
-    let mut codes: HashMap<String, Arc<Code>> = HashMap::new();
-    let far = carried.map(|folder| FarPython::new(&folder, None));
+    let agents = Agents::new(limits, ask, Arc::clone(&reply));
+    let mut codes = Codes::new(carried, &agents, reply);
     let heard = Arc::new(Mutex::new(Instant::now()));
-    if far.is_some() {
+    if codes.far.is_some() {
         end_after_silence(Arc::clone(&heard));
     }
     // Tasks that came with others, which are given to their agents together.
@@ -146,29 +146,30 @@ pub fn run(limits: Limits, carried: Option<PathBuf>) -> ExitCode {
                 modules,
                 python,
                 environment_id,
+                packages,
             })) => {
-                let python = match &far {
-                    None => python,
-                    Some(far) => own_python(far, python, &modules),
+                let announced = Announced {
+                    modules,
+                    environment_id,
+                    packages,
                 };
-                // Kept for as long as we live: the server announces a code once, and may go back to it any time.
-                let loaded = Code::new(modules, python, environment_id);
-                codes.insert(code, Arc::new(loaded));
+                codes.announce(code, python, announced);
             }
-            Ok(Some(ExecutorCommand::Run(task))) => {
-                let Some(code) = codes.get(&task.code).cloned() else {
+            Ok(Some(ExecutorCommand::Run(task))) => match codes.admit(task) {
+                Admitted::Ready(task, code) => tasks.push((task, code)),
+                Admitted::Taken => {}
+                Admitted::Unknown(task) => {
                     tracing::error!(code = task.code, "a task for code that was not announced");
                     return ExitCode::FAILURE;
-                };
-                tasks.push((task, code));
-            }
+                }
+            },
             Ok(Some(ExecutorCommand::Answer { id, code, body })) => {
                 if let Some(waiting) = locked(&replies.open).remove(&id) {
                     let _ = waiting.send((code, body));
                 }
             }
             Ok(Some(ExecutorCommand::Content { content })) => {
-                if let Some(far) = &far
+                if let Some((far, _)) = &codes.far
                     && let Err(error) = far.files().put(&content)
                 {
                     // Its module says that it is missing.
@@ -186,6 +187,51 @@ pub fn run(limits: Limits, carried: Option<PathBuf>) -> ExitCode {
     }
 }
 
+/// The code that the server has announced.
+struct Codes {
+    /// What runs with no more than there is. Kept for as long as we live: the server announces a code once, and may go back to it
+    /// any time.
+    ready: HashMap<String, Arc<Code>>,
+    /// Of an executor that came over ssh: its Python, and what code needs packages there.
+    far: Option<(FarPython, FarCodes)>,
+}
+
+impl Codes {
+    fn new(carried: Option<(PathBuf, InstallFar)>, agents: &Agents, reply: Reply) -> Self {
+        let far = carried.map(|(folder, install)| {
+            let far = || FarPython::new(&folder, None);
+            (far(), FarCodes::new(far(), install, agents.clone(), reply))
+        });
+        Self {
+            ready: HashMap::new(),
+            far,
+        }
+    }
+
+    fn announce(&mut self, code: String, python: Option<Python>, announced: Announced) {
+        let python = match &self.far {
+            None => python,
+            Some((far, codes)) => {
+                let wanted = python.map(|python| python.interpreter).unwrap_or_default();
+                if announced.packages.is_some() {
+                    return codes.announce(code, wanted, announced);
+                }
+                own_python(far, &wanted, &announced.modules)
+            }
+        };
+        let loaded = Code::new(announced.modules, python, announced.environment_id);
+        self.ready.insert(code, Arc::new(loaded));
+    }
+
+    fn admit(&self, task: Task) -> Admitted {
+        match (self.ready.get(&task.code), &self.far) {
+            (Some(code), _) => Admitted::Ready(task, Arc::clone(code)),
+            (None, Some((_, codes))) => codes.admit(task),
+            (None, None) => Admitted::Unknown(task),
+        }
+    }
+}
+
 /// Whether what was read so far holds a whole frame, or what can be none: then reading it waits for nothing.
 fn begins_with_frame(read: &[u8]) -> bool {
     let Some((length, rest)) = read.split_first_chunk() else {
@@ -196,12 +242,11 @@ fn begins_with_frame(read: &[u8]) -> bool {
 }
 
 /// The Python of this machine, for code that comes from another one; none for code without Python.
-fn own_python(far: &FarPython, wanted: Option<Python>, modules: &[CodeModule]) -> Option<Python> {
+fn own_python(far: &FarPython, wanted: &Path, modules: &[CodeModule]) -> Option<Python> {
     if modules.is_empty() {
         return None;
     }
-    let wanted = wanted.map(|python| python.interpreter).unwrap_or_default();
-    match far.python(&wanted) {
+    match far.python(wanted) {
         Ok(python) => Some(python),
         Err(error) => {
             tracing::error!(%error, "handlers in Python cannot run on this machine");

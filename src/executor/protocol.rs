@@ -14,8 +14,8 @@ use steward_compiler::PythonRuntime;
 use steward_compiler::protocol::{self, Discovered, Fact, HandlerOutcome};
 
 use crate::domain::{
-    ActionId, AgentName, Change, CodeModule, DryRunId, EnvironmentId, HandlerStatus, LogLevel,
-    ResourceId, ResourceStatus, VersionNumber,
+    ActionId, AgentName, Change, CodeModule, DryRunId, EnvironmentId, HandlerPackages,
+    HandlerStatus, LogLevel, ResourceId, ResourceStatus, VersionNumber,
 };
 
 /// Of the frames below. It changes with each change that the other side would not understand.
@@ -135,6 +135,8 @@ pub enum ExecutorCommand {
         modules: Vec<CodeModule>,
         python: Option<Python>,
         environment_id: EnvironmentId,
+        /// What an executor on another machine installs before it runs any of it.
+        packages: Option<HandlerPackages>,
     },
     Run(Task),
     /// To [`ExecutorReply::Ask`]: HTTP status and body.

@@ -7,6 +7,7 @@
 //!
 //! The wheel is written by this program, from what it carries: no network, no build.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,24 +26,25 @@ pub const REFERENCE_VERSION: &str = "20.1.0";
 /// What makes a version ours: a local version, which no index has.
 const MARK: &str = "+steward.";
 
-/// What modules, and the tools that they are tested with, import without requiring it, because the reference requires it.
+/// What modules, and the tools that they are tested with, import without requiring it, because the reference requires it:
+/// the name that it is imported by, and the requirement.
 /// The ranges are not narrower than the reference's: whatever was collected for it, as in a folder of wheels, fits.
-const REQUIRES: [&str; 10] = [
+const REQUIRES: [(&str, &str); 10] = [
     // pydantic, PyYAML and Jinja2: the modules config, files, fs, netbird, podman, sops, factory.
-    "pydantic>=2.5,<3",
-    "PyYAML>=6,<7",
-    "Jinja2>=3,<4",
+    ("pydantic", "pydantic>=2.5,<3"),
+    ("yaml", "PyYAML>=6,<7"),
+    ("jinja2", "Jinja2>=3,<4"),
     // What pydantic needs for the type of an address; std has it.
-    "email-validator>=1,<3",
+    ("email_validator", "email-validator>=1,<3"),
     // git-ops.
-    "click>=8,<8.6",
-    "texttable>=1,<2",
-    "typing-inspect>=0.9,<1",
+    ("click", "click>=8,<8.6"),
+    ("texttable", "texttable>=1,<2"),
+    ("typing_inspect", "typing-inspect>=0.9,<1"),
     // netbird, sops.
-    "requests",
+    ("requests", "requests"),
     // pytest-inmanta.
-    "packaging>=21.3",
-    "tornado>6.5",
+    ("packaging", "packaging>=21.3"),
+    ("tornado", "tornado>6.5"),
 ];
 
 /// What kind of wheel it is.
@@ -122,6 +124,24 @@ impl Distribution {
     }
 }
 
+/// The requirements of what Python code imports of the packages that come with the distribution. One that is only named costs
+/// an installation that was not needed; nothing else.
+pub fn imported_light(text: &str) -> impl Iterator<Item = &'static str> {
+    let lines = text.lines().map(str::trim_start);
+    let imports = lines.filter_map(|line| {
+        let modules = line.strip_prefix("import ");
+        modules.or_else(|| line.strip_prefix("from ")?.split(" import").next())
+    });
+    let named = imports.flat_map(|modules| modules.split(','));
+    let names: BTreeSet<&str> = named
+        .filter_map(|module| module.split_whitespace().next()?.split('.').next())
+        .collect();
+    REQUIRES
+        .iter()
+        .filter(move |(name, _)| names.contains(name))
+        .map(|(_, requirement)| *requirement)
+}
+
 /// Whether a package of this name is always ours.
 pub fn is_own(name: &str) -> bool {
     name == NAME || COMPANIONS.contains(&name)
@@ -175,8 +195,25 @@ fn metadata(version: &str) -> String {
         "Metadata-Version: 2.1\nName: {NAME}\nVersion: {version}\nSummary: Steward in the place of inmanta-core\n\
          License: Apache-2.0\nRequires-Python: >=3.11\n"
     );
-    for requirement in REQUIRES {
+    for (_, requirement) in REQUIRES {
         text.push_str(&format!("Requires-Dist: {requirement}\n"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_code_imports_of_the_light_packages_is_read_off_its_text() {
+        let imported = |text: &str| Vec::from_iter(imported_light(text));
+        let text = "import os, yaml as y\nfrom pydantic.types import A\nif x:\n    import requests.adapters\n";
+        assert_eq!(
+            imported(text),
+            ["pydantic>=2.5,<3", "PyYAML>=6,<7", "requests"]
+        );
+        let none = "import mine.yaml\nfrom . import jinja2\n# import click\nx = 'import tornado'\nfrom yaml_x import y\n";
+        assert_eq!(imported(none), Vec::<&str>::new());
+    }
 }

@@ -10,7 +10,7 @@ mod sources;
 mod wheel;
 
 pub use distribution::{
-    Distribution, NAME as DISTRIBUTION, REFERENCE_VERSION, is_distribution, is_own,
+    Distribution, NAME as DISTRIBUTION, REFERENCE_VERSION, imported_light, is_distribution, is_own,
 };
 pub use interpreter::{ANOTHER, Interpreter, Named, Need, Pythons};
 pub use sources::{carried, precompile, runtime, unpack};

@@ -55,6 +55,14 @@ impl Far {
         }
     }
 
+    /// Gives the sessions to come variables.
+    pub fn sessions_have(&self, variables: &[String]) {
+        let key = self.sshd.home.path().join(".ssh/key.pub");
+        let before = fs::read_to_string(&key).unwrap();
+        let with = format!("command=\"{} TMPDIR=", variables.join(" "));
+        fs::write(&key, before.replacen("command=\"TMPDIR=", &with, 1)).unwrap();
+    }
+
     /// The folders that were made on the other side and are still there.
     pub fn left(&self) -> usize {
         fs::read_dir(self.folder.path()).unwrap().count()
@@ -69,13 +77,24 @@ fn is_deployed(served: &Served) -> bool {
 
 #[test]
 fn a_resource_is_deployed_over_ssh_and_nothing_is_left_behind() {
-    let Some(far) = Far::new(&files(&[("a", "over ssh")]), "known_hosts") else {
+    let main = format!(
+        "{}import exec\nexec::Run(host=host, command=\"touch {{{{root}}}}/made\")\n",
+        files(&[("a", "over ssh")])
+    );
+    let Some(far) = Far::new(&main, "known_hosts") else {
         return;
     };
     let mut served = far.world.serve();
     wait_until("it is deployed", || is_deployed(&served));
     assert_eq!(far.world.host.read("a"), "over ssh\n", "{}", far.sshd.log());
     assert_eq!(far.left(), 1);
+    // What handlers make has the modes that the session of the user gives, not those of our own folder there.
+    use std::os::unix::fs::PermissionsExt;
+    let mode = fs::metadata(far.world.host.file("made"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o644, "{mode:o}");
     // The end of the server is the end of the line.
     served.child.kill().unwrap();
     served.child.wait().unwrap();

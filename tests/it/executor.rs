@@ -51,6 +51,7 @@ fn a_python_handler_that_hangs_is_stopped_at_the_limit() {
             files: None,
         }),
         environment_id: EnvironmentId::generate(),
+        packages: None,
     };
     let attributes = json!({
         "name": "r", "send_event": true, "receive_events": true, "references": [], "mutators": [], "report_only": false

@@ -102,6 +102,140 @@ fn an_agent_installs_what_the_code_of_its_handlers_requires() {
     assert_eq!(venvs.count(), 1, "what failed leaves nothing");
 }
 
+/// A module whose handler needs a package, of which the repository has two versions: the server takes the newer one. On another
+/// machine there is a third one, which it does not take. Gives the packages, of here and there, and where `pip` finds them there.
+fn add_painted(world: &World) -> ([Wheels; 2], [String; 2]) {
+    let wheel = |wheels: &Wheels, version: &str| {
+        let files = [("paint.py".to_owned(), format!("VERSION = '{version}'\n"))];
+        wheels.wheel("paint", version, &[], &files);
+    };
+    let (here, there) = (Wheels::new(), Wheels::new());
+    for version in ["1.0", "1.1"] {
+        wheel(&here, version);
+        wheel(&there, version);
+    }
+    wheel(&there, "2.0");
+    let repo = &world.repo;
+    let code = CODE.replacen("import os", "import os\nimport paint", 1);
+    let code = code.replacen("{resource.value}", "{resource.value} {paint.VERSION}", 1);
+    repo.write_module("row", MODEL, &code);
+    let project = "name: test\nmodulepath: libs\npip:\n  use-system-config: true\n";
+    repo.write("project.yml", project);
+    let packages = here.path().display();
+    let asked = format!("--no-index\n--find-links {packages}\n");
+    repo.write("requirements.txt", &asked);
+    repo.write("libs/row/requirements.txt", "paint>=1\n");
+    repo.write("main.cf", MAIN);
+    repo.commit("a module that needs a package");
+    let places = [
+        format!("PIP_FIND_LINKS={}", there.path().display()),
+        "PIP_NO_INDEX=1".to_owned(),
+    ];
+    ([here, there], places)
+}
+
+fn deployed_or_failed(served: &Served) {
+    wait_until("it has run", || {
+        let all = statuses(served).to_string();
+        all.contains("deployed") || all.contains("unavailable") || all.contains("failed")
+    });
+}
+
+fn actions(served: &Served) -> String {
+    let environment = served.environment("prod");
+    let actions = served.get(&environment, "/api/v2/resource_actions");
+    actions.to_string()
+}
+
+/// What the server has installed for a compile, an agent elsewhere installs, too, in the same versions.
+#[test]
+fn an_agent_installs_what_a_compile_of_the_server_has_installed() {
+    let world = World::new("", "agent_map: {localhost: 'external:'}");
+    let (_wheels, places) = add_painted(&world);
+    let served = world.serve();
+    let data = world.dir.path().join("agent");
+    let wrapper = ["env", &places[0], &places[1]];
+    let _agent = Agent::start_in(&wrapper, &served.api, "localhost", TOKEN, &data);
+    deployed_or_failed(&served);
+    let said = std::fs::read_to_string(world.host.file("row")).unwrap_or_default();
+    assert!(
+        said.starts_with("7 1.1 None "),
+        "{said} {}",
+        actions(&served)
+    );
+}
+
+#[test]
+fn a_machine_behind_ssh_installs_what_a_compile_of_the_server_has_installed() {
+    let Some(far) = Far::new("", "known_hosts") else {
+        return;
+    };
+    let (_wheels, places) = add_painted(&far.world);
+    far.sessions_have(&places);
+    let mut served = far.world.serve();
+    deployed_or_failed(&served);
+    let said = std::fs::read_to_string(far.world.host.file("row")).unwrap_or_default();
+    assert!(
+        said.starts_with("7 1.1 None "),
+        "{said} {}",
+        actions(&served)
+    );
+    served.child.kill().unwrap();
+    served.child.wait().unwrap();
+    wait_until("the other side has cleaned up", || far.left() == 0);
+}
+
+/// Without a way to the packages it counts whether somebody has installed them for the Python of the machine.
+#[test]
+fn an_agent_without_an_index_runs_with_the_packages_of_its_machine_or_says_what_is_missing() {
+    let world = World::new("", "agent_map: {localhost: 'external:'}");
+    let ([_here, there], _) = add_painted(&world);
+    let served = world.serve();
+    let python = world.dir.path().join("python");
+    let run = |program: &std::path::Path, arguments: &[&str]| {
+        let mut command = std::process::Command::new(program);
+        let status = command
+            .args(arguments)
+            .stdout(std::process::Stdio::null())
+            .status();
+        assert!(status.unwrap().success(), "{arguments:?}");
+    };
+    run(
+        "python3".as_ref(),
+        &["-m", "venv", &python.display().to_string()],
+    );
+    let interpreter = python.join("bin/python");
+    let wrapper = [
+        "env",
+        "PIP_NO_INDEX=1",
+        &format!("STEWARD_PYTHON={}", interpreter.display()),
+    ];
+    let data = world.dir.path().join("agent");
+    let agent = Agent::start_in(&wrapper, &served.api, "localhost", TOKEN, &data);
+    deployed_or_failed(&served);
+    let said = actions(&served);
+    let why = "All resources of type `row::Row` failed to install handler code dependencies: ";
+    assert!(said.contains(why) && said.contains("paint"), "{said}");
+    drop(agent);
+    let places = [
+        "--no-index",
+        "--find-links",
+        &there.path().display().to_string(),
+    ];
+    let install = ["-m", "pip", "install", "--quiet"];
+    run(
+        &interpreter,
+        &[&install[..], &places[..], &["paint==2.0"]].concat(),
+    );
+    let agent = Agent::start_in(&wrapper, &served.api, "localhost", TOKEN, &data);
+    wait_until("it is deployed", || {
+        statuses(&served).to_string().contains("deployed")
+    });
+    let said = world.host.read("row");
+    assert!(said.starts_with("7 2.0 None "), "{said}");
+    agent.logs("it runs with the packages of");
+}
+
 #[test]
 fn the_code_of_a_handler_goes_over_ssh_and_leaves_nothing_behind() {
     let Some(far) = Far::new("", "known_hosts") else {

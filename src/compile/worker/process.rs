@@ -19,7 +19,7 @@ use super::scratch::{self, Watch};
 use crate::compile::code::{self, Kept};
 use crate::compile::packages::{Answers, Packages};
 use crate::compile::settings::{PROJECT_FILE, project_settings};
-use crate::domain::VersionCode;
+use crate::domain::{PackagesElsewhere, VersionCode};
 use crate::files::Files;
 use crate::modules::{self, Inspection};
 use crate::process::{self, Launcher, descendants};
@@ -349,10 +349,18 @@ fn compile(
         services: compiled.services,
         settings,
         code: VersionCode {
+            // Here they are in the environment of the interpreter.
+            elsewhere: PackagesElsewhere {
+                modules: job
+                    .venv
+                    .as_ref()
+                    .map(|_| kept.requirements)
+                    .unwrap_or_default(),
+                ..PackagesElsewhere::default()
+            },
             interpreter: job.venv.map(|path| path.join("bin/python")),
             modules: kept.modules,
             types: Some(kept.types),
-            // They are in the environment of the interpreter.
             ..VersionCode::default()
         },
         printed,

@@ -173,7 +173,8 @@ fn script(binary: &Binary, limits: &Limits) -> String {
     let Binary { length, sha256, .. } = binary;
     let (keep, import) = (limits.keep.as_secs(), limits.import.as_secs());
     format!(
-        "exec sh -c 'umask 077
+        "exec sh -c 'u=$(umask)
+umask 077
 [ \"$(uname -sm)\" = \"{system}\" ] || {{ echo \"steward: the server runs on {system}, this machine is $(uname -sm): run steward agent here instead\" >&2; exit 72; }}
 d=$(mktemp -d \"${{TMPDIR:-/tmp}}/steward-XXXXXXXXXX\") || exit 71
 trap \"rm -rf \\\"$d\\\" || {{ sleep 1; rm -rf \\\"$d\\\"; }}\" EXIT
@@ -182,7 +183,7 @@ head -c {length} > \"$d/steward\" || {{ echo \"steward: cannot write to $d\" >&2
 [ \"$(sha256sum < \"$d/steward\" | cut -c 1-64)\" = {sha256} ] || {{ echo \"steward: the program arrived damaged or cut off\" >&2; exit 74; }}
 chmod 700 \"$d/steward\"
 echo {READY}
-\"$d/steward\" executor --carried \"$d\" --keep {keep} --import-timeout {import}'"
+\"$d/steward\" executor --carried \"$d\" --umask \"$u\" --keep {keep} --import-timeout {import}'"
     )
 }
 

@@ -40,6 +40,7 @@ fn run(resource_type: &str, attributes: &Value, kind: TaskKind) -> TaskOutcome {
         modules: Vec::new(),
         python: None,
         environment_id: EnvironmentId::generate(),
+        packages: None,
     };
     protocol::write_frame(&mut stdin, &no_code).unwrap();
     protocol::write_frame(&mut stdin, &ExecutorCommand::Run(task)).unwrap();
