@@ -293,3 +293,60 @@ fn a_python_package_of_another_version_is_told_which_program_it_has() {
         "{said}"
     );
 }
+
+/// Who runs Python with folders of their own has the modules there, as with the reference.
+#[test]
+fn modules_on_the_path_of_python_are_found_before_those_that_are_installed() {
+    let dir = project("import m\nstd::print(m::where)\n");
+    let write = |path: &str, text: &str| {
+        let path = dir.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let site = ".env/lib/python3.13/site-packages";
+    write(".env/pyvenv.cfg", "");
+    for (place, says) in [("mine", "mine"), (site, "installed")] {
+        let package = format!("{place}/inmanta_plugins/m");
+        write(&format!("{package}/__init__.py"), "");
+        write(
+            &format!("{package}/model/_init.cf"),
+            &format!("where = \"{says}\"\n"),
+        );
+        let setup = "[metadata]\nname = inmanta-module-m\nversion = 1.0.0\nlicense = X\n";
+        write(&format!("{package}/setup.cfg"), setup);
+    }
+    let printed = |python_path: &str| {
+        let mut command = steward();
+        command.arg("compile").arg("--project").arg(dir.path());
+        command.env("PYTHONPATH", python_path);
+        let output = finish(command);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(printed(""), "installed\n");
+    let mine = dir.path().join("mine");
+    assert_eq!(printed(&format!("/nowhere:{}", mine.display())), "mine\n");
+}
+
+#[test]
+fn only_a_module_that_is_in_an_archive_is_said_to_be_there() {
+    let dir = project("import nosuch\n");
+    let archive = dir.path().join("archive.zip");
+    let pack = "import sys, zipfile\nzipfile.ZipFile(sys.argv[1], 'w').writestr('inmanta_plugins/packed/__init__.py', '')";
+    let mut command = std::process::Command::new("python3");
+    command.args(["-c", pack]).arg(&archive);
+    let output = finish(command);
+    assert!(output.status.success(), "{output:?}");
+    let site = dir.path().join(".env/lib/python3.13/site-packages");
+    std::fs::create_dir_all(&site).unwrap();
+    std::fs::write(dir.path().join(".env/pyvenv.cfg"), "").unwrap();
+    std::fs::write(site.join("a.pth"), archive.display().to_string()).unwrap();
+    let (code, _, err) = compile(dir.path(), &[]);
+    assert!(
+        code == Some(1) && err.contains("ModuleNotFoundException"),
+        "{err}"
+    );
+    assert!(!err.contains("in an archive"), "{err}");
+    std::fs::write(dir.path().join("main.cf"), "import packed\n").unwrap();
+    let (_, _, err) = compile(dir.path(), &[]);
+    assert!(err.contains("is installed in an archive"), "{err}");
+}

@@ -19,6 +19,35 @@ const ROOT: &str = "inmanta_plugins";
 /// How the metadata of an installed module are named, before its own name.
 const DISTRIBUTION: &str = "inmanta_module_";
 
+/// Where the path of an archive ends, and that of what is in it begins.
+const ARCHIVE: &str = ".zip/";
+
+/// Whether a folder is in an archive. Names of files stand in it as they are.
+fn is_in_archive(world: &dyn World, folder: &str) -> bool {
+    let Some(end) = folder.find(ARCHIVE) else {
+        return false;
+    };
+    let (archive, inside) = folder.split_at(end + ARCHIVE.len() - 1);
+    let inside = format!("{}/", inside.trim_start_matches('/'));
+    let content = world.read(archive).unwrap_or_default();
+    content
+        .windows(inside.len())
+        .any(|window| window == inside.as_bytes())
+}
+
+/// The folders of `PYTHONPATH`, if it is a person who compiles: that person's Python looks there first. A server has its own.
+pub(super) fn python_path(world: &dyn World) -> Vec<String> {
+    let is_person = world
+        .packages()
+        .is_some_and(|python| python.lends_its_own());
+    let path = world.env("PYTHONPATH").filter(|_| is_person);
+    let path = path.unwrap_or_default();
+    let folders = path.split(':').filter(|folder| !folder.is_empty());
+    folders
+        .map(|folder| world.absolute(folder.trim_end_matches('/')))
+        .collect()
+}
+
 /// The packages of one project, as far as files say where they are. Read once for a compile.
 #[derive(Debug, Default)]
 pub(super) struct Installed {
@@ -50,7 +79,23 @@ impl Installed {
             installed.others = names.collect();
         }
         installed.environment = environment.map(|environment| world.absolute(&environment));
+        installed.look_first_in(python_path(world));
         installed
+    }
+
+    /// Folders that Python looks in before those of the environment.
+    fn look_first_in(&mut self, folders: Vec<String>) {
+        if folders.is_empty() {
+            return;
+        }
+        // Where Python has to be asked, its answer depends on them.
+        if let Some(digest) = &self.asks {
+            let mut read = Read::default();
+            read.add(digest);
+            folders.iter().for_each(|folder| read.add(folder));
+            self.asks = Some(read.digest());
+        }
+        self.path.splice(0..0, folders);
     }
 
     fn read_environment(&mut self, world: &dyn World, environment: &str) {
@@ -230,8 +275,8 @@ impl Installed {
         let folder = answer
             .into_iter()
             .chain(folders)
-            .find(|folder| world.is_dir(folder) || folder.contains(".zip/"))?;
-        if folder.contains(".zip/") {
+            .find(|folder| world.is_dir(folder) || is_in_archive(world, folder))?;
+        if folder.contains(ARCHIVE) {
             return Some(format!(
                 "Package {ROOT}.{name} is installed in an archive, {folder}: a module has its files in a folder"
             ));

@@ -1,5 +1,6 @@
 //! What is told of a module that is not found: where it was looked for, and how it is had.
 
+use super::installed::python_path;
 use super::modules::environment;
 use super::{Project, requirements};
 use crate::shown_url::without_credentials;
@@ -17,12 +18,21 @@ pub(super) fn places(world: &dyn World, project: &Project, name: &str) -> String
         true => "the project has no module path".to_owned(),
         false => format!("module path: {}", directories.join(", ")),
     };
-    let installed = match environment(world) {
-        Some(environment) => format!("installed in: {environment}"),
-        None => "the project has no environment (.env)".to_owned(),
+    let installed = match (environment(world), world.outer_environment()) {
+        (Some(environment), _) => format!("installed in: {environment}"),
+        (None, Some(environment)) => {
+            format!(
+                "installed in: {environment} (the project has no environment, .env, of its own)"
+            )
+        }
+        (None, None) => "the project has no environment (.env)".to_owned(),
+    };
+    let python_path = match python_path(world) {
+        folders if folders.is_empty() => String::new(),
+        folders => format!("; PYTHONPATH: {}", folders.join(", ")),
     };
     format!(
-        "looked for {name} in: {path}; {installed}; packages come from: {}",
+        "looked for {name} in: {path}; {installed}{python_path}; packages come from: {}",
         index(world)
     )
 }
