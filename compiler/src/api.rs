@@ -90,8 +90,9 @@ pub struct Inputs {
     /// Facts by resource id (without version) and name. What handlers found is text; tests of
     /// modules give any value.
     pub facts: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
-    /// Whether a test has made the facts up: references to facts then carry them, for there is no server to ask.
-    pub mocked_facts: bool,
+    /// The facts that a test has made up, by the texts of resource ids: references to facts carry them, for there is no server to
+    /// ask. They may be of more resources than `facts`, in which only those count whose ids were given as texts.
+    pub mocked_facts: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
     /// The service instances, for the module `lsm`; `None`: the environment has no services.
     pub services: Option<crate::ServicesInput>,
 }

@@ -67,9 +67,12 @@ class Attached:
         self.project = project
         self.facts = facts or {}
         ours, theirs = socket.socketpair()
-        # Facts are found by the text of a resource id: what is given for another kind of key is nobody's fact.
-        found = {rid: {name: _plain(value) for name, value in of.items()} for rid, of in self.facts.items() if isinstance(rid, str)}
-        inputs = json.dumps({"facts": found, "mocked_facts": True})
+        # `getfact` finds facts by the text of a resource id: what is given for an id itself is nobody's fact, as in the
+        # reference. References to facts carry both.
+        given = {rid: {name: _plain(value) for name, value in of.items()} for rid, of in self.facts.items()}
+        found = {rid: of for rid, of in given.items() if isinstance(rid, str)}
+        mocked = {str(rid): of for rid, of in given.items()}
+        inputs = json.dumps({"facts": found, "mocked_facts": mocked})
         self._program = _program()
         command = [self._program, "attached", "--project", project.project_path, "--environment", sys.prefix, "--inputs", inputs]
         with theirs:
