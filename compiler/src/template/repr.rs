@@ -4,11 +4,14 @@ use minijinja::Value as Jinja;
 use minijinja::value::ValueKind;
 
 use crate::template::objects::containers::Sequence;
-use crate::template::objects::model_objects::is_view;
+use crate::template::objects::model_objects::{Nothing, is_view};
 use crate::types::text;
 
 /// The text of a value as Python's `str()` gives it.
 pub(in crate::template) fn shown(value: &Jinja) -> String {
+    if value.downcast_object_ref::<Nothing>().is_some() {
+        return String::new();
+    }
     match value.kind() {
         ValueKind::None => "None".to_owned(),
         ValueKind::Bool => if value.is_true() { "True" } else { "False" }.to_owned(),
@@ -21,6 +24,9 @@ pub(in crate::template) fn shown(value: &Jinja) -> String {
 }
 
 pub(in crate::template) fn repr(value: &Jinja) -> String {
+    if value.downcast_object_ref::<Nothing>().is_some() {
+        return "Undefined".to_owned();
+    }
     if is_view(value) || value.downcast_object_ref::<Sequence>().is_some() {
         return value.to_string();
     }

@@ -51,9 +51,10 @@ pub(in crate::template) struct DictObject {
     path: Arc<Path>,
 }
 
-/// An optional relation without value, or an attribute that does not exist.
+/// An attribute of an instance that is an optional relation without value, or does not exist: what Jinja2 calls undefined, of the
+/// lenient kind. It is false, has no elements, and prints as nothing.
 #[derive(Debug)]
-struct Nothing;
+pub(in crate::template) struct Nothing;
 
 /// The null of the model without a view around it, as dicts and lists hold it that come without one: to Jinja2 it is some
 /// object, so it counts as true, is not `none`, and prints as the model writes it.
@@ -148,8 +149,9 @@ impl Object for Root {
     fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
         let mut model = lock(&self.shared);
         let name = key.as_str()?;
-        let result = model.name(name);
-        if matches!(result, None | Some(Lookup::Nothing)) {
+        // To the name alone, unlike to an attribute, an optional relation without value is as undefined as a name that there is not.
+        let result = model.name(name).filter(|found| !matches!(found, Lookup::Nothing));
+        if result.is_none() {
             model.note_missing_name(name);
         }
         let path = || Path::Name(name.to_owned());
@@ -264,7 +266,11 @@ impl Object for PlainNull {
 
 impl Object for Nothing {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
-        ObjectRepr::Plain
+        ObjectRepr::Iterable
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Empty
     }
 
     fn is_true(self: &Arc<Self>) -> bool {
