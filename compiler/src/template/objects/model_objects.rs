@@ -150,7 +150,9 @@ impl Object for Root {
         let mut model = lock(&self.shared);
         let name = key.as_str()?;
         // To the name alone, unlike to an attribute, an optional relation without value is as undefined as a name that there is not.
-        let result = model.name(name).filter(|found| !matches!(found, Lookup::Nothing));
+        let result = model
+            .name(name)
+            .filter(|found| !matches!(found, Lookup::Nothing));
         if result.is_none() {
             model.note_missing_name(name);
         }
