@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::{
     PackagesElsewhere, PipOptions, VersionCode, check_requirement, module_of_requirement,
+    name_of_requirement,
 };
 use crate::modules::{Lock, Requirements, Source, normalized};
 
@@ -62,8 +63,7 @@ impl InstalledPackages {
         if module_of_requirement(requirement).is_some() {
             return None;
         }
-        let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
-        let name = normalized(&requirement[..end.unwrap_or(requirement.len())]);
+        let name = normalized(name_of_requirement(requirement));
         let mut locked = self.lock.packages.iter();
         let Some(package) = locked.find(|package| package.name == name) else {
             // It does not apply here, by its marker; there it may.

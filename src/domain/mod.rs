@@ -27,7 +27,9 @@ pub use ids::{
 };
 pub use interval::{Interval, IntervalError};
 pub use names::{AgentName, VersionNumber};
-pub use packages::{HandlerPackages, PipOptions, check_requirement, module_of_requirement};
+pub use packages::{
+    HandlerPackages, PipOptions, check_requirement, module_of_requirement, name_of_requirement,
+};
 pub use resource_id::{NotAResourceId, ResourceId};
 pub use settings::{
     Definition, SettingError, SettingKind, Settings, check as check_setting,

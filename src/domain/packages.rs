@@ -74,9 +74,14 @@ impl HandlerPackages {
     }
 }
 
+/// The name of the package that a requirement begins with, as it stands there.
+pub fn name_of_requirement(requirement: &str) -> &str {
+    &requirement[..end_of_name(requirement)]
+}
+
 /// Whether a requirement names the package of a module of the language, by the module's name.
 pub fn module_of_requirement(requirement: &str) -> Option<String> {
-    let name = requirement[..end_of_name(requirement)].to_ascii_lowercase();
+    let name = name_of_requirement(requirement).to_ascii_lowercase();
     let name = name.replace(['_', '.'], "-");
     Some(name.strip_prefix(MODULE_PACKAGE)?.replace('-', "_"))
 }

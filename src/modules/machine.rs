@@ -9,7 +9,7 @@ use std::str::FromStr;
 use pep440_rs::{Version, VersionSpecifiers};
 
 use super::normalized;
-use crate::domain::HandlerPackages;
+use crate::domain::{HandlerPackages, name_of_requirement};
 
 /// Prints name and version of all that can be imported.
 const LIST: &str = "import importlib.metadata as m\n\
@@ -47,8 +47,7 @@ fn is_met(requirement: &str, installed: &BTreeMap<String, &str>) -> bool {
     let (rest, marker) = requirement
         .split_once(';')
         .map_or((requirement, None), |(rest, marker)| (rest, Some(marker)));
-    let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
-    let (name, rest) = rest.split_at(end.unwrap_or(rest.len()));
+    let (name, rest) = rest.split_at(name_of_requirement(rest).len());
     let Some(version) = installed.get(&normalized(name)) else {
         return marker.is_some();
     };
