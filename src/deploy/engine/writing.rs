@@ -160,9 +160,12 @@ impl Reconciler {
         self.recompile_for_facts(&ends).await;
         for event in events {
             if event.status != ResourceStatus::Deployed {
+                // What is only reported has none.
+                let reason = event.message.as_deref().filter(|reason| !reason.is_empty());
+                let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
                 tracing::warn!(
                     environment.id = %self.environment, resource.id = %event.resource_id, status = event.status.as_str(),
-                    "{} is {}: {}", event.resource_id, event.status, event.message.as_deref().unwrap_or_default()
+                    "{} is {}{reason}", event.resource_id, event.status
                 );
             } else if event.change != Change::NoChange {
                 tracing::info!(
