@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::agentless::Far;
 use crate::external::{Agent, TOKEN, World, statuses};
-use crate::harness::wait_until;
+use crate::harness::{wait_patiently, wait_until};
 use crate::packages::Wheels;
 use crate::push::{export, paint, said, shelves};
 use crate::serve::Served;
@@ -135,7 +135,7 @@ fn add_painted(world: &World) -> ([Wheels; 2], [String; 2]) {
 }
 
 fn deployed_or_failed(served: &Served) {
-    wait_until("it has run", || {
+    wait_patiently("it has run", || {
         let all = statuses(served).to_string();
         all.contains("deployed") || all.contains("unavailable") || all.contains("failed")
     });
@@ -228,7 +228,7 @@ fn an_agent_without_an_index_runs_with_the_packages_of_its_machine_or_says_what_
         &[&install[..], &places[..], &["paint==2.0"]].concat(),
     );
     let agent = Agent::start_in(&wrapper, &served.api, "localhost", TOKEN, &data);
-    wait_until("it is deployed", || {
+    wait_patiently("it is deployed", || {
         statuses(&served).to_string().contains("deployed")
     });
     let said = world.host.read("row");
@@ -243,7 +243,7 @@ fn the_code_of_a_handler_goes_over_ssh_and_leaves_nothing_behind() {
     };
     add_module(&far.world);
     let mut served = far.world.serve();
-    wait_until("it is deployed", || {
+    wait_patiently("it is deployed", || {
         statuses(&served).to_string().contains("deployed")
     });
     let said = far.world.host.read("row");
@@ -305,7 +305,7 @@ fn wait_for_document(world: &World, served: &Served, has_foreign: bool) {
             .get(&environment, "/api/v2/resource_actions")
             .to_string()
     };
-    wait_until("it is deployed", || {
+    wait_patiently("it is deployed", || {
         statuses(served).to_string().contains("deployed") || actions().contains("ERROR")
     });
     assert_eq!(world.host.read("doc"), "a long text", "{}", actions());

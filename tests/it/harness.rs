@@ -417,6 +417,17 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// Waits until something is so that takes long where many tests run: several installations with pip take half a minute each,
+/// and so does carrying an unoptimized program over ssh. It is not asked for often.
+#[track_caller]
+pub fn wait_patiently(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + 8 * DEADLINE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it never came true: {what}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
 /// Percent-encodes a path segment.
 pub fn segment(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
