@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// For whatever must happen: generous, as nothing waits for it when all is well.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(180);
 
 pub fn steward() -> Command {
     let program = env!("CARGO_BIN_EXE_steward");
@@ -421,7 +421,7 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 /// and so does carrying an unoptimized program over ssh. It is not asked for often.
 #[track_caller]
 pub fn wait_patiently(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + 8 * DEADLINE;
+    let deadline = Instant::now() + 3 * DEADLINE;
     while !is_so() {
         assert!(Instant::now() < deadline, "it never came true: {what}");
         std::thread::sleep(Duration::from_millis(200));
