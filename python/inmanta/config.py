@@ -88,11 +88,11 @@ def is_list(value: str | list[str]) -> list[str]:
     return [part.strip() for part in value.split(",")] if value else []
 
 
-def is_map(value: str | Mapping[str, str] | None) -> Mapping[str, str]:
+def is_map(map_in: str | Mapping[str, str] | None) -> Mapping[str, str]:
     """`key=value` between commas; what is no such pair is left out"""
-    if value is not None and not isinstance(value, str):
-        return value
-    pairs = (part.partition("=") for part in (value or "").split(","))
+    if map_in is not None and not isinstance(map_in, str):
+        return map_in
+    pairs = (part.partition("=") for part in (map_in or "").split(","))
     found = ((key.strip(), text.strip()) for key, _, text in pairs)
     return {key: text for key, text in found if key and text}
 

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-def stable_api(api_element: T) -> T:
+def stable_api(elem: T) -> T:
     """Gives its argument back: the mark is for readers."""
-    return api_element
+    return elem
 
 if not TYPE_CHECKING:
     # What only the reference's module has says why it is not here.

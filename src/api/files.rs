@@ -148,6 +148,7 @@ async fn put(name: Segment, app: App, body: Spooled) -> Result<Answer, ApiError>
             StatusCode::PAYLOAD_TOO_LARGE,
             format!("the content is larger than {MAX_BYTES} bytes"),
         )),
+        Err(error) if error.kind() == ErrorKind::StorageFull => Err(upload::no_room()),
         Err(error) => Err(ApiError::internal(&error)),
     }
 }

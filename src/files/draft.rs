@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, Write};
 
 use sha1::{Digest, Sha1};
 
-use super::{Files, MAX_BYTES, is_name, touch};
+use super::{Files, MAX_BYTES, check_room, is_name, touch};
 
 /// How much is in memory of a content.
 const PART_BYTES: usize = 64 << 10;
@@ -23,12 +23,13 @@ impl Files {
     /// Writes down what comes, which is said to have this name. Ask [`Draft::name`] for what it has.
     ///
     /// # Errors
-    /// `InvalidInput`: that is no name. `FileTooLarge`: it is more than [`MAX_BYTES`]. Else what reading or the disk said.
+    /// `InvalidInput`: that is no name. `FileTooLarge`: it is more than [`MAX_BYTES`]. `StorageFull`: so little is left on the disk
+    /// that it is kept for the server itself. Else what reading or the disk said.
     pub fn draft(&self, name: &str, content: &mut dyn Read) -> io::Result<Draft> {
         if !is_name(name) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let mut file = self.fresh(name)?;
+        let mut file = self.fresh(name, 0)?;
         let mut part = vec![0; PART_BYTES];
         let (mut digest, mut length) = (Sha1::new(), 0);
         loop {
@@ -42,6 +43,7 @@ impl Files {
             if length > MAX_BYTES as u64 {
                 return Err(io::ErrorKind::FileTooLarge.into());
             }
+            check_room(&self.directory, n_read as u64)?;
             digest.update(&part[..n_read]);
             file.write_all(&part[..n_read])?;
         }

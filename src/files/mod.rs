@@ -25,11 +25,13 @@
 
 mod age;
 mod answers;
+mod disk;
 mod draft;
 mod remove;
 
 pub use age::{entries, folders, is_older, touch};
 pub use answers::KeptAnswers;
+pub use disk::{WatchedDisk, check_room};
 pub use draft::Draft;
 pub use remove::{ScratchFolder, empty_folder, remove_tree};
 
@@ -123,17 +125,18 @@ impl Files {
         if is_there && touch(&path).is_ok() {
             return Ok(());
         }
-        let mut fresh = self.fresh(name)?;
+        let mut fresh = self.fresh(name, content.len() as u64)?;
         fresh.write_all(content)?;
         fresh.persist(path)?;
         Ok(())
     }
 
-    /// An empty file beside the one of a name, for its content before it is whole.
-    fn fresh(&self, name: &str) -> io::Result<tempfile::NamedTempFile> {
+    /// An empty file beside the one of a name, for its content before it is whole, of `n_bytes`.
+    fn fresh(&self, name: &str, n_bytes: u64) -> io::Result<tempfile::NamedTempFile> {
         let path = self.path(name);
         let directory = path.parent().unwrap_or(&self.directory);
         make_private(directory)?;
+        check_room(directory, n_bytes)?;
         // Contents may have secrets in them. For writing only: whoever is in the sandbox of a compile may leave contents
         // here, but not read any.
         let make = |path: &Path| {

@@ -21,7 +21,7 @@ use super::credentials::{self, OF_PIP};
 use super::output::check_success;
 use super::progress::{Progress, Watcher};
 use super::repositories::Repositories;
-use crate::files::ScratchFolder;
+use crate::files::{ScratchFolder, WatchedDisk};
 use crate::process::{self, Ended, Launcher};
 use crate::sandbox::{CODE_FILE_BYTES, Network, SandboxPolicy};
 
@@ -128,41 +128,10 @@ struct Held {
     repositories: Repositories,
     copies_repositories: bool,
     cache: PathBuf,
-    disk: Disk,
+    disk: WatchedDisk,
     deadline: Instant,
     limit: Duration,
     stop: CancellationToken,
-}
-
-/// What an installation leaves free, so that it harms no other environment of the server.
-const RESERVE_BYTES: u64 = 512 << 20;
-
-/// The disk that is installed on. A build may write as much as it likes; what it writes is gone when it is stopped for that.
-#[derive(Debug)]
-struct Disk {
-    folder: PathBuf,
-    /// Where the installation is stopped.
-    least_bytes: u64,
-}
-
-impl Disk {
-    /// Where hardly anything is free to begin with, half of that may be used.
-    fn of(folder: PathBuf) -> Self {
-        let free = free_bytes(&folder).unwrap_or_default();
-        Self {
-            folder,
-            least_bytes: RESERVE_BYTES.min(free / 2),
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        free_bytes(&self.folder).is_some_and(|free| free < self.least_bytes)
-    }
-}
-
-fn free_bytes(folder: &Path) -> Option<u64> {
-    let found = rustix::fs::statvfs(folder).ok()?;
-    Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 /// The folders of a sandboxed installation.
@@ -220,7 +189,7 @@ impl Runner {
                 repositories,
                 copies_repositories: sandbox.copies_repositories,
                 cache: folders.cache.to_owned(),
-                disk: Disk::of(folders.environment.to_owned()),
+                disk: WatchedDisk::of(folders.environment.to_owned()),
                 deadline: Instant::now() + sandbox.limit,
                 limit: sandbox.limit,
                 stop: sandbox.stop.clone(),
@@ -353,8 +322,8 @@ impl Runner {
             Ended::Done(output) => whole(output),
             Ended::Stopped if was_full.get() => Err(Error::DiskFull {
                 what: what.to_owned(),
-                folder: held.disk.folder.clone(),
-                least_bytes: held.disk.least_bytes,
+                folder: held.disk.folder().to_owned(),
+                least_bytes: held.disk.least_bytes(),
             }),
             Ended::Stopped if is_late() => Err(Error::TooLong {
                 what: what.to_owned(),

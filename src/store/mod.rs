@@ -13,6 +13,7 @@ mod compile;
 mod discovered;
 mod dry_run;
 mod environment;
+mod error;
 mod fact;
 mod gate;
 mod life;
@@ -50,6 +51,7 @@ pub use compile::{
 pub use discovered::{Discovered, DiscoveredEntry};
 pub use dry_run::{About, DryRun, DryRunResult, UnfinishedDryRun};
 pub use environment::{Environment, NewEnvironment};
+pub use error::Error;
 pub use fact::Fact;
 use gate::Gate;
 use life::Life;
@@ -70,86 +72,6 @@ pub use state::{Agent, ResourceState};
 pub use token::Token;
 pub use version::{NewVersion, PartialCode, PartialVersion, Requirements, SetChange, Version};
 pub use webhook::{Delivery, RefreshRequest};
-
-/// What went wrong with the database.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("cannot open the database {url}")]
-    Open { url: String, source: sqlx::Error },
-    #[error("cannot bring the database's schema up to date")]
-    Migrate(#[from] sqlx::migrate::MigrateError),
-    /// What is written would be lost; the text says what to do.
-    #[error("{0}")]
-    Lost(String),
-    #[error("the database failed")]
-    Query(#[source] sqlx::Error),
-    #[error("row {id} of table {table} has an unreadable {column}")]
-    Row {
-        table: &'static str,
-        column: &'static str,
-        id: String,
-    },
-    #[error("{0} exists already")]
-    Exists(String),
-    #[error("there is no {0}")]
-    NotFound(String),
-    #[error("{0}")]
-    Conflict(String),
-    /// A setting does not allow it; the text names it.
-    #[error("{0}")]
-    Denied(String),
-    /// What was to be stored breaks a rule; the text names the rule and what broke it.
-    #[error("{0}")]
-    Refused(String),
-    /// No partial export can be built on the newest version, whatever it holds; the text says why. After a full export it can.
-    #[error("{0}")]
-    Base(String),
-}
-
-/// PostgreSQL's code for a character that its encoding does not have: of all that Rust's texts can hold that is NUL.
-const CHARACTER_NOT_IN_REPERTOIRE: &str = "22021";
-
-impl From<sqlx::Error> for Error {
-    fn from(error: sqlx::Error) -> Self {
-        let code = error.as_database_error().and_then(|error| error.code());
-        match code.as_deref() {
-            // Whatever was to be written, writing it again would fail again.
-            Some(CHARACTER_NOT_IN_REPERTOIRE) => Self::Refused(
-                "a text contains the character NUL (U+0000), which the database cannot store"
-                    .to_owned(),
-            ),
-            _ => Self::Query(error),
-        }
-    }
-}
-
-impl Error {
-    /// What to say of a database that is full or out of reach: the same request may succeed later. `None`: it is something else.
-    pub fn outage(&self) -> Option<&'static str> {
-        const FULL: &str = "the disk of the database is full, so nothing is written; it goes on when there is room";
-        const GONE: &str = "the database does not answer; the log of the server says why";
-        match self {
-            Self::Query(
-                sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed,
-            ) => Some(GONE),
-            Self::Query(sqlx::Error::Database(error)) => match error.code().as_deref() {
-                // SQLite's code, and PostgreSQL's.
-                Some("13" | "53100") => Some(FULL),
-                // PostgreSQL's classes: no connection, no resources, shut down by an operator.
-                Some(code)
-                    if code.len() == 5
-                        && ["08", "53", "57P"]
-                            .iter()
-                            .any(|class| code.starts_with(class)) =>
-                {
-                    Some(GONE)
-                }
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-}
 
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -193,6 +115,8 @@ pub struct Store {
     fact_sizes: Arc<fact::FactSizes>,
 }
 
+/// How long a write waits for another process that has the SQLite file locked; we lock it against nobody but ourselves.
+const BUSY: Duration = Duration::from_secs(10);
 /// Rows of SQLite that wait for whoever reads them.
 const ROWS_AT_ONCE: usize = 1000;
 
@@ -209,7 +133,7 @@ impl Store {
             .journal_mode(SqliteJournalMode::Wal)
             // FULL: what was acknowledged survives a power cut, not only a crash of ours.
             .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(Duration::from_secs(30))
+            .busy_timeout(BUSY)
             .foreign_keys(true)
             .pragma("cache_size", "-4096")
             // Rows go from the driver's thread to the task that waits for them through a buffer; each time that it is full,

@@ -46,15 +46,13 @@ pub(super) fn natives() -> Vec<NativeDef> {
             "-> string",
             |model, _| match model.environment_id() {
                 Some(id) => text_value(model, &id),
-                None => external(
-                    "Exception",
-                    "The environment of this model should be configured in config>environment"
-                ),
+                None => no_environment(),
             }
         ),
         native!("environment_name", "-> string", |model, _| {
             match model.inputs().environment.name.clone() {
                 Some(name) => text_value(model, &name),
+                None if model.environment_id().is_none() => no_environment(),
                 None => Ok(model.heap().new_unknown()),
             }
         }),
@@ -86,6 +84,13 @@ pub(super) fn natives() -> Vec<NativeDef> {
             get_fact
         ),
     ]
+}
+
+fn no_environment() -> Result<Value, PluginError> {
+    external(
+        "Exception",
+        "The environment of this model should be configured in config>environment",
+    )
 }
 
 fn unset(model: &mut dyn Model, name: &str) -> Value {

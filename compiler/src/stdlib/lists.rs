@@ -70,12 +70,10 @@ fn unique(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
     for (at, value) in items.into_iter().enumerate() {
         let key = match value {
             Value::Unknown(_) => return Err(PluginError::Unknown),
-            Value::List(_) | Value::Dict(_) => {
+            // A reference is compared by what it holds, so it has no hash.
+            Value::List(_) | Value::Dict(_) | Value::Reference(_) => {
                 let kind = heap.python_type(value);
                 return external("TypeError", format!("unhashable type: '{kind}'"));
-            }
-            Value::Reference(id) if &*heap.reference(id).kind == "std::Environment" => {
-                return external("TypeError", "unhashable type: 'EnvironmentReference'");
             }
             Value::Str(text) => format!("s{}", heap.str(text)),
             // Numbers are equal across their kinds.

@@ -60,10 +60,8 @@ pub(super) fn natives() -> Vec<NativeDef> {
             "member: std::OS, family: string -> bool",
             family_of
         ),
-        native!("objid", "value: any -> string", |model, args| {
-            let text = model.repr(args.arg(0));
-            text_value(model, &text)
-        }),
+        native!("objid", "value: any -> string", objid),
+        native!("type", "obj: any -> any", type_of),
         native!("timestamp", "dummy: any = null -> int", timestamp),
         native!(
             "validate_type",
@@ -91,6 +89,51 @@ fn equals(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
         message.push_str(str_arg(model.heap_ref(), args, 2));
     }
     external("AssertionError", message)
+}
+
+/// What a value is to Python: its text, a number that no other has, and its class. Values that Python has itself have none.
+fn objid(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    let value = args.arg(0);
+    let class = match value {
+        Value::Instance(_) => "inmanta.execute.runtime.Instance",
+        Value::List(_) => "list",
+        Value::Dict(_) => "dict",
+        _ => return no_attribute(model, value, "_get_instance"),
+    };
+    let (text, number) = (model.repr(value), number_of(value));
+    text_value(model, &format!("({text}, '{number}', <class '{class}'>)"))
+}
+
+/// A number like the address that the reference has here.
+fn number_of(value: Value) -> u64 {
+    const BASE: u64 = 0x7f00_0000_0000;
+    let (kind, index) = match value {
+        Value::Instance(id) => (0, u64::from(id.0)),
+        Value::List(id) => (1, u64::from(id.0)),
+        Value::Dict(id) => (2, u64::from(id.0)),
+        _ => (3, 0),
+    };
+    BASE + ((index * 4 + kind) << 4)
+}
+
+/// A plugin of the reference that fails for every value: it asks for what no value has.
+fn type_of(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    match args.arg(0) {
+        Value::Instance(_) => external("AttributeError", "(None, 'value')"),
+        value @ (Value::List(_) | Value::Dict(_)) => no_attribute(model, value, "get_attribute"),
+        value => no_attribute(model, value, "value"),
+    }
+}
+
+fn no_attribute(model: &dyn Model, value: Value, name: &str) -> Result<Value, PluginError> {
+    let class = match value {
+        Value::Null => "NoneType",
+        value => model.heap_ref().python_type(value),
+    };
+    external(
+        "AttributeError",
+        format!("'{class}' object has no attribute '{name}'"),
+    )
 }
 
 fn inlineif(_: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {

@@ -1,6 +1,7 @@
 //! Methods of Python's texts, lists and dicts that the engine's own collection lacks.
 //! Source: docs/reference/std.md § 7.6.
 
+use std::fmt;
 use std::sync::Arc;
 
 use minijinja::value::{Object, ObjectRepr, ValueKind};
@@ -40,6 +41,21 @@ impl Object for Bound {
 
     fn call(self: &Arc<Self>, state: &State<'_, '_>, args: &[Jinja]) -> Result<Jinja, Error> {
         self.value.call_method(state, &self.name, args)
+    }
+
+    /// As Python shows it, with an address that is none.
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let class = match self.value.kind() {
+            ValueKind::String => "str",
+            ValueKind::Seq => "list",
+            ValueKind::Map => "dict",
+            _ => "object",
+        };
+        let name = &self.name;
+        write!(
+            f,
+            "<built-in method {name} of {class} object at 0x7f0000000000>"
+        )
     }
 }
 

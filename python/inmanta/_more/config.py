@@ -71,6 +71,6 @@ def is_time_or_cron(value: str | int) -> int | str:
         raise ValueError(f"Not an int or cron expression: {value}") from None
 
 
-def config_map_to_str(value: Mapping[str, str]) -> str:
+def config_map_to_str(inp: Mapping[str, str]) -> str:
     """The pairs as `is_map` reads them."""
-    return ",".join(f"{key}={text}" for key, text in value.items())
+    return ",".join(f"{key}={text}" for key, text in inp.items())

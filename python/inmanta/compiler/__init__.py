@@ -52,9 +52,9 @@ class Finalizers:
         reset()
 
 
-def finalizer(function: Callable[[], object]) -> None:
+def finalizer(fnc: Callable[[], object]) -> None:
     """Registers a function without arguments for the end of the compile, successful or not."""
-    _finalizers.append(function)
+    _finalizers.append(fnc)
 
 
 def has_finalizers() -> bool:

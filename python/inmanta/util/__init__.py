@@ -7,8 +7,8 @@ import os
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Callable, Iterable, Mapping
-    from typing import TypeVar
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any, TypeVar
 
     from inmanta.protocol.common import Result
 
@@ -96,12 +96,12 @@ def datetime_iso_format(timestamp: datetime.datetime, *, tz_aware: bool = True) 
     return timestamp.isoformat(timespec="microseconds")
 
 
-def groupby(sequence: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:
-    """The elements by key, in order."""
-    groups: dict[K, list[V]] = {}
-    for element in sequence:
-        groups.setdefault(key(element), []).append(element)
-    return groups
+def groupby(mylist: Iterable[V], f: Callable[[V], K]) -> Iterator[tuple[K, Iterator[V]]]:
+    """Each key, by size, with the elements that have it."""
+    import itertools
+
+    by_key: Any = f
+    return itertools.groupby(sorted(mylist, key=by_key), key=by_key)
 
 
 def is_sub_dict(subdct: Mapping[str, object], dct: Mapping[str, object]) -> bool:

@@ -14,12 +14,13 @@ use std::time::Duration;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Buf;
 use futures_util::Stream;
-use warp::http::HeaderMap;
+use warp::http::{HeaderMap, StatusCode};
 
 use crate::api::http::args::is_packed;
 use crate::api::http::body::{Limits, Pace, Parts, Quota, Share, append};
 use crate::api::http::error::ApiError;
 use crate::api::http::upload::json::Json;
+use crate::files::check_room;
 
 /// Bytes of a body, as it was sent and unpacked.
 const MAX_UPLOAD_BYTES: usize = 100 << 20;
@@ -94,14 +95,26 @@ async fn write(
         let mut file = match file {
             Some(file) => file,
             // Without a name, and with mode 0600.
-            None => tempfile::tempfile_in(directory)?,
+            None => tempfile::tempfile_in(&directory)?,
         };
+        check_room(&directory, buffer.len() as u64)?;
         file.write_all(&buffer)?;
         buffer.clear();
         Ok((buffer, Some(file)))
     });
     let written = written.await.map_err(|error| ApiError::internal(&error))?;
-    written.map_err(|error| ApiError::internal(&error))
+    written.map_err(|error| match error.kind() {
+        io::ErrorKind::StorageFull => no_room(),
+        _ => ApiError::internal(&error),
+    })
+}
+
+/// What is said where an upload would leave too little on the disk.
+pub(in crate::api) fn no_room() -> ApiError {
+    ApiError::with_status(
+        StatusCode::INSUFFICIENT_STORAGE,
+        "the disk of the server is all but full, so nothing is uploaded; it goes on when there is room",
+    )
 }
 
 impl Spooled {

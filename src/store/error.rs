@@ -1,0 +1,173 @@
+//! What goes wrong with the database, and which of it passes.
+
+use std::fmt;
+
+/// What went wrong with the database.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot open the database {url}{}", Hint(source))]
+    Open { url: String, source: sqlx::Error },
+    #[error("cannot bring the database's schema up to date")]
+    Migrate(#[from] sqlx::migrate::MigrateError),
+    /// What is written would be lost; the text says what to do.
+    #[error("{0}")]
+    Lost(String),
+    #[error("the database failed")]
+    Query(#[source] sqlx::Error),
+    #[error("row {id} of table {table} has an unreadable {column}")]
+    Row {
+        table: &'static str,
+        column: &'static str,
+        id: String,
+    },
+    #[error("{0} exists already")]
+    Exists(String),
+    #[error("there is no {0}")]
+    NotFound(String),
+    #[error("{0}")]
+    Conflict(String),
+    /// A setting does not allow it; the text names it.
+    #[error("{0}")]
+    Denied(String),
+    /// What was to be stored breaks a rule; the text names the rule and what broke it.
+    #[error("{0}")]
+    Refused(String),
+    /// No partial export can be built on the newest version, whatever it holds; the text says why. After a full export it can.
+    #[error("{0}")]
+    Base(String),
+}
+
+/// PostgreSQL's code for a character that its encoding does not have: of all that Rust's texts can hold that is NUL.
+const CHARACTER_NOT_IN_REPERTOIRE: &str = "22021";
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        let code = error.as_database_error().and_then(|error| error.code());
+        match code.as_deref() {
+            // Whatever was to be written, writing it again would fail again.
+            Some(CHARACTER_NOT_IN_REPERTOIRE) => Self::Refused(
+                "a text contains the character NUL (U+0000), which the database cannot store"
+                    .to_owned(),
+            ),
+            _ => Self::Query(error),
+        }
+    }
+}
+
+impl Error {
+    /// What to say of a database that takes nothing now: the same request may succeed later. `None`: it is something else.
+    pub fn outage(&self) -> Option<&'static str> {
+        let Self::Query(error) = self else {
+            return None;
+        };
+        outage_of(error).map(|(_, message)| message)
+    }
+}
+
+/// Why a database takes nothing just now.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+enum Outage {
+    Full,
+    Gone,
+    ReadOnly,
+    Locked,
+    Damaged,
+}
+
+fn outage_of(error: &sqlx::Error) -> Option<(Outage, &'static str)> {
+    let outage = match error {
+        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed => Outage::Gone,
+        sqlx::Error::Database(error) => outage_of_code(&error.code()?)?,
+        _ => return None,
+    };
+    let message = match outage {
+        Outage::Full => {
+            "the disk of the database is full, so nothing is written; it goes on when there is room"
+        }
+        Outage::Gone => "the database does not answer; the log of the server says why",
+        Outage::ReadOnly => {
+            "the database takes no writes, only reads; it goes on when it takes them again"
+        }
+        Outage::Locked => {
+            "another process has locked the database; it goes on when that lets go of it"
+        }
+        Outage::Damaged => {
+            "the file of the database cannot be read or written; the log of the server says why"
+        }
+    };
+    Some((outage, message))
+}
+
+/// What a database's own code says of it. `PostgreSQL`'s codes have five characters, and a class by the first two; `SQLite`'s are numbers
+/// of up to four digits, whose lowest byte is the class.
+fn outage_of_code(code: &str) -> Option<Outage> {
+    if code.len() == 5 {
+        return match code {
+            "53100" => Some(Outage::Full),
+            "25006" => Some(Outage::ReadOnly),
+            // It allows no connections.
+            "55000" => Some(Outage::Gone),
+            // No connection, another password, no such database, no resources, ended by an operator.
+            _ => ["08", "28", "3D", "53", "57P"]
+                .iter()
+                .any(|class| code.starts_with(class))
+                .then_some(Outage::Gone),
+        };
+    }
+    /// The file beside the database, by which its processes share its log, cannot grow.
+    const NO_ROOM_FOR_INDEX: u32 = 4874;
+    let number: u32 = code.parse().ok()?;
+    Some(match number & 0xff {
+        5 | 6 => Outage::Locked,
+        8 => Outage::ReadOnly,
+        13 => Outage::Full,
+        10 if number == NO_ROOM_FOR_INDEX => Outage::Full,
+        10 | 11 | 14 | 26 => Outage::Damaged,
+        _ => return None,
+    })
+}
+
+/// What people can do about a database that cannot be opened, where its own words do not say it.
+struct Hint<'a>(&'a sqlx::Error);
+
+impl fmt::Display for Hint<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match outage_of(self.0) {
+            Some((Outage::Full, _)) => f.write_str(": its disk is full; make room there"),
+            Some((Outage::ReadOnly, _)) => f.write_str(": it may only be read"),
+            Some((Outage::Locked, _)) => f.write_str(": another process has locked it"),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Input: a database that is full, read only, locked, damaged, or takes no connections (docs/reference/security.md § 4.9). Answer: 503 with
+    /// what it is, and other errors stay errors of the server.
+    #[test]
+    fn codes_of_both_databases_say_what_passes() {
+        for (code, outage) in [
+            ("53100", Some(Outage::Full)),
+            ("25006", Some(Outage::ReadOnly)),
+            ("55000", Some(Outage::Gone)),
+            ("28P01", Some(Outage::Gone)),
+            ("57P03", Some(Outage::Gone)),
+            ("57014", None),
+            ("23505", None),
+            ("13", Some(Outage::Full)),
+            ("4874", Some(Outage::Full)),
+            ("5", Some(Outage::Locked)),
+            ("517", Some(Outage::Locked)),
+            ("1032", Some(Outage::ReadOnly)),
+            ("778", Some(Outage::Damaged)),
+            ("11", Some(Outage::Damaged)),
+            ("2067", None),
+            ("1", None),
+        ] {
+            assert_eq!(outage_of_code(code), outage, "{code}");
+        }
+    }
+}
