@@ -24,6 +24,7 @@ _RENAMED = {
     "getattribute": "getattr",
     "list_len": "len",
     "printf": "print",
+    "type_of": "type",
 }
 _ALLOW_UNKNOWN = frozenset(("getattribute", "is_unknown"))
 # Deprecated ones, with what replaces them.
