@@ -6,10 +6,10 @@ Each has the attributes of its form, `model_dump` and `model_copy`, and an argum
 from __future__ import annotations
 
 from inmanta import _without
+from inmanta._model_methods import ModelMethods
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any, Self
     from uuid import UUID
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PYTHON_TYPES = {"str": str, "int": int, "float": float, "bool": bool}
 
 
-class Model:
+class Model(ModelMethods):
     """Named values, compared by them."""
 
     _fields: tuple[str, ...] = ()
@@ -43,12 +43,6 @@ class Model:
     def model_dump(self, mode: str = "python") -> dict[str, Any]:
         """All fields by name; ids are texts if `mode` is `json`."""
         return self.to_dict() if mode == "json" else {name: _dumped(getattr(self, name)) for name in self._fields}
-
-    def model_copy(self, *, update: Mapping[str, Any] | None = None) -> Self:
-        """A copy with some fields replaced."""
-        made = type(self).__new__(type(self))
-        made.__dict__.update({**vars(self), **(update or {})})
-        return made
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and all(getattr(self, n) == getattr(other, n) for n in self._fields)

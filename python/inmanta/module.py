@@ -8,6 +8,7 @@ import sys
 from collections.abc import ItemsView, KeysView, ValuesView
 
 from inmanta import _without
+from inmanta._model_methods import ModelMethods
 from inmanta.ast import CompilerException, WrappingRuntimeException
 
 TYPE_CHECKING = False
@@ -69,7 +70,7 @@ class ModuleRepoType(enum.Enum):
 
 
 @_without("get_full_version is_pep440_version parse rewrite_version")
-class ModuleMetadata:
+class ModuleMetadata(ModelMethods):
     """What a module says about itself, in `module.yml` or `setup.cfg`. A text that is given nowhere is empty."""
 
     def __init__(self, name: str, version: str = "0.0.0", license: str = "", **said: object) -> None:
@@ -91,7 +92,7 @@ class ModuleMetadata:
 
 
 @_without("get_environment_variables get_index_args")
-class ProjectPipConfig:
+class ProjectPipConfig(ModelMethods):
     """The `pip` section of a project."""
 
     def __init__(self, **kwargs: object) -> None:
@@ -110,7 +111,7 @@ class ProjectPipConfig:
 
 
 @_without("modulepath_to_list parse requires_to_list to_list validate_repo_field")
-class ProjectMetadata:
+class ProjectMetadata(ModelMethods):
     """What a project says about itself."""
 
     # As a pydantic model has them: the names that test tools look for.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inmanta import _without
+from inmanta._model_methods import ModelMethods
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ ResourceIdStr = str
 ResourceVersionIdStr = str
 
 
-class _Record:
+class _Record(ModelMethods):
     """Named fields, compared by value; `model_dump` gives them as a dict."""
 
     _fields: tuple[str, ...] = ()
