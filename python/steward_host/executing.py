@@ -18,12 +18,14 @@ from inmanta.agent.handler import Commander, HandlerContext, SkipResource, SkipR
 from inmanta.const import Change, HandlerResourceState, ResourceState
 from steward_host import failure, hidden, loader, zygote
 from steward_host.pipe import Pipe, TooLarge
+from steward_host.telling import Telling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from typing import Any
 
+    from inmanta import data
     from inmanta.agent.handler import HandlerAPI
     from inmanta.plugins import Answer
     from steward_host.messages import Discovered, Fact, Facts, HandlerOutcome, LoadExecutor, LogLine, Task
@@ -100,6 +102,7 @@ class Executing:
         self._files: set[str] = set()
         # The task that Steward waits for, so that it answers questions.
         self._running: Run | None = None
+        self._telling = Telling(pipe)
         self.cache = AgentCache()
 
     def load(self, request: LoadExecutor) -> None:
@@ -142,6 +145,7 @@ class Executing:
         """From now on this is the host of an agent, forked from the process that imported its modules."""
         self._pipe = pipe
         pipe.most = MAX_REPLY_BYTES
+        self._telling = Telling(pipe)
         self._agent = Agent(agent, self._environment)
 
     def deploy(self, request: Task) -> None:
@@ -163,7 +167,9 @@ class Executing:
 
     def _answer(self, request: Task, run: Run) -> None:
         self._running = run
+        self._telling.begin(run)
         outcome = run.outcome()
+        self._telling.end()
         # Waits for a question that a thread of the handler has open: from now on nobody would answer one.
         with self._pipe.lock:
             self._running = None
@@ -222,7 +228,10 @@ class Run:
         self._files = files
         self._request = request
         self._dry_run: bool = request["dry_run"]
+        self.number: int = request["id"]
         self._context: HandlerContext | None = None
+        # How many lines there were before its references were resolved; None: they are.
+        self._n_before: int | None = 1
         self.dependency_changed: bool = request["dependency_changed"]
         # As the handler gets it; its values may be secret.
         self._resource: resources.Resource | None = None
@@ -231,6 +240,22 @@ class Run:
         """Whether it deploys this resource, in this version."""
         is_deployment = not self._facts and not self._dry_run
         return is_deployment and str(resource_version_id) == self._request["resource"].get("id")
+
+    def logged(self, n_known: int) -> tuple[list[LogLine], int, str]:
+        """Lines that were logged behind the first `n_known`, how many there were ever, and the mark for those that were cut. Called
+        by another thread while the handler runs."""
+        context = self._context
+        if context is None:
+            return [], n_known, ""
+        kept, n_added = list(context.logs), context._lines.n_added
+        if self._n_before is not None:
+            # What is secret is not known yet.
+            kept, n_added = kept[: self._n_before], min(n_added, self._n_before)
+        new = kept[-(n_added - n_known) :] if n_added > n_known else []
+        lines, secrets = [_line(line) for line in new], hidden.Printed.secrets
+        if secrets is not None:
+            lines = [_without_secrets(line, secrets) for line in lines]
+        return lines, n_added, context._lines.mark()
 
     def outcome(self) -> HandlerOutcome:
         """A `HandlerOutcome`. Never raises for what module code does."""
@@ -293,6 +318,7 @@ class Run:
             secrets = hidden.Printed.secrets = hidden.of(resource)
             if secrets is not None:
                 secrets.learn(())
+        self._n_before = None
         return True
 
     def _handle(self, context: HandlerContext, resource: resources.Resource, handler: HandlerAPI[Any]) -> None:
@@ -407,9 +433,7 @@ def report(context: HandlerContext, secrets: hidden.Hidden | None = None) -> Han
         changes = {
             name: {side: secrets.side(name, value) for side, value in change.items()} for name, change in changes.items()
         }
-        logs = [
-            {**line, "msg": secrets.text(line["msg"]), "kwargs": secrets.arguments(line["kwargs"])} for line in logs
-        ]
+        logs = [_without_secrets(line, secrets) for line in logs]
     return {
         "status": getattr(context.resource_state, "value", "failed"),
         "change": _change(context.change),
@@ -504,17 +528,22 @@ def _clipped(value: Any) -> Any:
     return value
 
 
+def _line(line: data.LogLine) -> LogLine:
+    return {
+        "level": line.level.value,
+        "msg": line.msg,
+        "kwargs": {key: loggable(value) for key, value in line.kwargs.items()},
+        "timestamp_us": line.timestamp_us,
+    }
+
+
+def _without_secrets(line: LogLine, secrets: hidden.Hidden) -> LogLine:
+    return {**line, "msg": secrets.text(line["msg"]), "kwargs": secrets.arguments(line["kwargs"])}
+
+
 def _lines(context: HandlerContext) -> list[LogLine]:
     """What was logged, and a mark if that is not all."""
-    lines: list[LogLine] = [
-        {
-            "level": line.level.value,
-            "msg": line.msg,
-            "kwargs": {key: loggable(value) for key, value in line.kwargs.items()},
-            "timestamp_us": line.timestamp_us,
-        }
-        for line in context.logs
-    ]
+    lines = [_line(line) for line in context.logs]
     mark = context._lines.mark()
     if mark:
         lines.insert(-1, {"level": "INFO", "msg": mark, "kwargs": {}, "timestamp_us": time.time_ns() // 1000})

@@ -90,10 +90,14 @@ impl Worker {
                 outcome
             }
             // Whatever state the host is in, it ends here, and the next task gets a new one.
-            Err(error) => refused(&format!(
-                "Failure during executor execution for resource {}: {error}",
-                task.resource_id
-            )),
+            Err(error) => {
+                let mut cut_off = refused(&format!(
+                    "Failure during executor execution for resource {}: {error}",
+                    task.resource_id
+                ));
+                cut_off.logs.splice(0..0, host.python.logged());
+                cut_off
+            }
         };
         insert_printed(&mut outcome.logs, printed);
         outcome

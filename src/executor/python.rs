@@ -15,13 +15,17 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use steward_compiler::protocol::{self, BrokenModule, FromHost, ToHost};
 
+use crate::domain::{LogLevel, Timestamp};
 use crate::executor::agent::Ask;
+use crate::executor::bounds::{RUN_BYTES, RUN_LINES};
 use crate::executor::code_folder::Code;
 use crate::executor::output_capture::Output;
 use crate::executor::protocol::{LogLine, Task, TaskKind, TaskOutcome};
 use peer::{Peer, unexpected};
 pub(crate) use zygote::Zygote;
 
+/// Characters of what says how many lines were cut.
+const MARK_CHARS: usize = 200;
 /// A host that is asked to end has this long for its delete hooks.
 const STOP: Duration = Duration::from_secs(3);
 
@@ -32,6 +36,7 @@ pub(crate) struct PythonHost {
     /// Modules that could not be imported.
     broken: Arc<[BrokenModule]>,
     next: u64,
+    logged: Logged,
 }
 
 /// What a process that has imported the modules of some code is good for.
@@ -65,6 +70,7 @@ pub(crate) fn load(code: &Code, agent: &str, limit: Duration) -> io::Result<Load
             output,
             broken,
             next: 0,
+            logged: Logged::default(),
         })
     })
 }
@@ -108,6 +114,7 @@ impl PythonHost {
             output: Output::follow(printed, agent)?,
             broken,
             next: 0,
+            logged: Logged::default(),
         })
     }
 
@@ -132,6 +139,7 @@ impl PythonHost {
             return Ok(context.into_outcome(crate::domain::HandlerStatus::Unavailable));
         }
         self.next += 1;
+        self.logged = Logged::default();
         let request = request(self.next, task, resource);
         self.output.begin();
         self.peer.arm(task.limit());
@@ -146,13 +154,21 @@ impl PythonHost {
         self.output.end()
     }
 
+    /// What the handler of the last task logged before it was cut off, as far as it was told.
+    pub(crate) fn logged(&mut self) -> Vec<LogLine> {
+        std::mem::take(&mut self.logged).into_lines()
+    }
+
     fn exchange(&mut self, request: &ToHost, ask: &Ask) -> io::Result<TaskOutcome> {
         self.peer.write(request)?;
         loop {
             match self.peer.read()? {
                 FromHost::Deployed { id, outcome } if id == self.next => return Ok(outcome.into()),
-                // Our host never sends any: what handlers log is in the outcome.
-                FromHost::Log { .. } => {}
+                FromHost::Logged { id, lines, mark } if id == self.next => {
+                    self.logged.take(lines, mark);
+                }
+                // Our host never sends any, nor of a task that is over.
+                FromHost::Log { .. } | FromHost::Logged { .. } => {}
                 FromHost::Api { method, arguments } => {
                     let (code, body) = ask(method, arguments);
                     self.peer.write(&ToHost::ApiAnswer { code, body })?;
@@ -175,6 +191,41 @@ impl PythonHost {
         if let Err(error) = stopped {
             tracing::warn!(%error, "a Python host did not end in order");
         }
+    }
+}
+
+/// What a handler logged while its task goes on. Its report has all of it, and this is dropped then.
+#[derive(Debug, Default)]
+struct Logged {
+    lines: Vec<LogLine>,
+    n_bytes: usize,
+    mark: String,
+}
+
+impl Logged {
+    /// The host has the limits of a run; ours are there for one that does not keep them.
+    fn take(&mut self, lines: Vec<protocol::LogLine>, mark: String) {
+        for line in lines {
+            let n_bytes = line.msg.len() + 80;
+            if self.lines.len() >= RUN_LINES || self.n_bytes + n_bytes > RUN_BYTES {
+                break;
+            }
+            self.n_bytes += n_bytes;
+            self.lines.push(line.into());
+        }
+        self.mark = mark.chars().take(MARK_CHARS).collect();
+    }
+
+    fn into_lines(mut self) -> Vec<LogLine> {
+        if !self.mark.is_empty() {
+            self.lines.push(LogLine {
+                level: LogLevel::Info,
+                msg: self.mark,
+                kwargs: Map::new(),
+                timestamp_us: Timestamp::now().0,
+            });
+        }
+        self.lines
     }
 }
 

@@ -226,7 +226,7 @@ fn is_gone(pid: u32) -> bool {
     stat.map_or(true, |stat| stat.contains(") Z "))
 }
 
-/// Input: a handler that hangs, and a Python host that is stopped (docs/reference/security.md § 4.8). Answer: both are ended at `deploy_timeout` with all that they started, the resource is unavailable with the setting's name, and it is retried.
+/// Input: a handler that hangs, and a Python host that is stopped (docs/reference/security.md § 4.8). Answer: both are ended at `deploy_timeout` with all that is below them (a daemon, whose parent has ended, stays: it may be what the resource is about), the resource is unavailable with the setting's name, and it is retried.
 #[test]
 fn a_hung_handler_ends_at_its_limit_with_all_it_started_and_others_go_on() {
     for stopped in [false, true] {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::protocol::{
     AttributeInfo, AttributeValue, ConditionInfo, DataclassInfo, Depends, HandlerOutcome, Identify,
-    OwnId, PluginInfo, PostProcessed, ResourceClassInfo, UnknownInfo, Unprocessed,
+    LogLine, OwnId, PluginInfo, PostProcessed, ResourceClassInfo, UnknownInfo, Unprocessed,
 };
 
 /// One module of the project whose Python code the host must be able to import.
@@ -597,6 +597,16 @@ pub enum FromHost {
         id: u64,
         /// What the handler did.
         outcome: HandlerOutcome,
+    },
+    /// What the handler of a task has logged since this was told last: told of a task that takes long, since one that never ends
+    /// has no answer to tell it in. No answer.
+    Logged {
+        /// The number of the request.
+        id: u64,
+        /// The lines, in order.
+        lines: Vec<LogLine>,
+        /// How many lines were cut so far, in words; empty: none.
+        mark: String,
     },
     /// The last message of a session, after `stop`.
     Bye,

@@ -100,6 +100,8 @@ class Lines:
         self._sizes: list[int] = []
         self._left = RUN
         self._n_cut = 0
+        # How many were ever taken.
+        self.n_added = 0
         # How many of each level.
         self._levels: dict[int, int] = {}
 
@@ -120,6 +122,7 @@ class Lines:
                 return
             self._drop(index)
         self._kept.append(line)
+        self.n_added += 1
         self._sizes.append(size)
         self._left -= size
         self._levels[rank] = self._levels.get(rank, 0) + 1

@@ -334,6 +334,49 @@ fn what_a_handler_prints_is_in_the_log_of_its_run_and_of_no_other() {
     );
 }
 
+/// Whoever wants to know where a handler hangs, or what it floods its log with, finds what it logged until then.
+//: deploy 102
+#[test]
+fn what_a_handler_logged_before_it_was_stopped_is_in_the_log_of_its_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = HANDLER.replace(
+        "if resource.name == \"hang\"",
+        "ctx.info(\"I open %(what)s\", what=\"the door\")\n        if resource.name == \"flood\":\n            \
+         for at in range(10 ** 9):\n                ctx.info(\"drop %(at)s\", at=at)\n        if resource.name == \"hang\"",
+    );
+    let code = Arc::new(code(dir.path(), &source));
+    let mut agent = Agent::new(Limits::default());
+    let mut run = |name: &str| {
+        let mut task = task(name).0;
+        task.limit_ms = 5000;
+        agent.run(task, &code)
+    };
+    let (status, hung) = run("hang");
+    assert_eq!(status, "unavailable", "{hung}");
+    let lines: Vec<&str> = hung.lines().collect();
+    assert!(lines[0].starts_with("Start run because a test said so"));
+    assert_eq!(
+        lines
+            .iter()
+            .filter(|line| **line == "I open the door")
+            .count(),
+        1,
+        "{hung}"
+    );
+    assert!(lines.last().unwrap().contains("within 5 s"), "{hung}");
+    let (status, good) = run("good");
+    assert_eq!(status, "deployed");
+    assert_eq!(good.matches("Start run").count(), 1, "{good}");
+    let (_, flooded) = run("flood");
+    assert!(
+        flooded.contains("drop 0\ndrop 1\ndrop 2\n") && flooded.contains("more lines were cut"),
+        "{}",
+        &flooded[flooded.len() - 2000..]
+    );
+    assert!(flooded.lines().count() <= 1000);
+    assert!(flooded.lines().last().unwrap().contains("within 5 s"));
+}
+
 const PID: &str = r#"
 import os, time
 from inmanta.agent.handler import CRUDHandler, cache, provider
