@@ -58,7 +58,7 @@ pub mod yaml;
 
 pub use api::*;
 pub use breadcrumb::{Breadcrumb, MAX_TABLE_BYTES, place as place_of};
-pub use builtin::text as builtin_text;
+pub use builtin::{is_carried, text as builtin_text};
 pub use check::check;
 pub use diagnostics::render;
 pub use export::{JsonWriter, PartialError, ResourceRef, ResourceSink, export_json, merge_partial};

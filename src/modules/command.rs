@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Error;
 use super::credentials::{self, OF_PIP};
+use super::digest::FolderDigests;
 use super::output::check_success;
 use super::progress::{Progress, Watcher};
 use super::repositories::Repositories;
@@ -117,6 +118,7 @@ const SYSTEM: &[&str] = &[
 pub(super) struct Runner {
     uses_system_config: bool,
     held: Option<Held>,
+    digests: FolderDigests,
 }
 
 struct Held {
@@ -152,6 +154,7 @@ impl Runner {
         Self {
             uses_system_config,
             held: None,
+            digests: FolderDigests::default(),
         }
     }
 
@@ -194,6 +197,7 @@ impl Runner {
                 limit: sandbox.limit,
                 stop: sandbox.stop.clone(),
             }),
+            digests: FolderDigests::default(),
         })
     }
 
@@ -288,6 +292,18 @@ impl Runner {
         check_success(self.run(&mut command, "copying a git repository", &|_| ())?)?;
         held.repositories.copied(url)?;
         Ok(true)
+    }
+
+    /// The digest of a folder that is installed from.
+    ///
+    /// # Errors
+    /// It cannot be read, is too large, or the installation is over.
+    pub(super) fn folder_digest(&self, folder: &Path) -> Result<String, Error> {
+        let is_over = || {
+            let held = self.held.as_ref();
+            held.is_some_and(|held| Instant::now() >= held.deadline || held.stop.is_cancelled())
+        };
+        self.digests.of(folder, &is_over)
     }
 
     /// Runs a command to its end. `what`: in words, for whoever waits for it.

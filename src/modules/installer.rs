@@ -121,12 +121,19 @@ impl<'a> Installer<'a> {
             .iter()
             .map(|file| file.strip_prefix(project).unwrap_or(file))
             .collect();
-        let shown: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
+        let mut shown: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
+        if !requirements.lines.is_empty() {
+            shown.push("the modules of the project".into());
+        }
         let what = format!("choosing versions for {}", shown.join(", "));
         let constraints = requirements.constraints.join("\n");
         let constraints = format!("{constraints}\n{}", self.own.constraints());
         let constraints = self.job.runner.file(&constraints)?;
-        let files: Vec<PathBuf> = names.iter().map(|name| self.job.place.join(name)).collect();
+        let lines = self.job.runner.file(&requirements.lines.join("\n"))?;
+        let mut files: Vec<PathBuf> = names.iter().map(|name| self.job.place.join(name)).collect();
+        if !requirements.lines.is_empty() {
+            files.push(lines.path().to_owned());
+        }
         let tool = self.tool();
         let packages = part(
             self.job.watcher,
@@ -188,7 +195,12 @@ impl<'a> Installer<'a> {
             if let Source::Folder { folder, .. } = &package.source {
                 check_folder(&self.job, folder)?;
             }
-            if let Some(difference) = package.folder_difference(self.job.project)? {
+            let digest = |folder: &Path| {
+                self.job
+                    .runner
+                    .folder_digest(&self.job.project.join(folder))
+            };
+            if let Some(difference) = package.folder_difference(digest)? {
                 return Err(Error::Project(format!(
                     "{difference}: run `steward project update`, and commit what it writes"
                 )));

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::Error;
-use crate::files::entries;
+
+/// Files and folders of an environment.
+const MAX_ENTRIES: usize = 1_000_000;
 
 /// Looks at all links below `environment`: one that leads to a hidden place outside of it is an error, one that leads
 /// nowhere yet, and may lead anywhere later, is removed.
@@ -13,8 +15,23 @@ pub(super) fn check(environment: &Path, hidden: &[PathBuf]) -> Result<(), Error>
     let failed = || Error::io(format!("cannot read {}", environment.display()));
     let root = fs::canonicalize(environment).map_err(failed())?;
     let mut open = vec![root.clone()];
+    let mut n_entries = 0;
     while let Some(folder) = open.pop() {
-        for path in entries(&folder) {
+        // What cannot be listed may still be opened by name, so it is an error.
+        let failed = || {
+            Error::io(format!(
+                "a build left a folder that cannot be read: {}",
+                folder.display()
+            ))
+        };
+        for entry in fs::read_dir(&folder).map_err(failed())? {
+            let path = entry.map_err(failed())?.path();
+            n_entries += 1;
+            if n_entries > MAX_ENTRIES {
+                return Err(Error::Project(format!(
+                    "a build left more than {MAX_ENTRIES} files"
+                )));
+            }
             let kind = fs::symlink_metadata(&path).map_err(failed())?.file_type();
             if kind.is_dir() {
                 open.push(path);
@@ -40,6 +57,10 @@ fn check_link(path: &Path, root: &Path, hidden: &[PathBuf]) -> Result<(), Error>
                 path.strip_prefix(root).unwrap_or(path).display()
             )))
         }
+        Err(error) if !leads_nowhere(&error) => Err(Error::Project(format!(
+            "a build left a link that cannot be followed: {}: {error}",
+            path.strip_prefix(root).unwrap_or(path).display()
+        ))),
         Err(_) => {
             let failed = || Error::io(format!("cannot read {}", path.display()));
             let target = fs::read_link(path).map_err(failed())?;
@@ -50,6 +71,13 @@ fn check_link(path: &Path, root: &Path, hidden: &[PathBuf]) -> Result<(), Error>
             fs::remove_file(path).map_err(failed())
         }
     }
+}
+
+/// Whether a link that cannot be followed leads to nothing: there is nothing, a circle, or what our user may not enter.
+fn leads_nowhere(error: &std::io::Error) -> bool {
+    use rustix::io::Errno;
+    let known = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::ACCESS];
+    Errno::from_io_error(error).is_some_and(|error| known.contains(&error))
 }
 
 #[cfg(test)]
@@ -84,6 +112,20 @@ mod tests {
         assert!(check(&environment, &hidden).is_err());
         fs::remove_file(environment.join("variables")).unwrap();
         link("../../database", "database");
+        assert!(check(&environment, &hidden).is_err());
+        fs::remove_file(environment.join("database")).unwrap();
+        check(&environment, &hidden).unwrap();
+        // Below a path that is longer than any that can be followed at once: what is there can still be opened, step by step.
+        let mut folder = fs::File::open(&environment).unwrap();
+        let name = "d".repeat(200);
+        for _ in 0..25 {
+            use rustix::fs::{Mode, OFlags, mkdirat, openat};
+            mkdirat(&folder, &name, Mode::RWXU).unwrap();
+            folder = openat(&folder, &name, OFlags::RDONLY, Mode::empty())
+                .unwrap()
+                .into();
+        }
+        rustix::fs::symlinkat(data.join("database"), &folder, "L").unwrap();
         assert!(check(&environment, &hidden).is_err());
     }
 }

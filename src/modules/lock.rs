@@ -1,15 +1,16 @@
 //! `steward.lock`: what was chosen, exactly.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use pep440_rs::{Version, VersionSpecifiers};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use steward_compiler::yaml::{self, LIMITS};
 
 use super::Error;
+use super::digest::FolderDigests;
 use crate::python::{Need, REFERENCE_VERSION, is_distribution, is_own};
 
 /// The name of the lock, which lies beside `project.yml` and is to be committed with it.
@@ -176,7 +177,14 @@ impl Lock {
                 lock.format
             )));
         }
-        Ok(lock)
+        let mut names = BTreeSet::new();
+        match lock.packages.iter().find(|one| !names.insert(&one.name)) {
+            Some(package) => Err(Error::Project(format!(
+                "{LOCK_FILE} names the package {} twice; `steward project update` writes it anew",
+                package.name
+            ))),
+            None => Ok(lock),
+        }
     }
 
     /// # Errors
@@ -221,6 +229,7 @@ impl Lock {
     /// A folder is unreadable.
     pub fn differences(&self, project: &Path, installed: &[Present]) -> Result<Vec<String>, Error> {
         let mut all = Vec::new();
+        let digests = FolderDigests::default();
         for package in &self.packages {
             let Package { name, version, .. } = package;
             let found = installed.iter().find(|present| present.name == *name);
@@ -255,7 +264,8 @@ impl Lock {
                     );
                 }
             }
-            all.extend(package.folder_difference(project)?);
+            let of = |folder: &Path| digests.of(&project.join(folder), &|| false);
+            all.extend(package.folder_difference(of)?);
         }
         Ok(all)
     }
@@ -292,7 +302,10 @@ impl Package {
     }
 
     /// Why the folder of a package is not what it was.
-    pub(super) fn folder_difference(&self, project: &Path) -> Result<Option<String>, Error> {
+    pub(super) fn folder_difference(
+        &self,
+        digest: impl Fn(&Path) -> Result<String, Error>,
+    ) -> Result<Option<String>, Error> {
         let Source::Folder {
             folder,
             sha256,
@@ -301,7 +314,7 @@ impl Package {
         else {
             return Ok(None);
         };
-        let digest = folder_digest(&project.join(folder))?;
+        let digest = digest(folder)?;
         Ok((digest != *sha256).then(|| {
             format!(
                 "the folder {} of {} is not what it was when the lock was written",
@@ -310,39 +323,6 @@ impl Package {
             )
         }))
     }
-}
-
-/// The digest of all files below a folder, with their names; what builds leave behind does not
-/// count.
-pub(super) fn folder_digest(folder: &Path) -> Result<String, Error> {
-    const LEFT_BEHIND: &[&str] = &[".git", "build", "dist", "__pycache__", ".env"];
-    let mut files = Vec::new();
-    let mut open = vec![folder.to_owned()];
-    while let Some(directory) = open.pop() {
-        let failed = || Error::io(format!("cannot read {}", directory.display()));
-        for entry in std::fs::read_dir(&directory).map_err(failed())? {
-            let entry = entry.map_err(failed())?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if LEFT_BEHIND.contains(&name.as_str()) || name.ends_with(".egg-info") {
-                continue;
-            }
-            match entry.file_type().map_err(failed())?.is_dir() {
-                true => open.push(entry.path()),
-                false => files.push(entry.path()),
-            }
-        }
-    }
-    files.sort();
-    let mut hasher = Sha256::new();
-    for file in files {
-        let content =
-            std::fs::read(&file).map_err(Error::io(format!("cannot read {}", file.display())))?;
-        let name = file.strip_prefix(folder).unwrap_or(&file).to_string_lossy();
-        for part in [name.as_bytes(), &content] {
-            steward_compiler::add_part(&mut hasher, part);
-        }
-    }
-    Ok(hex::encode(hasher.finalize()))
 }
 
 /// How package names compare: lower case, and one hyphen for what separates words.

@@ -7,6 +7,7 @@
 mod command;
 mod copy;
 mod credentials;
+mod digest;
 mod environment;
 mod handlers;
 mod hosts;

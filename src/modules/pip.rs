@@ -8,9 +8,9 @@ use serde::Deserialize;
 
 use super::Error;
 use super::installer::{Job, check_folder};
-use super::lock::{Package, Source, folder_digest, normalized};
+use super::lock::{Package, Source, normalized};
 use super::output::{check_success, output_text};
-use crate::files::entries;
+use super::present::site_packages;
 use crate::python::Distribution;
 
 /// The pip of an environment.
@@ -217,7 +217,7 @@ pub(super) fn folder(job: &Job<'_>, path: &Path, editable: bool) -> Result<Sourc
     let folder = path.strip_prefix(&real).unwrap_or(path).to_owned();
     check_folder(job, &folder)?;
     Ok(Source::Folder {
-        sha256: folder_digest(&job.project.join(&folder))?,
+        sha256: job.runner.folder_digest(&job.project.join(&folder))?,
         folder,
         editable,
     })
@@ -225,9 +225,7 @@ pub(super) fn folder(job: &Job<'_>, path: &Path, editable: bool) -> Result<Sourc
 
 /// The version of the pip in an environment; `None`: it has none.
 fn installed_version(environment: &Path) -> Option<String> {
-    let pythons = entries(&environment.join("lib")).into_iter();
-    let mut packages = pythons.flat_map(|python| entries(&python.join("site-packages")));
-    packages.find_map(|path| {
+    site_packages(environment).find_map(|path| {
         let name = path.file_name()?.to_string_lossy().into_owned();
         let version = name.strip_prefix("pip-")?.strip_suffix(".dist-info")?;
         Some(version.to_owned())

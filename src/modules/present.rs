@@ -1,6 +1,7 @@
 //! What is installed in an environment, as its packages' own metadata say. Source: the packaging specification "Recording
 //! installed projects".
 
+use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -65,12 +66,19 @@ fn infos(environment: &Path) -> Result<Vec<PathBuf>, Error> {
 
 /// The folders with the metadata of installed packages.
 fn folders(environment: &Path) -> Vec<PathBuf> {
-    let pythons = entries(&environment.join("lib")).into_iter();
-    let packages = pythons.flat_map(|python| entries(&python.join("site-packages")));
     let is_info = |path: &PathBuf| path.extension().is_some_and(|end| end == "dist-info");
-    let mut found: Vec<PathBuf> = packages.filter(is_info).take(MAX_PACKAGES).collect();
+    let infos = site_packages(environment).filter(is_info);
+    let mut found: Vec<PathBuf> = infos.take(MAX_PACKAGES).collect();
     found.sort();
     found
+}
+
+/// What lies where packages are installed; a build may leave any number of names there, so they are never all in memory.
+pub(super) fn site_packages(environment: &Path) -> impl Iterator<Item = PathBuf> {
+    let pythons = entries(&environment.join("lib")).into_iter();
+    let folders = pythons.map(|python| python.join("site-packages"));
+    let listed = folders.filter_map(|folder| fs::read_dir(folder).ok());
+    listed.flatten().flatten().map(|entry| entry.path())
 }
 
 fn present(info: &Path) -> Option<Present> {
@@ -81,7 +89,9 @@ fn present(info: &Path) -> Option<Present> {
         name: normalized(field(&metadata, "Name")?),
         version: field(&metadata, "Version")?.to_owned(),
         python: field(&metadata, "Requires-Python").map(str::to_owned),
-        commit: direct.and_then(|origin| Some(origin.vcs_info?.commit_id)),
+        commit: direct
+            .and_then(|origin| Some(origin.vcs_info?.commit_id))
+            .filter(|commit| commit.len() <= FIELD_BYTES),
         changed: Vec::new(),
     })
 }
@@ -104,8 +114,6 @@ fn field<'a>(metadata: &'a str, name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     /// Input: metadata of a package that are a device, a pipe, endless or very long, as a build may leave them
@@ -130,8 +138,11 @@ mod tests {
             |version: &str| format!("Name: a\nVersion: {version}\n\n{}", "x".repeat(1 << 20));
         fs::write(folder("wordy"), text(&"1".repeat(1 << 12))).unwrap();
         fs::write(folder("long"), text("1")).unwrap();
+        let commit = "c".repeat(FIELD_BYTES + 1);
+        let direct = format!("{{\"vcs_info\": {{\"commit_id\": \"{commit}\"}}}}");
+        fs::write(folder("long").with_file_name("direct_url.json"), direct).unwrap();
         let [found] = installed(dir.path()).unwrap().try_into().unwrap();
-        assert_eq!(found.version, "1");
+        assert_eq!((found.version.as_str(), found.commit), ("1", None));
     }
 
     #[test]

@@ -5,20 +5,27 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use steward_compiler::is_carried;
 use steward_compiler::yaml::{self, LIMITS, Value};
 
-use super::{Error, LOCK_FILE, Lock, needs};
-use crate::domain::{HandlerPackages, PipOptions};
+use super::{Error, LOCK_FILE, Lock, needs, requirements_of_module};
+use crate::domain::{
+    HandlerPackages, PipOptions, check_requirement, module_of_requirement, name_of_requirement,
+};
 use crate::python::Need;
 
 /// Module names of the language, as packages.
 const PACKAGE: &str = "inmanta-module-";
+/// What a distribution of ours stands in for, whatever is installed.
+const CORE: &str = "inmanta-core";
 
 /// What a project asks for, and where to look for it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Requirements {
     /// Requirement files, in the order in which they count.
     pub files: Vec<PathBuf>,
+    /// What modules of the module path that are packages require, but for what is there without being installed: a line each.
+    pub lines: Vec<String>,
     /// Constraints on modules, as pip reads them.
     pub constraints: Vec<String>,
     pub pip: PipOptions,
@@ -94,15 +101,17 @@ impl Requirements {
             .map(|text| constraint(text))
             .collect();
         let mut files = vec![project.join("requirements.txt")];
-        let mut python = Vec::new();
+        let (mut python, mut packages) = (Vec::new(), Vec::new());
         for directory in strings(file.modulepath.as_ref()) {
             let directory = project.join(directory);
             files.extend(of_modules(&directory));
             python.extend(needs::of_modules(&directory));
+            packages.extend(packages_in(&directory));
         }
         files.retain(|file| file.is_file());
         let mut requirements = Self {
             files,
+            lines: required_by(&packages)?,
             constraints,
             pip: file.pip.unwrap_or_default(),
             sources: Vec::new(),
@@ -129,6 +138,7 @@ impl Requirements {
             .map_err(Error::io(format!("cannot write {}", file.display())))?;
         let mut requirements = Self {
             files: vec![file],
+            lines: Vec::new(),
             constraints: packages.constraints.iter().cloned().collect(),
             pip: packages.pip.clone(),
             sources: Vec::new(),
@@ -145,7 +155,7 @@ impl Requirements {
 
     /// Nothing is to be installed.
     pub fn is_empty(&self) -> bool {
-        self.files.is_empty()
+        self.files.is_empty() && self.lines.is_empty()
     }
 
     fn read_files(&mut self, project: &Path) -> Result<(), Error> {
@@ -182,6 +192,12 @@ impl Requirements {
                 open.extend(included(&file, line).map(|other| (other, place())));
             }
             seen.push(real);
+        }
+        for line in &self.lines {
+            part("a module of the module path");
+            part(line);
+            self.repositories.extend(repository(line));
+            self.asks_for_modules |= line.starts_with(PACKAGE);
         }
         self.constraints.iter().for_each(|text| part(text));
         part(self.pip.index_url.as_deref().unwrap_or_default());
@@ -296,6 +312,48 @@ fn of_modules(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// The modules below a directory of the module path that are packages, by name.
+fn packages_in(directory: &Path) -> Vec<(String, PathBuf)> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_package = |root: &Path| {
+        let has = |name: &str| root.join(name).is_file();
+        !has("module.yml") && (has("setup.cfg") || has("pyproject.toml"))
+    };
+    let mut packages: Vec<_> = entries
+        .map(|entry| entry.path())
+        .filter(|root| is_package(root))
+        .filter_map(|root| Some((root.file_name()?.to_str()?.to_owned(), root)))
+        .collect();
+    packages.sort();
+    packages
+}
+
+/// What modules require that is to be installed: other than each other, what this program carries, and what stands in for
+/// `inmanta-core`.
+///
+/// # Errors
+/// A requirement is none; the text names its module.
+fn required_by(packages: &[(String, PathBuf)]) -> Result<Vec<String>, Error> {
+    let is_there = |line: &str| match module_of_requirement(line) {
+        Some(module) => is_carried(&module) || packages.iter().any(|(name, _)| *name == module),
+        None => name_of_requirement(line)
+            .replace(['_', '.'], "-")
+            .eq_ignore_ascii_case(CORE),
+    };
+    let mut lines = Vec::new();
+    for (name, root) in packages {
+        for line in requirements_of_module(root) {
+            if is_there(&line) || lines.contains(&line) {
+                continue;
+            }
+            check_requirement(&line)
+                .map_err(|why| Error::Project(format!("the module {name} requires {why}")))?;
+            lines.push(line);
+        }
+    }
+    Ok(lines)
+}
+
 /// `net ~= 1.2` is `inmanta-module-net ~= 1.2`.
 fn constraint(text: &str) -> String {
     let end = text
@@ -343,6 +401,47 @@ mod tests {
         assert!(of(&dir.path().join("gone")).is_transient());
         std::fs::write(dir.path().join("project.yml"), b"\xff").unwrap();
         assert!(!of(dir.path()).is_transient());
+    }
+
+    /// Modules of the module path need no installation of their own, but what they require does.
+    #[test]
+    fn what_packages_of_the_module_path_require_is_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("project.yml", "name: p\nmodulepath: libs\n");
+        write(
+            "libs/dns/setup.cfg",
+            "[metadata]\nname = inmanta-module-dns\n[options]\ninstall_requires =\n    inmanta-module-std\n    \
+             inmanta-module-lsm>=1\n    inmanta_core\n    inmanta-module-web-site\n",
+        );
+        write(
+            "libs/web_site/pyproject.toml",
+            "[project]\nname = 'inmanta-module-web-site'\ndependencies = []\n",
+        );
+        let read = || Requirements::read(dir.path());
+        let plain = read().unwrap();
+        assert!(plain.is_empty(), "all of it is there: {:?}", plain.lines);
+        write(
+            "libs/web_site/pyproject.toml",
+            "[project]\nname = 'inmanta-module-web-site'\ndependencies = ['requests[socks]>=2', 'inmanta-module-ip']\n",
+        );
+        let asked = read().unwrap();
+        assert_eq!(asked.lines, ["requests[socks]>=2", "inmanta-module-ip"]);
+        assert!(!asked.is_empty() && asked.asks_for_modules);
+        assert_ne!(asked.digest, plain.digest);
+        write(
+            "libs/dns/setup.cfg",
+            "[metadata]\nname = inmanta-module-dns\n[options]\ninstall_requires = --index-url=http://other\n",
+        );
+        let error = read().unwrap_err().to_string();
+        assert!(
+            error.contains("the module dns") && error.contains("options of pip"),
+            "{error}"
+        );
     }
 
     #[test]

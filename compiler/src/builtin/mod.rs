@@ -23,6 +23,11 @@ pub fn has_module(name: &str) -> bool {
     source(name).is_some()
 }
 
+/// Whether the program carries a module of this name, so that nothing need be installed for it.
+pub fn is_carried(name: &str) -> bool {
+    has_module(name) || CARRIED.contains(&name)
+}
+
 /// Reported file name and text of a namespace.
 pub fn source(namespace: &str) -> Option<(&'static str, &'static str)> {
     SOURCES

@@ -287,7 +287,7 @@ impl Installed {
             ));
         }
         Some(format!(
-            "The package at {folder} is no module: it has no setup.cfg and no model, and nor have the sources it was installed from. Build modules with `inmanta module build`, which puts the model into the package"
+            "The package at {folder} is no module: it has no setup.cfg and no model. Install a folder in place (`-e ./folder`, not `./folder`), or build it with `inmanta module build`, which puts the model into the package"
         ))
     }
 
