@@ -20,8 +20,21 @@ use crate::server::read_embedded;
 /// Resources that are named when an argument fits several.
 const MAX_NAMED: usize = 20;
 
+/// Attributes that are shown of one resource, and characters of each of their values.
+const MAX_DIFFERENCES: usize = 8;
+const SIDE_CHARS: usize = 60;
+
 /// Resources that are asked for with one filter.
 const MAX_ASKED: usize = 1000;
+
+/// One side of a difference, on one line.
+fn side(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(SIDE_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
 
 /// What is wrong, and the exit code.
 type Failure = (String, u8);
@@ -223,6 +236,7 @@ impl Page {
                 self.line(&format!("{indent}   {line}"));
             }
         }
+        self.differences(&link["attribute_diff"], &indent);
         self.awaited(&link["awaited"], &indent);
         let when = when(link);
         if !when.is_empty() {
@@ -231,6 +245,23 @@ impl Page {
         let brought = brought(&link["brought_by"]);
         if !brought.is_empty() {
             self.dim(&format!("{indent}   {brought}"));
+        }
+    }
+
+    /// What is otherwise than it shall be, an attribute a line.
+    fn differences(&mut self, differences: &Value, indent: &str) {
+        let Some(differences) = differences.as_object() else {
+            return;
+        };
+        for (attribute, sides) in differences.iter().take(MAX_DIFFERENCES) {
+            let (current, desired) = (side(&sides["current"]), side(&sides["desired"]));
+            self.line(&format!(
+                "{indent}   {attribute}: is {current}, shall be {desired}"
+            ));
+        }
+        let n_more = differences.len().saturating_sub(MAX_DIFFERENCES);
+        if n_more > 0 {
+            self.line(&format!("{indent}   … {n_more} more attributes"));
         }
     }
 

@@ -462,3 +462,82 @@ async fn others(served: &Served) {
     say(&mut socket, &AgentReply::Need { names }).await;
     while answer(&mut socket).await.is_some() {}
 }
+
+/// Input: one action id for runs of two resources in the hello of an agent (docs/reference/security.md § 3.43). Answer: the first has it, the second is run again, and neither waits for ever.
+#[test]
+fn one_run_is_not_that_of_two_resources() {
+    let model = "import fs\n\nroot = std::get_env(\"ROOT\")\nfor name in [\"localhost\", \"two\"]:\n    \
+                 fs::File(host=std::Host(name=name, os=std::linux), path=\"{{root}}/{{name}}\", content=\"x\\n\")\nend\n";
+    let world = World::new(
+        model,
+        "agent_map: {localhost: 'external:', two: 'external:'}",
+    );
+    std::fs::create_dir_all(world.host.root()).unwrap();
+    let served = world.serve();
+    wait_until("the resources wait", || {
+        statuses(&served)
+            .as_object()
+            .is_some_and(|all| all.len() == 2)
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(claim_twice(&served));
+    let _agent = world.agent(&served.api, "localhost,two", "agent");
+    let deploy = json!({"agent_trigger_method": "push_full_deploy"});
+    let prod = served.environment("prod");
+    wait_until("both are deployed", || {
+        let url = format!("{}/api/v1/deploy", served.api);
+        let (status, said) = request("POST", &url, Some(&prod), Some(&deploy));
+        assert!(status < 500, "{said}");
+        std::thread::sleep(Duration::from_millis(500));
+        ["localhost", "two"].map(|name| world.host.file(name).exists()) == [true, true]
+    });
+}
+
+/// Learns what the two resources are, claims one run for both, and says that it is done.
+async fn claim_twice(served: &Served) {
+    let names = ["localhost", "two"];
+    let mut socket = connect(served).await;
+    say(&mut socket, &hello(VERSION, &names, Vec::new())).await;
+    let action = ActionId::generate();
+    let mut carried: Vec<Carried> = Vec::new();
+    while carried.len() < 2 {
+        match answer(&mut socket).await.unwrap() {
+            AgentCommand::Run(task) if carried.iter().all(|one| one.agent != task.agent) => {
+                carried.push(Carried {
+                    action,
+                    agent: task.agent,
+                    resource_id: task.resource_id,
+                    version: task.version,
+                    intent: remote::digest_of(&task.attributes),
+                    is_deploy: true,
+                });
+            }
+            _ => {}
+        }
+    }
+    socket.close(None).await.unwrap();
+    let claim = hello(VERSION, &names, carried.clone());
+    let mut socket = loop {
+        let mut socket = connect(served).await;
+        say(&mut socket, &claim).await;
+        match answer(&mut socket).await {
+            Some(AgentCommand::Welcome { .. }) => break socket,
+            _ => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    };
+    let mut done = done(action);
+    if let AgentReply::Done { carried: of, .. } = &mut done {
+        *of = carried.remove(0);
+    }
+    say(&mut socket, &done).await;
+    loop {
+        match answer(&mut socket).await {
+            Some(AgentCommand::Acknowledged { numbers }) if numbers.contains(&7) => return,
+            Some(_) => {}
+            None => panic!("it was closed"),
+        }
+    }
+}

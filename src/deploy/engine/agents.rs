@@ -136,7 +136,14 @@ impl Reconciler {
             .executor
             .external
             .may_speak_of(connection, Some(carried.agent.as_str()));
-        if !carried.is_deploy || !is_same || !speaks {
+        // An agent may name one run for two resources: only the first has it.
+        let is_taken = self.in_flight.contains_key(&carried.action)
+            || self
+                .unwritten
+                .starts
+                .iter()
+                .any(|start| start.id == carried.action);
+        if !carried.is_deploy || !is_same || !speaks || is_taken {
             return false;
         }
         let reopened = self

@@ -316,6 +316,9 @@ impl Walk<'_> {
         if let Some(run) = &run {
             link["run_version"] = json!(run.version);
             link["message"] = message_of(run);
+            if known.reason == Reason::NonCompliant {
+                link["attribute_diff"] = run.changes.clone();
+            }
         }
         if known.reason == Reason::Undefined {
             link["awaited"] = self.awaited(resource).await?;
