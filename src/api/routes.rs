@@ -308,6 +308,7 @@ pub(in crate::api) fn of_handler(
             false => callers::of_handlers_elsewhere(route),
         },
         expires: None,
+        jti: None,
     };
     args.principal = permit(principal, &method, path).map_err(|_| callers::refusal(route))?;
     match route.handler {

@@ -66,7 +66,9 @@ async fn made(app: &App, args: &Args) -> Result<String, ApiError> {
     let now = Timestamp::now();
     let expires = seconds.map(|seconds| Timestamp(now.0 + seconds * 1_000_000));
     args.principal.may_make_token(types, expires)?;
-    if !is_lasting {
+    if is_lasting {
+        claims.jti = args.principal.revoked_by();
+    } else {
         let jti = uuid::Uuid::new_v4();
         claims.jti = Some(jti);
         claims.iat = Some(now.0 / 1_000_000);

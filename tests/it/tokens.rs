@@ -199,6 +199,23 @@ fn no_token_makes_one_that_may_do_more_or_lasts_longer() {
         let (status, said) = make(token, &body);
         assert_eq!(status, expected, "{body}: {said}");
     }
+    // One that always has the same text ends with the token that it was made with.
+    let lasting = json!({"client_types": ["compiler"], "idempotent": true});
+    let (_, said) = make(&compiler, &lasting);
+    assert_eq!(make(&compiler, &lasting).1, said);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    let made = said["data"].as_str().unwrap();
+    assert_eq!(make(made, &json!({"client_types": ["agent"]})).0, 200);
+    let tokens = server.served.get("/api/v2/environment_auth", one);
+    for token in tokens["data"].as_array().unwrap() {
+        let path = format!(
+            "/api/v2/environment_auth/{}",
+            token["jti"].as_str().unwrap()
+        );
+        let (status, said) = server.served.call("DELETE", &path, one, &Value::Null);
+        assert_eq!(status, 200, "{said}");
+    }
+    assert_eq!(make(made, &json!({"client_types": ["agent"]})).0, 403);
 }
 
 #[test]

@@ -200,6 +200,7 @@ async fn check_environment_token(
         expires: claims
             .exp
             .map(|seconds| Timestamp(seconds.saturating_mul(1_000_000))),
+        jti: claims.jti,
     })
 }
 

@@ -27,6 +27,8 @@ pub(in crate::api) enum Principal {
         types: ClientTypes,
         /// When its token ends.
         expires: Option<Timestamp>,
+        /// By what its token is revoked; `None`: by nothing but another token of the API.
+        jti: Option<uuid::Uuid>,
     },
 }
 
@@ -79,6 +81,15 @@ impl Principal {
                 ))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// By what tokens are revoked that have no id of their own and that this principal has made: with the token that they were made
+    /// with.
+    pub(in crate::api) fn revoked_by(self) -> Option<uuid::Uuid> {
+        match self {
+            Self::Environment { jti, .. } => jti,
+            Self::Nobody | Self::TokenHolder | Self::Local => None,
         }
     }
 

@@ -61,7 +61,7 @@ pub(in crate::api) struct Claims {
     pub(in crate::api) client_types: String,
     #[serde(rename = "urn:inmanta:env")]
     pub(in crate::api) environment: EnvironmentId,
-    /// By which it is revoked; without one it says no times either, and its text is always the same.
+    /// By which it is revoked. One without times, whose text is always the same, has none, or that of the token it was made with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::api) jti: Option<uuid::Uuid>,
     /// Seconds since 1970.
