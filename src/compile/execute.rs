@@ -150,10 +150,20 @@ async fn define(
         return Err(Failure::Model(Box::new(done)));
     }
     done.services.definitions.get_or_insert_default();
+    let before = catalog_revision(context).await?;
     apply(context, compile, &done, (stages, warned)).await?;
-    // From now on the instances are as this commit defines them, whatever comes of the rest of the compile.
-    context.accepted.send_replace(Some(head.clone()));
+    // Where it changes the catalog, the instances are as this commit defines them from now on, whatever comes of the rest of the
+    // compile. Else orders go on with the commit before until all of this one has compiled.
+    if catalog_revision(context).await? != before {
+        context.accepted.send_replace(Some(head.clone()));
+    }
     Ok(())
+}
+
+async fn catalog_revision(context: &Context<'_>) -> Result<i64, Failure> {
+    let catalog = context.store.service_catalog(context.environment).await;
+    let catalog = catalog.map_err(|error| Failure::Aborted(chain(&error)))?;
+    Ok(catalog.revision)
 }
 
 /// What the compile is given of services.

@@ -207,16 +207,25 @@ fn a_commit_that_instances_do_not_allow_is_refused_and_orders_go_on_with_the_one
     let world = World::with(MODEL, &["lsm_partial_compile=true"], "link");
     let first = world.order("site", json!({"name": "s1"}));
     world.reaches(&first, "up");
+    let refused = |commit: &str| {
+        wait_until(commit, || {
+            let report = &reports(&world)[0];
+            report["success"] == false && report["metadata"]["type"] != "lsm"
+        });
+    };
+    // A model that is good without instances.
+    let late = MODEL.replace("**i[\"attributes\"])", "**i[\"attribute\"])");
+    push(&world, &late);
+    refused("the commit that fails with instances is refused");
+    let between = world.order("site", json!({"name": "s0"}));
+    world.reaches(&between, "up");
     // An attribute that instances can not have, and one that they get.
     let broken = MODEL.replace(
         "string shared = \"same\"",
         "string shared = \"same\"\n    string missing",
     );
     push(&world, &broken);
-    wait_until("the commit is refused", || {
-        let report = &reports(&world)[0];
-        report["success"] == false && report["metadata"]["type"] != "lsm"
-    });
+    refused("the commit is refused");
     let report = newest_report(&world, |report| report["success"] == false);
     let reason = report["failure"].as_str().unwrap().to_owned();
     assert!(
