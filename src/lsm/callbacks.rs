@@ -75,11 +75,11 @@ impl Sender {
 pub(super) fn start(store: Store, shutdown: CancellationToken) -> Sender {
     let (sender, mut batches) = mpsc::channel(MAX_WAITING);
     tokio::spawn(async move {
-        let mut lanes = Lanes::new();
+        let mut lanes = Lanes::new(store);
         loop {
             tokio::select! {
                 batch = batches.recv() => match batch {
-                    Some(batch) => lanes.take(&store, batch).await,
+                    Some(batch) => lanes.take(batch).await,
                     None => return,
                 },
                 () = shutdown.cancelled() => return,
@@ -95,25 +95,30 @@ struct Parcel {
     callback: Uuid,
     url: String,
     body: String,
+    /// Which event it is, in words.
+    event: String,
 }
 
 /// The lanes of callbacks that have something to send, or had a while ago.
 struct Lanes {
+    store: Store,
     open: HashMap<Uuid, mpsc::Sender<Parcel>>,
     threads: Arc<Semaphore>,
 }
 
 impl Lanes {
-    fn new() -> Self {
+    fn new(store: Store) -> Self {
         Self {
+            store,
             open: HashMap::new(),
             threads: Arc::new(Semaphore::new(MAX_AT_ONCE)),
         }
     }
 
     /// Hands events to whom they concern.
-    async fn take(&mut self, store: &Store, batch: Batch) {
-        let callbacks = match store
+    async fn take(&mut self, batch: Batch) {
+        let callbacks = match self
+            .store
             .callback_list_of(batch.environment, &batch.entity)
             .await
         {
@@ -130,6 +135,12 @@ impl Lanes {
                     callback: callback.id,
                     url: callback.url.clone(),
                     body: body(&batch, event).to_string(),
+                    event: format!(
+                        "the event {} ({}) of the instance {}",
+                        event.id,
+                        event.event.event_type.as_str(),
+                        event.event.service_instance_id
+                    ),
                 });
             }
         }
@@ -146,7 +157,7 @@ impl Lanes {
             // It has ended since, or there was none.
             Err(TrySendError::Closed(parcel)) => {
                 self.open.retain(|_, lane| !lane.is_closed());
-                let lane = lane(Arc::clone(&self.threads));
+                let lane = lane(self.store.clone(), Arc::clone(&self.threads));
                 // A new one has room.
                 let _ = lane.try_send(parcel);
                 self.open.insert(id, lane);
@@ -161,30 +172,35 @@ impl Lanes {
 }
 
 /// Starts the task that sends to one address.
-fn lane(threads: Arc<Semaphore>) -> mpsc::Sender<Parcel> {
+fn lane(store: Store, threads: Arc<Semaphore>) -> mpsc::Sender<Parcel> {
     let (sender, mut parcels) = mpsc::channel(MAX_WAITING_FOR_ONE);
     tokio::spawn(async move {
         while let Ok(Some(parcel)) = tokio::time::timeout(IDLE, parcels.recv()).await {
-            deliver(&threads, parcel).await;
+            deliver(&store, &threads, parcel).await;
         }
         // What came while it was about to end.
         parcels.close();
         while let Some(parcel) = parcels.recv().await {
-            deliver(&threads, parcel).await;
+            deliver(&store, &threads, parcel).await;
         }
     });
     sender
 }
 
-async fn deliver(threads: &Arc<Semaphore>, parcel: Parcel) {
+async fn deliver(store: &Store, threads: &Arc<Semaphore>, parcel: Parcel) {
     // It is never closed.
     let permit = Arc::clone(threads).acquire_owned().await;
+    let is_for = store.callback_is_for(parcel.environment, parcel.callback, &parcel.url);
+    // It was taken back while the event waited. Where the database does not answer, the event is sent.
+    if !is_for.await.unwrap_or(true) {
+        return;
+    }
     let _ = tokio::task::spawn_blocking(move || {
         if let Err(error) = post(&parcel.url, &parcel.body) {
             tracing::warn!(
                 environment.id = %parcel.environment, callback.id = %parcel.callback,
                 "{}",
-                without_credentials(&format!("the callback {} did not take an event: {error}", parcel.url))
+                without_credentials(&format!("the callback {} did not take {}: {error}", parcel.url, parcel.event))
             );
         }
         drop(permit);
@@ -249,7 +265,11 @@ fn post(url: &str, body: &str) -> Result<(), String> {
             .header("Content-Type", "application/json")
             .send(body);
         match sent {
-            Ok(_) => return Ok(()),
+            Ok(answer) if answer.status().is_success() => return Ok(()),
+            Ok(answer) if attempt == ATTEMPTS => {
+                return Err(format!("it answered with {}", answer.status()));
+            }
+            Ok(_) => {}
             Err(error) if attempt == ATTEMPTS => return Err(error.to_string()),
             Err(_) => {}
         }

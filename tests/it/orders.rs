@@ -327,6 +327,15 @@ fn a_change_that_its_validation_refuses_fails_wherever_the_instance_is_led_back_
         "the compiler's first error: {order:#}"
     );
     assert_eq!(instance(&world, "site", 1)["state"], "up");
+    // What changes nothing is done at once, and says what the instance is like.
+    let same =
+        json!({"instance_id": id(1), "service_entity": "site", "action": "update", "edits": []});
+    let (again, words) = ended(&world, &place(&world, &[same]));
+    assert_eq!(words, ["completed"], "{again:#}");
+    let label =
+        |order: &Value| order["service_order_items"][0]["status"]["instance_state_label"].clone();
+    assert!(label(&again).is_string(), "{again:#}");
+    assert_eq!(label(&again), label(&order));
 }
 
 #[test]

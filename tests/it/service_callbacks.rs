@@ -92,3 +92,43 @@ fn callbacks_get_the_events_that_they_are_for() {
     world.call("DELETE", &gone, json!({}));
     assert_eq!(world.refused("DELETE", &gone, json!({})).0, 404);
 }
+
+/// Events that wait for a slow address, and an answer that is no success: tried again, until the callback is taken back.
+//: lsm 100
+#[test]
+fn what_is_taken_back_gets_no_more_events() {
+    use std::io::{Read, Write};
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::time::Duration;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let n_posts = std::sync::Arc::new(AtomicUsize::new(0));
+    let counted = std::sync::Arc::clone(&n_posts);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let _ = stream.read(&mut [0; 4096]);
+            counted.fetch_add(1, SeqCst);
+            std::thread::sleep(Duration::from_millis(300));
+            let _ = stream.write_all(
+                b"HTTP/1.1 302 Found\r\nlocation: /else\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+            );
+        }
+    });
+    let world = World::new();
+    let callback = json!({"callback_url": format!("http://{address}/"), "service_entity": "link"});
+    let id = world.call("POST", "/lsm/v1/callbacks", callback);
+    let paths: Vec<String> = (1..=3).map(|n| world.create(&format!("n{n}"), n)).collect();
+    for path in &paths {
+        world.reaches(path, "up");
+    }
+    let n_events: usize = paths.iter().map(|path| world.events(path).len()).sum();
+    let gone = format!("/lsm/v1/callbacks/{}", id.as_str().unwrap());
+    world.call("DELETE", &gone, json!({}));
+    // The event that is on its way has three attempts.
+    std::thread::sleep(Duration::from_secs(4));
+    let n_sent = n_posts.load(SeqCst);
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(n_posts.load(SeqCst), n_sent);
+    assert!(n_sent >= 3, "a redirection is no delivery: {n_sent}");
+    assert!(n_sent < 3 * n_events, "{n_sent} of {n_events} events");
+}

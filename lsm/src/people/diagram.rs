@@ -36,20 +36,62 @@ pub(super) fn arrows(lifecycle: &Lifecycle) -> Vec<Arrow<'_>> {
     found
 }
 
-/// What triggers a transfer: automatic (with `c` if a switch can hold it), set state, update, delete, resources; and `V` if it
-/// validates.
+/// What triggers a transfer, as a letter of its arrow, and what the letter means.
+struct Letter {
+    letter: char,
+    is_meant: fn(&Transfer) -> bool,
+    meaning: &'static str,
+}
+
+const LETTERS: [Letter; 7] = [
+    Letter {
+        letter: 'A',
+        is_meant: |transfer| transfer.auto,
+        meaning: "by itself",
+    },
+    Letter {
+        letter: 'c',
+        is_meant: |transfer| transfer.config_name.is_some(),
+        meaning: "unless its switch is off",
+    },
+    Letter {
+        letter: 'S',
+        is_meant: |transfer| transfer.api_set_state,
+        meaning: "set by a client",
+    },
+    Letter {
+        letter: 'U',
+        is_meant: |transfer| transfer.on_update,
+        meaning: "by an update",
+    },
+    Letter {
+        letter: 'D',
+        is_meant: |transfer| transfer.on_delete,
+        meaning: "by a deletion",
+    },
+    Letter {
+        letter: 'R',
+        is_meant: |transfer| transfer.resource_based,
+        meaning: "by the result of the deployment",
+    },
+    Letter {
+        letter: 'V',
+        is_meant: |transfer| transfer.validate,
+        meaning: "if a compile finds it valid, else along the red arrow",
+    },
+];
+
 fn code(transfer: &Transfer) -> String {
-    let letters = [
-        (transfer.auto, "A"),
-        (transfer.config_name.is_some(), "c"),
-        (transfer.api_set_state, "S"),
-        (transfer.on_update, "U"),
-        (transfer.on_delete, "D"),
-        (transfer.resource_based, "R"),
-        (transfer.validate, "V"),
-    ];
-    let given = letters.iter().filter(|(is_set, _)| *is_set);
-    given.map(|(_, letter)| *letter).collect()
+    let given = LETTERS.iter().filter(|one| (one.is_meant)(transfer));
+    given.map(|one| one.letter).collect()
+}
+
+/// What the letters mean that arrows of this lifecycle have, a line each.
+pub(super) fn legend(lifecycle: &Lifecycle) -> Vec<String> {
+    let is_used = |one: &&Letter| lifecycle.transfers.iter().any(one.is_meant);
+    let used = LETTERS.iter().filter(is_used);
+    used.map(|one| format!("{}: {}", one.letter, one.meaning))
+        .collect()
 }
 
 fn text(code: &str, error: &str, operation: Option<Operation>) -> String {

@@ -25,7 +25,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::diagram::{Arrow, arrows, colours};
+use super::diagram::{Arrow, arrows, colours, legend};
 use crate::definition::Lifecycle;
 
 /// Sizes in pixels.
@@ -81,7 +81,10 @@ struct Layout<'l> {
 pub fn svg(lifecycle: &Lifecycle, current: Option<&str>) -> String {
     let arrows = arrows(lifecycle);
     let layout = Layout::of(lifecycle, &arrows);
-    let (width, height) = (layout.width, layout.height);
+    let legend = legend(lifecycle);
+    let texts = legend.iter().map(|line| breadth(line, TEXT_CHARACTER));
+    let width = texts.fold(layout.width, |width, text| width.max(text + 2.0 * MARGIN));
+    let height = legend.iter().fold(layout.height, |height, _| height + ROW);
     // Writing to a text does not fail.
     let mut out = String::new();
     let _ = writeln!(
@@ -126,6 +129,15 @@ pub fn svg(lifecycle: &Lifecycle, current: Option<&str>) -> String {
             place.height,
             place.top + place.height / 2.0 + 4.5,
             escaped(&state.name)
+        );
+    }
+    // Below everything else.
+    for (line, y) in legend.iter().zip(1..) {
+        let y = layout.height + ROW * f64::from(y) - MARGIN / 2.0;
+        let _ = writeln!(
+            out,
+            "<text x=\"{MARGIN}\" y=\"{y:.1}\" font-size=\"11\" fill=\"#555\">{}</text>",
+            escaped(line)
         );
     }
     out.push_str("</svg>\n");

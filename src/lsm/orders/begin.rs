@@ -7,7 +7,7 @@ use steward_lsm::lifecycle::{Change, Edit, Request, Trigger};
 use steward_lsm::order::{Action, Failure, ItemState};
 use steward_lsm::{Attributes, Instance, attributes};
 
-use super::step::{Ended, Look, invalid};
+use super::step::{Ended, Look, describe, invalid};
 use crate::lsm::Creation;
 use crate::store::{self, Cause, OrderItem};
 
@@ -40,6 +40,12 @@ impl Look<'_> {
                 .service_fetch(self.environment, item.instance);
             let found = found.await?;
             if let Some(ended) = self.check(item, found.as_ref()).await? {
+                let own = found.filter(|instance| instance.service_entity == item.entity);
+                if let Some(instance) = own
+                    && let Some(definition) = self.definition(&instance)
+                {
+                    describe(item, &instance, definition);
+                }
                 return Ok(ended);
             }
             let version = found.as_ref().map_or(0, |instance| instance.version);

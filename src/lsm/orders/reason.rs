@@ -85,12 +85,16 @@ async fn look(
     Ok(Reason::default())
 }
 
-/// The message of an error, and what it wraps at the bottom: of a plugin that raised, that is why.
+/// The message of an error, and what it wraps at the bottom: of a plugin that raised, that is why; and its place in the model.
 fn words_of(error: &Value) -> Option<String> {
     let message = error["message"].as_str()?;
-    Some(match causes(error).pop() {
+    let words = match causes(error).pop() {
         Some(cause) if !message.contains(&cause) => format!("{message}: {cause}"),
         _ => message.to_owned(),
+    };
+    Some(match (error["file"].as_str(), error["line"].as_u64()) {
+        (Some(file), Some(line)) => format!("{words} ({file}:{line})"),
+        _ => words,
     })
 }
 
@@ -111,4 +115,25 @@ async fn failed_resource(
         Some(format!("{resource}: {message}"))
     });
     Ok(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::words_of;
+
+    #[test]
+    fn an_error_says_what_it_wraps_and_where_it_is() {
+        let bare = json!({"message": "it is wrong"});
+        assert_eq!(words_of(&bare).unwrap(), "it is wrong");
+        let error = json!({
+            "message": "Exception in plugin a::b", "file": "main.cf", "line": 7,
+            "causes": [{"kind": "PythonException", "message": "ValueError: no"}],
+        });
+        assert_eq!(
+            words_of(&error).unwrap(),
+            "Exception in plugin a::b: ValueError: no (main.cf:7)"
+        );
+    }
 }

@@ -116,6 +116,17 @@ pub(super) enum Ended {
     Failed(Failure, String),
 }
 
+/// What the instance of an item is like: the label of its state, and what people call it.
+pub(super) fn describe(item: &mut OrderItem, instance: &Instance, definition: &Definition) {
+    let entity = &definition.entity;
+    let state = entity.lifecycle.state(&instance.state);
+    let label = state.and_then(|state| state.label);
+    item.outcome.label = label.map(|label| label.as_str().to_owned());
+    let identity = instance.service_identity_attribute_value.clone();
+    item.outcome.identity =
+        identity.map(|identity| (identity, entity.service_identity_display_name.clone()));
+}
+
 pub(super) fn invalid(reason: impl Into<String>) -> Ended {
     Ended::Failed(Failure::InvalidOrderItem, reason.into())
 }
@@ -234,12 +245,7 @@ impl Look<'_> {
         let progress =
             order::progress(entity, item.action, instance.as_ref(), &steps, is_disturbed);
         if let Some(instance) = &instance {
-            let state = entity.lifecycle.state(&instance.state);
-            let label = state.and_then(|state| state.label);
-            item.outcome.label = label.map(|label| label.as_str().to_owned());
-            let identity = instance.service_identity_attribute_value.clone();
-            item.outcome.identity =
-                identity.map(|identity| (identity, entity.service_identity_display_name.clone()));
+            describe(item, instance, definition);
         }
         match progress {
             Progress::Running => Ok(Ended::No),

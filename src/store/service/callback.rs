@@ -55,6 +55,21 @@ impl Store {
         rows.into_iter().map(Callback::of_row).collect()
     }
 
+    /// Whether a callback is still there and for the same address.
+    pub async fn callback_is_for(
+        &self,
+        environment: EnvironmentId,
+        id: Uuid,
+        url: &str,
+    ) -> Result<bool> {
+        const SQL: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM service_callback \
+                           WHERE environment_id = $1 AND id = $2 AND url = $3";
+        let (n_found,): (i64,) = read!(self.db, pool => {
+            sqlx::query_as(SQL).bind(environment.to_string()).bind(id.to_string()).bind(url).fetch_one(pool).await?
+        });
+        Ok(n_found > 0)
+    }
+
     /// Callbacks for the instances of one service.
     pub async fn callback_list_of(
         &self,

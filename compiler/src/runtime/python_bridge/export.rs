@@ -159,8 +159,7 @@ impl Machine<'_> {
             Ok(answer) => Err(self.refusal(answer)),
             Err(error) => Err(error),
         };
-        let what = "What the resources upload can not be collected";
-        let (unknowns, files) = answer.map_err(|error| python_failure(error, what))?;
+        let (unknowns, files) = answer.map_err(collect_failure)?;
         for (name, content) in files {
             if let Wire::Binary(content) = content {
                 contents.insert(name, content);
@@ -219,6 +218,21 @@ impl Machine<'_> {
             }
         }
         errors
+    }
+}
+
+/// What is wrong with what the model leaves besides resources: with the definitions of services in words of their own, which
+/// name the service, since no code of the model runs there.
+fn collect_failure(error: PluginError) -> Fail {
+    const OF_SERVICES: &str = "inmanta_plugins.lsm._errors.LsmError";
+    match error {
+        PluginError::External {
+            type_name, message, ..
+        }
+        | PluginError::Explicit {
+            type_name, message, ..
+        } if type_name == OF_SERVICES => fail("ExternalException", Loc::NONE, message),
+        error => python_failure(error, "What the resources upload can not be collected"),
     }
 }
 
