@@ -13,8 +13,8 @@ from inmanta.plugins import plugin
 
 
 @plugin
-def wait() -> "int":
-    time.sleep(1)
+def wait(seconds: "int" = 1) -> "int":
+    time.sleep(seconds)
     return 1
 "#;
 
@@ -105,14 +105,19 @@ fn a_compile_is_asked_for_watched_reported_and_its_failure_told() {
     assert_eq!(compiled(&served, &id, false)["commit"], json!(old));
     assert_eq!(compiled(&served, &id, true)["commit"], json!(new));
 
-    // GET asks for a compile, too, and HEAD says whether one runs.
+    // GET asks for a compile, too, and HEAD says whether one runs. It takes so long that a slow machine sees it run.
     let path = format!("/api/v1/notify/{id}");
     let is_compiling = || served.call("HEAD", &path, "", &Value::Null).0;
     assert_eq!(is_compiling(), 204);
+    repo.write("main.cf", "import slow\nx = slow::wait(8)\n");
+    repo.commit("a very slow one");
     let asked = served.get(&path, "");
     wait_until("it compiles", || is_compiling() == 200);
-    let last = done(&served, &id, asked["compile_id"].as_str().unwrap());
+    done(&served, &id, asked["compile_id"].as_str().unwrap());
     wait_until("it has compiled", || is_compiling() == 204);
+    repo.write("main.cf", "std::print(\"third\")\n");
+    let new = repo.commit("a quick one");
+    let last = compiled(&served, &id, true);
 
     // The pause between two compiles.
     let setting = |name: &str, value: Value| {

@@ -70,7 +70,8 @@ fn a_database_that_was_deleted_or_overwritten_takes_no_writes_and_health_says_so
             let _ = std::fs::remove_file(dir.path().join("data").join(name));
         }
         let served = serve(dir.path(), "");
-        assert_eq!(served.add_project("after").0, 200);
+        let (status, body) = served.add_project("after");
+        assert_eq!(status, 200, "{what}: {body}: {}", served.log());
     }
 }
 
