@@ -331,12 +331,8 @@ fn check_sources(job: &Job<'_>) -> Result<(), Error> {
         offline,
         ..
     } = job;
-    let pip = &requirements.pip;
-    let has_source = pip.use_system_config
-        || pip.index_url.is_some()
-        || offline.no_index
-        || !offline.find_links.is_empty()
-        || !requirements.sources.is_empty();
+    let has_source =
+        requirements.says_where_from() || offline.no_index || !offline.find_links.is_empty();
     if has_source || requirements.is_empty() {
         return Ok(());
     }

@@ -158,6 +158,12 @@ impl Requirements {
         self.files.is_empty() && self.lines.is_empty()
     }
 
+    /// Whether the project names a place that packages come from.
+    pub(super) fn says_where_from(&self) -> bool {
+        let pip = &self.pip;
+        pip.use_system_config || pip.index_url.is_some() || !self.sources.is_empty()
+    }
+
     fn read_files(&mut self, project: &Path) -> Result<(), Error> {
         let mut hasher = Sha256::new();
         let mut part = |text: &str| steward_compiler::add_part(&mut hasher, text);
@@ -192,6 +198,10 @@ impl Requirements {
                 open.extend(included(&file, line).map(|other| (other, place())));
             }
             seen.push(real);
+        }
+        if !self.says_where_from() {
+            // The Python that compiles may have it all, as it may have what nobody names.
+            self.lines.clear();
         }
         for line in &self.lines {
             part("a module of the module path");
@@ -412,7 +422,8 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        write("project.yml", "name: p\nmodulepath: libs\n");
+        let index = "name: p\nmodulepath: libs\npip: {index-url: https://index}\n";
+        write("project.yml", index);
         write(
             "libs/dns/setup.cfg",
             "[metadata]\nname = inmanta-module-dns\n[options]\ninstall_requires =\n    inmanta-module-std\n    \
@@ -433,6 +444,12 @@ mod tests {
         assert_eq!(asked.lines, ["requests[socks]>=2", "inmanta-module-ip"]);
         assert!(!asked.is_empty() && asked.asks_for_modules);
         assert_ne!(asked.digest, plain.digest);
+        write("project.yml", "name: p\nmodulepath: libs\n");
+        assert!(
+            read().unwrap().is_empty(),
+            "there is nowhere to install from"
+        );
+        write("project.yml", index);
         write(
             "libs/dns/setup.cfg",
             "[metadata]\nname = inmanta-module-dns\n[options]\ninstall_requires = --index-url=http://other\n",
