@@ -70,6 +70,10 @@ fn a_reported_difference_is_told_and_left_and_holds_up_dependents_until_it_is_go
     assert_eq!(report["compliance"], "non_compliant");
     assert_eq!(report["last_handler_run"], "successful");
     assert_eq!(report["attribute_diff"]["content"], difference);
+    let path = format!("/api/v2/resource/{}/explain", segment(id));
+    let why = &running.get_ok(&path)["data"]["chain"][0];
+    assert_eq!(why["reason"], "non_compliant", "{why}");
+    assert_eq!(why["attribute_diff"]["content"], difference);
 
     // The difference goes away. A deploy of what differs does not look; a repair does, and frees the dependent.
     fs::write(host.file("seen"), "desired\n").unwrap();

@@ -139,7 +139,7 @@ fn states(service: &Value, paint: Paint) -> String {
         let name = state["name"].as_str().unwrap_or_default();
         let leaving = transfers.into_iter().flatten();
         let leaving = leaving.filter(|transfer| transfer["source"] == name);
-        let ways: Vec<String> = leaving.map(way).collect();
+        let mut ways = leaving.map(way);
         let mark = if lifecycle["initial_state"] == name {
             "*"
         } else {
@@ -150,8 +150,10 @@ fn states(service: &Value, paint: Paint) -> String {
                 format!("{}{mark}", printable(name)),
                 style_of(service, name),
             ),
-            plain(ways.join("; ")),
+            plain(ways.next().unwrap_or_default()),
         ]);
+        // A line each, since a state may have many.
+        rows.extend(ways.map(|way| vec![plain(""), plain(way)]));
     }
     table(&["state", "goes on to"], &rows, paint)
 }
