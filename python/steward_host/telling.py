@@ -14,7 +14,6 @@ from steward_host.pipe import Closed, Pipe, TooLarge
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from steward_host.executing import Run
-    from steward_host.messages import LogLine
 
 # Seconds between two looks.
 PAUSE = 1.0

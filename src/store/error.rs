@@ -60,7 +60,7 @@ impl Error {
         let Self::Query(error) = self else {
             return None;
         };
-        outage_of(error).map(|(_, message)| message)
+        outage_of(error).map(Outage::message)
     }
 }
 
@@ -74,28 +74,34 @@ enum Outage {
     Damaged,
 }
 
-fn outage_of(error: &sqlx::Error) -> Option<(Outage, &'static str)> {
-    let outage = match error {
-        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed => Outage::Gone,
-        sqlx::Error::Database(error) => outage_of_code(&error.code()?)?,
-        _ => return None,
-    };
-    let message = match outage {
-        Outage::Full => {
-            "the disk of the database is full, so nothing is written; it goes on when there is room"
+impl Outage {
+    fn message(self) -> &'static str {
+        match self {
+            Self::Full => {
+                "the disk of the database is full, so nothing is written; it goes on when there is room"
+            }
+            Self::Gone => "the database does not answer; the log of the server says why",
+            Self::ReadOnly => {
+                "the database takes no writes, only reads; it goes on when it takes them again"
+            }
+            Self::Locked => {
+                "another process has locked the database; it goes on when that lets go of it"
+            }
+            Self::Damaged => {
+                "the file of the database cannot be read or written; the log of the server says why"
+            }
         }
-        Outage::Gone => "the database does not answer; the log of the server says why",
-        Outage::ReadOnly => {
-            "the database takes no writes, only reads; it goes on when it takes them again"
+    }
+}
+
+fn outage_of(error: &sqlx::Error) -> Option<Outage> {
+    match error {
+        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed => {
+            Some(Outage::Gone)
         }
-        Outage::Locked => {
-            "another process has locked the database; it goes on when that lets go of it"
-        }
-        Outage::Damaged => {
-            "the file of the database cannot be read or written; the log of the server says why"
-        }
-    };
-    Some((outage, message))
+        sqlx::Error::Database(error) => outage_of_code(&error.code()?),
+        _ => None,
+    }
 }
 
 /// What a database's own code says of it. `PostgreSQL`'s codes have five characters, and a class by the first two; `SQLite`'s are numbers
@@ -133,9 +139,9 @@ struct Hint<'a>(&'a sqlx::Error);
 impl fmt::Display for Hint<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match outage_of(self.0) {
-            Some((Outage::Full, _)) => f.write_str(": its disk is full; make room there"),
-            Some((Outage::ReadOnly, _)) => f.write_str(": it may only be read"),
-            Some((Outage::Locked, _)) => f.write_str(": another process has locked it"),
+            Some(Outage::Full) => f.write_str(": its disk is full; make room there"),
+            Some(Outage::ReadOnly) => f.write_str(": it may only be read"),
+            Some(Outage::Locked) => f.write_str(": another process has locked it"),
             _ => Ok(()),
         }
     }

@@ -36,61 +36,32 @@ pub(super) fn arrows(lifecycle: &Lifecycle) -> Vec<Arrow<'_>> {
     found
 }
 
-/// What triggers a transfer, as a letter of its arrow, and what the letter means.
-struct Letter {
-    letter: char,
-    is_meant: fn(&Transfer) -> bool,
-    meaning: &'static str,
-}
+/// What triggers a transfer: a letter of its arrow, whether a transfer has it, and what it means.
+type Letter = (char, fn(&Transfer) -> bool, &'static str);
 
+#[rustfmt::skip]
 const LETTERS: [Letter; 7] = [
-    Letter {
-        letter: 'A',
-        is_meant: |transfer| transfer.auto,
-        meaning: "by itself",
-    },
-    Letter {
-        letter: 'c',
-        is_meant: |transfer| transfer.config_name.is_some(),
-        meaning: "unless its switch is off",
-    },
-    Letter {
-        letter: 'S',
-        is_meant: |transfer| transfer.api_set_state,
-        meaning: "set by a client",
-    },
-    Letter {
-        letter: 'U',
-        is_meant: |transfer| transfer.on_update,
-        meaning: "by an update",
-    },
-    Letter {
-        letter: 'D',
-        is_meant: |transfer| transfer.on_delete,
-        meaning: "by a deletion",
-    },
-    Letter {
-        letter: 'R',
-        is_meant: |transfer| transfer.resource_based,
-        meaning: "by the result of the deployment",
-    },
-    Letter {
-        letter: 'V',
-        is_meant: |transfer| transfer.validate,
-        meaning: "if a compile finds it valid, else along the red arrow",
-    },
+    ('A', |transfer| transfer.auto, "by itself"),
+    ('c', |transfer| transfer.config_name.is_some(), "unless its switch is off"),
+    ('S', |transfer| transfer.api_set_state, "set by a client"),
+    ('U', |transfer| transfer.on_update, "by an update"),
+    ('D', |transfer| transfer.on_delete, "by a deletion"),
+    ('R', |transfer| transfer.resource_based, "by the result of the deployment"),
+    ('V', |transfer| transfer.validate, "if a compile finds it valid, else along the red arrow"),
 ];
 
+/// The letters of a transfer.
 fn code(transfer: &Transfer) -> String {
-    let given = LETTERS.iter().filter(|one| (one.is_meant)(transfer));
-    given.map(|one| one.letter).collect()
+    let given = LETTERS.iter().filter(|(_, has, _)| has(transfer));
+    given.map(|(letter, ..)| *letter).collect()
 }
 
 /// What the letters mean that arrows of this lifecycle have, a line each.
 pub(super) fn legend(lifecycle: &Lifecycle) -> Vec<String> {
-    let is_used = |one: &&Letter| lifecycle.transfers.iter().any(one.is_meant);
-    let used = LETTERS.iter().filter(is_used);
-    used.map(|one| format!("{}: {}", one.letter, one.meaning))
+    let used = LETTERS
+        .iter()
+        .filter(|(_, has, _)| lifecycle.transfers.iter().any(has));
+    used.map(|(letter, _, meaning)| format!("{letter}: {meaning}"))
         .collect()
 }
 
