@@ -136,7 +136,7 @@ pub fn svg(lifecycle: &Lifecycle, current: Option<&str>) -> String {
         let y = layout.height + ROW * f64::from(y) - MARGIN / 2.0;
         let _ = writeln!(
             out,
-            "<text x=\"{MARGIN}\" y=\"{y:.1}\" font-size=\"11\" fill=\"#555\">{}</text>",
+            "<text x=\"{MARGIN:.1}\" y=\"{y:.1}\" fill=\"#555555\" font-size=\"11\" text-anchor=\"start\">{}</text>",
             escaped(line)
         );
     }

@@ -57,9 +57,11 @@ impl Drawn {
                     x
                 };
                 drawn.texts.push([left, y - 9.0, left + width, y + 2.5]);
-                drawn
-                    .lines
-                    .push(straight_parts(between(before, " d=\"", "\"")));
+                // A text without one is of the legend.
+                if before.starts_with("<path ") {
+                    let path = between(before, " d=\"", "\"");
+                    drawn.lines.push(straight_parts(path));
+                }
             }
         }
         drawn
