@@ -57,6 +57,8 @@ def _compile(pipe: Pipe, held: Held | None) -> int:
         name, fields = receive()
         if name == "stop":
             output.end()
+            # Answers of this session are none of the next one's, whose calls have the same numbers.
+            pipe.end_answers()
             pipe.send("bye")
             return forks.DONE if compiling.is_fork else 0
         serve_one = served.get(name)

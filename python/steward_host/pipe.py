@@ -143,6 +143,11 @@ class Pipe:
         if self._held is not None:
             self._held.begin()
 
+    def end_answers(self) -> None:
+        """There are no more frames: what was held is sent, and nothing is kept."""
+        self.flush()
+        self.begin_answers()
+
     def answer(self, body: bytes, is_last: bool = False) -> None:
         """As `send_packed`, of an answer that Steward has to be woken for only when it is waited for: see `held`.
 

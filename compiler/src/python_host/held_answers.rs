@@ -14,9 +14,11 @@
 //!
 //! # Invariant
 //!
-//! Calls have rising numbers. The memory holds the answers of one frame in order, and begins anew with the next frame, which
+//! Calls of a session have rising numbers. The memory holds the answers of one frame in order, and begins anew with the next frame, which
 //! is sent only when all answers to this one were taken. So an answer in memory is new if its number is above that of the
 //! last one that was taken; and of those in the pipe, the ones that were taken from memory already are known by their numbers.
+//! The next session of a process numbers its calls from the start again: the host empties the memory before it says that a
+//! session is over, and then we begin anew, too.
 //!
 //! The host opens the memory as a file and says under which number; we open it by way of `/proc`. Where that is not possible,
 //! nothing is held back.
@@ -97,6 +99,11 @@ impl HeldAnswers {
             }
         }
         None
+    }
+
+    /// A session is over, and the memory is empty.
+    pub(in crate::python_host) fn begin_session(&mut self) {
+        (self.last, self.last_held) = (0, 0);
     }
 
     /// A message of the pipe has come; whether it is new, and not an answer that was taken from memory.

@@ -427,6 +427,10 @@ impl Process {
                 Err(_) => ended = false,
             }
         }
+        #[cfg(target_os = "linux")]
+        if let Some(held) = &mut self.held {
+            held.begin_session();
+        }
         self.limit(None);
         self.n_ended += 1;
         self.output.wait(self.n_ended);

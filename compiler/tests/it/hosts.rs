@@ -187,6 +187,36 @@ fn a_plugin_that_hangs_is_stopped_at_the_limit_and_named() {
 }
 
 #[test]
+fn answers_that_one_compile_took_early_are_not_those_of_the_next_compile() {
+    // Calls that go to Python together and take long are heard of one by one; the next compile numbers its calls from the
+    // start again, as a fork of the same process.
+    let plugins = "import os, time\nfrom inmanta.plugins import plugin\n@plugin\ndef twice(i: 'int') -> 'int':\n    \
+                   if os.path.exists('is_slow'): time.sleep(0.04)\n    return 2 * i\n";
+    let calls: String = (0..8).map(|i| format!("x{i} = m::twice({i})\n")).collect();
+    let disk = project(
+        &format!("import m\n{calls}std::print([x0, x1, x2, x3, x4, x5, x6, x7])"),
+        plugins,
+    );
+    let flag = disk.path().join("is_slow");
+    let plugins = disk.path().join("libs/m/plugins/__init__.py");
+    let text = std::fs::read_to_string(&plugins).expect("plugins");
+    let text = text.replace("is_slow", &flag.display().to_string());
+    std::fs::write(plugins, text).expect("plugins");
+    let options = Options {
+        time_limit: Some(Duration::from_secs(20)),
+        ..warm()
+    };
+    for is_slow in [true, false, true, true, false] {
+        if is_slow {
+            std::fs::write(&flag, "").expect("a file");
+        } else {
+            let _ = std::fs::remove_file(&flag);
+        }
+        assert_eq!(printed(&disk, &options), "@[0, 2, 4, 6, 8, 10, 12, 14]\n");
+    }
+}
+
+#[test]
 fn what_plugins_say_is_in_the_report() {
     let plugins = r#"
 import logging, subprocess, sys, warnings
