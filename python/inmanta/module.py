@@ -10,6 +10,7 @@ from collections.abc import ItemsView, KeysView, ValuesView
 from inmanta import _without
 from inmanta._model_methods import ModelMethods
 from inmanta.ast import CompilerException, WrappingRuntimeException
+from inmanta.warnings import InmantaWarning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,6 +48,14 @@ class ModuleNotFoundException(CompilerException):
 
 class ModuleLoadingException(WrappingRuntimeException):
     """A module that cannot be loaded."""
+
+
+class ModuleDeprecationWarning(InmantaWarning):
+    """A module that is not to be used any more."""
+
+
+class ProjectConfigurationWarning(InmantaWarning):
+    """A key of a project's file that means nothing."""
 
 
 class InstallMode(str, enum.Enum):

@@ -84,6 +84,8 @@ class Attached:
         importlib.invalidate_caches()
         # Whether Steward has sent anything yet.
         self._is_answered = False
+        # The warnings that were issued.
+        self._warned: list[dict[str, Any]] = []
         # The model is complete, and Steward waits; the number of its question.
         self._shown: dict[str, Any] | None = None
         _current = self
@@ -137,8 +139,10 @@ class Attached:
                 self._is_answered = True
                 if name == "inspect":
                     self._shown = fields
+                    self._warn(fields["warnings"])
                     break
                 if name == "finished":
+                    self._warn([found for found in fields["diagnostics"] if found["severity"] == "warning"])
                     raise self._error(fields["diagnostics"])
                 if name == "stop":
                     self._pipe.send("bye")
@@ -160,6 +164,17 @@ class Attached:
         self.close()
         what = f"Steward ended before the compile did: {error}".rstrip(": ")
         return ast.CompilerException(what if self._is_answered else what + _versions(self._program))
+
+    def _warn(self, found: list[dict[str, Any]]) -> None:
+        """Issues the warnings of the compile that were not issued yet, as the reference does: tests expect and filter them."""
+        import warnings
+
+        from steward_host.raised import Raised
+
+        for warning in found:
+            if warning not in self._warned:
+                self._warned.append(warning)
+                warnings.warn(Raised(self.project.project_path).warning(warning), stacklevel=2)
 
     def _error(self, diagnostics: list[dict[str, Any]]) -> Exception:
         from steward_host.raised import Raised

@@ -71,6 +71,25 @@ class Raised:
                 _inherit_place(causes[0], made)
         return made
 
+    def warning(self, found: dict[str, Any]) -> Warning:
+        """The same of a doubt: the warning that it stands for."""
+        from inmanta import module, parser, warnings
+
+        kinds = (getattr(place, found["kind"], None) for place in (ast, parser, module, warnings))
+        cls = next((kind for kind in kinds if kind is not None), None)
+        if not isinstance(cls, type) or not issubclass(cls, Warning):
+            cls = warnings.InmantaWarning
+        if not issubclass(cls, ast.CompilerException):
+            return cls(found["message"])
+        # The places of a shadowed variable are in the text.
+        has_place = not issubclass(cls, ast.VariableShadowWarning)
+        made = self.exception(found if has_place else {**found, "file": None})
+        assert isinstance(made, Warning), "a class is found by its kind"
+        if isinstance(made, ast.CompilerRuntimeWarning) and made.location is not None:
+            # Of a type that has the name of a built-in one.
+            made.set_statement(Reported(f"Type({found['message'].rpartition(' ')[2]})", made.location))
+        return made
+
     def _cause(self, of: ast.CompilerException, found: dict[str, Any]) -> BaseException:
         """What caused an exception: what Python code raised is of its own class, if that can be found."""
         raised = _RAISED.fullmatch(found["message"])

@@ -64,6 +64,11 @@ fn python_modules_stay_imported_from_one_project_to_the_next() {
     assert_eq!(ours("stays.py"), expected("stays.txt"));
 }
 
+#[test]
+fn what_a_compile_warns_of_are_warnings_of_python() {
+    assert_eq!(ours("warned.py"), expected("warned.txt"));
+}
+
 /// A program that goes on printing while another one reads and clears what it printed loses lines now and then: 29 of 180
 /// runs did.
 #[test]
@@ -90,6 +95,7 @@ fn the_reference_finds_the_same() {
     for (script, file) in [
         ("run.py", "expected.txt"),
         ("stays.py", "stays.txt"),
+        ("warned.py", "warned.txt"),
         ("environment.py", "environment.txt"),
     ] {
         if let Some(found) = the_references(script) {

@@ -220,12 +220,14 @@ pub enum ToHost {
         id: u64,
     },
     /// To an attached process, when the model is complete: it may ask about it now. `export`: resources and unknown
-    /// parameters, if it asked for them. Answer: `result`, whether it wants the export; else it has seen enough.
+    /// parameters, if it asked for them; `warnings`: those of the compile until now. Answer: `result`, whether it wants the export; else it has seen enough.
     Inspect {
         /// The number of this request; its answer has the same.
         id: u64,
         /// Resources and unknown parameters, as JSON; `None`: they were not asked for.
         export: Option<serde_json::Value>,
+        /// Each as docs/reference/compile-contract.md has it; those of before again.
+        warnings: Vec<serde_json::Value>,
     },
     /// To an attached process: a line that the model printed, without its line feed; before the message that follows it.
     /// No answer.

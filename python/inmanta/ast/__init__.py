@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inmanta import _without
+from inmanta.warnings import InmantaWarning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -233,6 +234,26 @@ class RuntimeException(CompilerException):
         if self.stmt is None or self.location is None:
             return super().format()
         return f"{self.get_message()} (reported in {self.stmt} ({self.location}))"
+
+
+class TypeDeprecationWarning(InmantaWarning):
+    """A type that is not to be used any more."""
+
+
+class CompilerRuntimeWarning(InmantaWarning, RuntimeException):
+    """A doubt about a model whose syntax is right."""
+
+    def __init__(self, stmt: object | None, msg: str) -> None:
+        InmantaWarning.__init__(self)
+        RuntimeException.__init__(self, stmt, msg)
+
+
+class CompilerDeprecationWarning(CompilerRuntimeWarning):
+    """What a model is not to use any more."""
+
+
+class VariableShadowWarning(CompilerRuntimeWarning):
+    """A variable that hides another one of its name."""
 
 
 class WrappingRuntimeException(RuntimeException):

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from inmanta import _without
-from inmanta.ast import CompilerException
+from inmanta.ast import CompilerException, Location
+from inmanta.warnings import InmantaWarning
 
 
 class ParserException(CompilerException):
     """Text that is no model."""
+
+
+class ParserWarning(InmantaWarning, ParserException):
+    """A doubt about the text of a model, at its place."""
+
+    def __init__(self, location: Location | None, value: object, msg: str) -> None:
+        InmantaWarning.__init__(self)
+        ParserException.__init__(self, msg, location)
+        self.value = value
+
+
+class SyntaxDeprecationWarning(ParserWarning):
+    """Syntax that is not to be used any more."""
 
 
 @_without("suggest_replacement")

@@ -181,7 +181,15 @@ impl Machine<'_> {
         // Names are those of the whole model now.
         self.python.site = None;
         let id = self.python.next_request();
-        match self.ask(ToHost::Inspect { id, export }) {
+        let warnings = self.report.warnings.iter().cloned();
+        let sources = &self.program.sources;
+        let warnings = warnings.map(|warning| warning.into_diagnostic(sources).to_json());
+        let shown = ToHost::Inspect {
+            id,
+            export,
+            warnings: warnings.collect(),
+        };
+        match self.ask(shown) {
             Ok(FromHost::Result { value, .. }) => Ok(value.as_bool().unwrap_or_default()),
             // It is gone.
             Err(_) => Ok(false),
