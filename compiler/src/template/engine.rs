@@ -8,7 +8,7 @@ use minijinja::{
 };
 
 use crate::template::format::percent;
-use crate::template::model::{SharedModel, TemplateRequest, lock};
+use crate::template::model::{SharedModel, TemplateRequest, lock, serve};
 use crate::template::objects::containers::Sequence;
 use crate::template::objects::model_objects::is_nothing;
 use crate::template::repr::shown;
@@ -31,12 +31,12 @@ pub(crate) fn environment(shared: &SharedModel) -> Environment<'static> {
     engine.set_unknown_method_callback(crate::template::methods::call);
     let loader = Arc::clone(shared);
     engine.set_loader(move |name| {
-        let mut model = lock(&loader);
-        if let Some(source) = model.source(name) {
+        let known = lock(&loader).source(name);
+        if let Some(source) = known {
             return Ok(source);
         }
-        model.request(TemplateRequest::Source(name.to_owned()));
-        Err(aborted())
+        serve(&loader, TemplateRequest::Source(name.to_owned()))?;
+        Ok(lock(&loader).source(name).flatten())
     });
     engine.add_test("defined", |value: &Jinja| !is_nothing(value));
     engine.add_test("undefined", is_nothing);
@@ -94,7 +94,15 @@ fn default_filter(
 fn map_filter(state: &State, value: Jinja, args: Rest<Jinja>) -> Result<Vec<Jinja>, Error> {
     let (_, named): (&[Jinja], Kwargs) = from_args(&args)?;
     let default = named.get::<Option<Jinja>>("default")?;
-    let mut mapped = minijinja::filters::map(state, value, Rest(args.to_vec()))?;
+    let mapped = minijinja::filters::map(state, value, Rest(args.to_vec()));
+    let mut mapped = mapped.map_err(|error| match (error.kind(), args.first()) {
+        // The engine does not say which.
+        (ErrorKind::UnknownFilter, Some(name)) if error.detail().is_none() => Error::new(
+            ErrorKind::UnknownFilter,
+            format!("filter {name} is unknown"),
+        ),
+        _ => error,
+    })?;
     if let Some(default) = default.filter(|_| named.has("attribute")) {
         let missing = mapped.iter_mut().filter(|found| is_nothing(found));
         missing.for_each(|found| *found = default.clone());

@@ -23,7 +23,10 @@ mod text;
 mod undefined;
 
 pub(crate) use engine::environment;
-pub(crate) use model::{Lookup, ReferencePlace, SharedModel, TemplateModel, TemplateRequest};
+pub(crate) use model::{
+    Lookup, ReferencePlace, RequestChannel, SharedModel, TemplateModel, TemplateRequest,
+};
 pub(crate) use objects::model_objects::root;
+pub(crate) use source::dotted_filters::with_dots;
 pub(crate) use source::prepared;
 pub(crate) use undefined::{Missing, MissingName};

@@ -3,14 +3,23 @@
 //! The template engine owns the values that it shows, so the machine lends its arenas to one shared [`TemplateModel`]
 //! for the time of a rendering. Reading is immediate. Everything else that a template may cause (a plugin that is
 //! called as a filter, the text of a template that is included, a variable that has no value yet) needs the machine
-//! itself, which is not there in the middle of a rendering. Such a need is left behind as a [`TemplateRequest`], the
-//! rendering is abandoned, the machine serves the request and renders from the start again, now with the answer at
-//! hand. A rendering without side effects may be repeated as often as that takes.
+//! itself, which is not there in the middle of a rendering. Such a need is a [`TemplateRequest`], which is served in one
+//! of two ways:
+//!
+//! - It is left behind, the rendering is abandoned, the machine serves the request and renders from the start again, now
+//!   with the answer at hand. A rendering without side effects may be repeated as often as that takes, and most templates
+//!   need that once, or never.
+//! - A template that calls many plugins would be rendered once for each of them. So it is rendered by a thread of its own,
+//!   which sends its requests through a [`RequestChannel`] and waits for the machine, as a coroutine does.
 
 use std::fmt;
+use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use minijinja::Error;
+
 use crate::hir::{PluginId, Program};
+use crate::template::engine::aborted;
 use crate::types::text::Instances;
 use crate::types::{DictId, Heap, InstId, Value};
 
@@ -22,10 +31,10 @@ pub(crate) enum TemplateRequest {
     Unknown,
     /// A plugin is used as a filter.
     Call {
-        /// The plugin and its arguments as text, under which the answer is kept: see [`TemplateModel::call_result`].
-        key: String,
         plugin: PluginId,
         args: Vec<Value>,
+        /// The name of a keyword argument, which filters that are plugins do not take.
+        keyword: Option<String>,
     },
     /// The text of the template of this name is wanted.
     Source(String),
@@ -74,8 +83,12 @@ pub(crate) trait TemplateModel: Instances + Send {
     /// The reason that was left behind last, if the rendering was abandoned.
     fn pending_request(&mut self) -> &mut Option<TemplateRequest>;
 
-    /// What a plugin answered to a [`TemplateRequest::Call`] of this key.
-    fn call_result(&self, key: &str) -> Option<Value>;
+    /// What a plugin answered to the next [`TemplateRequest::Call`] of this rendering, if it was asked already. A rendering
+    /// that begins again makes the same calls in the same order.
+    fn next_call_result(&mut self) -> Option<Value>;
+
+    /// Where requests are served while the rendering waits; `None`: it is to be abandoned.
+    fn channel(&self) -> Option<Arc<RequestChannel>>;
 
     /// The answer to a [`TemplateRequest::Source`]; `Some(None)`: there is no template of this name.
     fn source(&self, name: &str) -> Option<Option<String>>;
@@ -93,7 +106,45 @@ pub(crate) trait TemplateModel: Instances + Send {
 /// The model of the rendering that runs, shared by all objects that the engine holds.
 pub(crate) type SharedModel = Arc<Mutex<dyn TemplateModel>>;
 
-/// The engine renders on one thread; a lock that a panic left behind holds nothing that the next rendering reads.
+/// The way from a rendering on a thread of its own to the machine.
+pub(crate) struct RequestChannel {
+    requests: Sender<TemplateRequest>,
+    /// Whether a request was served; if not, the rendering is over.
+    answers: Mutex<Receiver<bool>>,
+}
+
+impl RequestChannel {
+    pub(crate) fn new(requests: Sender<TemplateRequest>, answers: Receiver<bool>) -> Self {
+        RequestChannel {
+            requests,
+            answers: Mutex::new(answers),
+        }
+    }
+
+    /// Waits until the machine has served it; whether it has. The caller does not have the lock of the model.
+    fn ask(&self, request: TemplateRequest) -> bool {
+        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.requests.send(request).is_ok() && answers.recv().unwrap_or(false)
+    }
+}
+
+/// Has a request served: afterwards the model has its answer. An error abandons the rendering.
+pub(in crate::template) fn serve(
+    shared: &SharedModel,
+    request: TemplateRequest,
+) -> Result<(), Error> {
+    let channel = lock(shared).channel();
+    let is_served = match channel {
+        Some(channel) => channel.ask(request),
+        None => {
+            lock(shared).request(request);
+            false
+        }
+    };
+    if is_served { Ok(()) } else { Err(aborted()) }
+}
+
+/// The engine renders on one thread at a time; a lock that a panic left behind holds nothing that the next rendering reads.
 pub(crate) fn lock(model: &SharedModel) -> MutexGuard<'_, dyn TemplateModel + 'static> {
     model.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,16 +1,15 @@
 //! Plugins of the model as filters of templates.
 //!
-//! The answer of a plugin is looked up by its arguments' text. What is not there yet is left behind as a request, and the
-//! rendering starts again when the plugin has answered.
+//! Each use of a filter is a call of its own, as in Jinja2: a plugin that counts its calls counts them all.
 
 use std::sync::Arc;
 
-use minijinja::value::{Rest, ValueKind};
+use minijinja::value::{Kwargs, Rest, ValueKind, from_args};
 use minijinja::{Environment, Error, ErrorKind, Value as Jinja};
 
 use crate::hir::PluginId;
-use crate::template::engine::{aborted, valid};
-use crate::template::model::{SharedModel, TemplateModel, TemplateRequest, lock};
+use crate::template::engine::valid;
+use crate::template::model::{SharedModel, TemplateModel, TemplateRequest, lock, serve};
 use crate::template::objects::model_objects::{DictObject, InstanceObject, ListObject, to_jinja};
 use crate::template::path::Path;
 use crate::template::repr::shown;
@@ -21,12 +20,16 @@ use crate::types::Value;
 pub(in crate::template) fn register(engine: &mut Environment<'static>, shared: &SharedModel) {
     let program = Arc::clone(lock(shared).program());
     for (at, plugin) in program.plugins.iter().enumerate() {
-        let name = program.text(plugin.name).replace("::", DOT);
         let id = PluginId(at as u32);
-        let shared = Arc::clone(shared);
-        engine.add_filter(name, move |value: Jinja, args: Rest<Jinja>| {
-            filter(&shared, id, &value, &args)
-        });
+        let name = program.text(plugin.name);
+        // Filters that take the names of filters take them as they are written.
+        for separator in [DOT, "."] {
+            let shared = Arc::clone(shared);
+            let name = name.replace("::", separator);
+            engine.add_filter(name, move |value: Jinja, args: Rest<Jinja>| {
+                filter(&shared, id, &value, &args)
+            });
+        }
     }
 }
 
@@ -36,33 +39,37 @@ fn filter(
     value: &Jinja,
     args: &[Jinja],
 ) -> Result<Jinja, Error> {
+    let (args, named): (&[Jinja], Kwargs) = from_args(args)?;
     // Reading the arguments may take the lock itself.
     let mut read = Vec::with_capacity(args.len() + 1);
     for argument in std::iter::once(value).chain(args) {
-        if argument.is_undefined() {
-            return Err(Error::from(ErrorKind::UndefinedError));
-        }
-        read.push(argument_of(argument)?);
+        read.push(given(argument)?);
     }
     let mut model = lock(shared);
-    let values: Vec<Value> = read
-        .into_iter()
-        .map(|argument| argument.into_value(&mut *model))
-        .collect();
-    let mut key = format!("{}", plugin.0);
-    for value in &values {
-        key.push('\0');
-        key.push_str(&model.heap().repr(*value, &*model));
+    let values = read.into_iter().map(|it| it.into_value(&mut *model));
+    let args = values.collect();
+    let mut result = model.next_call_result();
+    drop(model);
+    if result.is_none() {
+        let request = TemplateRequest::Call {
+            plugin,
+            args,
+            keyword: named.args().next().map(str::to_owned),
+        };
+        serve(shared, request)?;
+        result = lock(shared).next_call_result();
     }
-    if let Some(result) = model.call_result(&key) {
-        return Ok(to_jinja(shared, &*model, result, || Path::Result));
+    let model = lock(shared);
+    let result = result.unwrap_or(Value::Null);
+    Ok(to_jinja(shared, &*model, result, || Path::Result))
+}
+
+/// An argument, which must have a value.
+fn given(argument: &Jinja) -> Result<Argument, Error> {
+    if argument.is_undefined() {
+        return Err(Error::from(ErrorKind::UndefinedError));
     }
-    model.request(TemplateRequest::Call {
-        key,
-        plugin,
-        args: values,
-    });
-    Err(aborted())
+    argument_of(argument)
 }
 
 /// A value of the engine, read completely.

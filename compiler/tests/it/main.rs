@@ -30,4 +30,5 @@ mod robust;
 mod services;
 mod sources;
 mod surface;
+mod template_filters;
 mod tiles;

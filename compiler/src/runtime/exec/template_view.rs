@@ -14,7 +14,9 @@ use crate::hir::{CallId, Program, Ref};
 use crate::intern::Symbol;
 use crate::runtime::exec::calls::Site;
 use crate::runtime::{Instance, Machine, Scope, ScopeId, VarId, VarKind, Vars};
-use crate::template::{Lookup, Missing, ReferencePlace, TemplateModel, TemplateRequest};
+use crate::template::{
+    Lookup, Missing, ReferencePlace, RequestChannel, TemplateModel, TemplateRequest,
+};
 use crate::types::text::Instances;
 use crate::types::{DictId, EntityId, Heap, InstId, Value};
 
@@ -28,8 +30,11 @@ pub(in crate::runtime) struct ModelView {
     roots: Vec<VarId>,
     /// Why the rendering was abandoned.
     request: Option<TemplateRequest>,
-    /// Results of plugins that were called as filters, by the plugin and its arguments.
-    calls: HashMap<String, Value>,
+    /// Results of plugins that were called as filters, in the order of the calls, and how many of them this rendering has had.
+    results: Vec<Value>,
+    n_taken: usize,
+    /// Where requests are served while the rendering waits.
+    channel: Option<Arc<RequestChannel>>,
     /// Templates that were read, by name; `None`: there is none of that name.
     sources: HashMap<String, Option<String>>,
     /// With keyword arguments, only those are visible to the template.
@@ -66,7 +71,9 @@ impl ModelView {
             scopes: Vec::new(),
             roots: Vec::new(),
             request: None,
-            calls: HashMap::new(),
+            results: Vec::new(),
+            n_taken: 0,
+            channel: None,
             sources: HashMap::new(),
             keywords: None,
             call: None,
@@ -78,7 +85,7 @@ impl ModelView {
 
     /// Prepares for the rendering that a call asks for. What earlier ones read of templates stays.
     pub fn begin(&mut self, site: Site, variables: Option<Vec<(String, Value)>>) {
-        self.calls.clear();
+        self.results.clear();
         self.keywords = variables.map(|variables| variables.into_iter().collect());
         self.call = site.call;
         self.scope = site.scope;
@@ -93,8 +100,10 @@ impl ModelView {
         std::mem::swap(&mut self.roots, &mut machine.state.roots);
     }
 
-    pub fn clear_missing(&mut self) {
+    /// A rendering begins, with what earlier ones have asked for.
+    pub fn begin_rendering(&mut self) {
         self.missing.clear();
+        self.n_taken = 0;
     }
 
     pub fn take_missing(&mut self) -> Missing {
@@ -106,9 +115,24 @@ impl ModelView {
         self.request.take()
     }
 
-    /// The result of a plugin that was called as a filter.
-    pub fn answer_call(&mut self, key: String, value: Value) {
-        self.calls.insert(key, value);
+    /// The result of the plugin that was called as a filter last.
+    pub fn answer_call(&mut self, value: Value) {
+        self.results.push(value);
+    }
+
+    /// How many plugins were called as filters.
+    pub fn n_calls(&self) -> usize {
+        self.results.len()
+    }
+
+    /// From now on, requests go there.
+    pub fn open(&mut self, channel: RequestChannel) {
+        self.channel = Some(Arc::new(channel));
+    }
+
+    /// From now on, a request abandons the rendering.
+    pub fn close(&mut self) {
+        self.channel = None;
     }
 
     /// `None`: there is no template of this name.
@@ -244,8 +268,14 @@ impl TemplateModel for ModelView {
         &mut self.request
     }
 
-    fn call_result(&self, key: &str) -> Option<Value> {
-        self.calls.get(key).copied()
+    fn next_call_result(&mut self) -> Option<Value> {
+        let result = self.results.get(self.n_taken).copied()?;
+        self.n_taken += 1;
+        Some(result)
+    }
+
+    fn channel(&self) -> Option<Arc<RequestChannel>> {
+        self.channel.clone()
     }
 
     fn source(&self, name: &str) -> Option<Option<String>> {

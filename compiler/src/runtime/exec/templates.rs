@@ -4,11 +4,14 @@
 //! [`crate::template`] says how both share the model all the same: the arenas that a template may
 //! read move into a [`ModelView`] and back, and what needs more than reading (a plugin as a filter,
 //! a template that is included) abandons the rendering with a request. Here the machine serves the
-//! request, and renders again with one more answer until there are no more.
+//! request, and renders again with one more answer until there are no more; from the fifth call of a
+//! plugin on, the rendering goes on where it was, on a thread of its own.
 //!
 //! To render again from the start is sound because a template only reads, and what it read stays as
 //! it was: variables are set once, and answers are kept.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
 use minijinja::Environment;
@@ -19,11 +22,16 @@ use crate::runtime::exec::calls::{Site, Way};
 use crate::runtime::exec::template_view::{ModelView, SharedView, lock};
 use crate::runtime::{Machine, ScopeId};
 use crate::span::Loc;
-use crate::template::{ReferencePlace, SharedModel, TemplateRequest, environment, prepared, root};
+use crate::template::{
+    ReferencePlace, RequestChannel, SharedModel, TemplateRequest, environment, prepared, root,
+};
 use crate::types::{Type, TypeId, Value};
 
 /// How often one rendering is started again with one more answer. A template that wants more never ends.
 const MAX_RESTARTS: usize = 100_000;
+/// Calls of plugins for which a rendering is begun again. To begin a small template again takes less than a thread does; of
+/// one that calls more, nobody knows how long it is.
+const MOST_CALLS_BY_RESTART: usize = 4;
 
 /// The engine with its compiled templates, kept for one compile.
 pub struct TemplateCache {
@@ -92,16 +100,24 @@ impl Machine<'_> {
         path: &str,
     ) -> Result<Value, PluginError> {
         let shared: SharedModel = view.clone();
+        let render = || {
+            let template = engine.get_template(path)?;
+            template.render(root(&shared))
+        };
         for _ in 0..MAX_RESTARTS {
-            {
+            let is_apart = {
                 let mut view = lock(view);
-                view.clear_missing();
+                view.begin_rendering();
                 view.exchange(self);
-            }
-            let rendered = engine
-                .get_template(path)
-                .and_then(|template| template.render(root(&shared)));
+                view.n_calls() >= MOST_CALLS_BY_RESTART
+            };
+            let rendered = if is_apart {
+                self.render_apart(view, site, &render)
+            } else {
+                Ok(render())
+            };
             lock(view).exchange(self);
+            let rendered = rendered?;
             let request = lock(view).take_request();
             match request {
                 None => {
@@ -110,36 +126,102 @@ impl Machine<'_> {
                     missing.forget(|name| engine.globals().any(|(global, _)| global == name));
                     return self.rendered(rendered, path, &missing);
                 }
-                Some(TemplateRequest::Unset(var)) => return Err(PluginError::Unset(vec![var])),
-                Some(TemplateRequest::Unknown) => return Err(PluginError::Unknown),
-                Some(TemplateRequest::Reference(ReferencePlace::Name(name), value)) => {
-                    return Err(PluginError::Explicit {
-                        type_name: "inmanta.ast.PluginException".to_owned(),
-                        message: format!(
-                            "Encountered reference in Jinja template for variable {name} (= `{}`)",
-                            self.state.heap.repr(value, &self.state)
-                        ),
-                        traceback: None,
-                    });
-                }
-                Some(TemplateRequest::Reference(ReferencePlace::Path(place), value)) => {
-                    return Err(self.unexpected_reference(&place, value));
-                }
-                Some(TemplateRequest::Reference(ReferencePlace::Unplaced, value)) => {
-                    return Err(self.unexpected_reference(path, value));
-                }
-                Some(TemplateRequest::Call { key, plugin, args }) => {
-                    let value = self.call_filter(site, plugin, args)?;
-                    lock(view).answer_call(key, value);
-                }
-                Some(TemplateRequest::Source(name)) => {
-                    let source = self.template_source(&name);
-                    let source = source.map(|source| prepared(&source, self.program));
-                    lock(view).answer_source(name, source);
-                }
+                Some(request) => self.serve_template(view, site, path, request)?,
             }
         }
         external("RuntimeError", format!("the template {path} never ends"))
+    }
+
+    /// Renders on a thread of its own and serves its requests meanwhile, with which it goes on. The view has the arenas before
+    /// and after, and we have them while a request is served.
+    fn render_apart(
+        &mut self,
+        view: &SharedView,
+        site: Site,
+        render: &(impl Fn() -> Result<String, minijinja::Error> + Sync),
+    ) -> Result<Result<String, minijinja::Error>, PluginError> {
+        let (requests, incoming) = channel();
+        let (answers, outgoing) = channel();
+        lock(view).open(RequestChannel::new(requests, outgoing));
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new()
+                .name("template".to_owned())
+                .stack_size(crate::STACK_BYTES)
+                .spawn_scoped(scope, || {
+                    let rendered = catch_unwind(AssertUnwindSafe(render));
+                    // Nothing is waited for any more.
+                    lock(view).close();
+                    rendered
+                });
+            let Ok(thread) = thread else {
+                // Where there is no room for a thread, the template is begun again for each call.
+                lock(view).close();
+                return Ok(render());
+            };
+            let mut failure = None;
+            for request in incoming {
+                let is_served = failure.is_none() && {
+                    lock(view).exchange(self);
+                    let served = self.serve_template(view, site, "", request);
+                    lock(view).exchange(self);
+                    failure = served.err();
+                    failure.is_none()
+                };
+                if answers.send(is_served).is_err() {
+                    break;
+                }
+            }
+            match (thread.join().and_then(|rendered| rendered), failure) {
+                (Ok(_), Some(failure)) => Err(failure),
+                (Ok(rendered), None) => Ok(rendered),
+                (Err(panic), _) => resume_unwind(panic),
+            }
+        })
+    }
+
+    /// Gives the view what a rendering asks for, or says why it can not go on. `path`: of the template.
+    fn serve_template(
+        &mut self,
+        view: &SharedView,
+        site: Site,
+        path: &str,
+        request: TemplateRequest,
+    ) -> Result<(), PluginError> {
+        match request {
+            TemplateRequest::Unset(var) => Err(PluginError::Unset(vec![var])),
+            TemplateRequest::Unknown => Err(PluginError::Unknown),
+            TemplateRequest::Reference(ReferencePlace::Name(name), value) => {
+                Err(PluginError::Explicit {
+                    type_name: "inmanta.ast.PluginException".to_owned(),
+                    message: format!(
+                        "Encountered reference in Jinja template for variable {name} (= `{}`)",
+                        self.state.heap.repr(value, &self.state)
+                    ),
+                    traceback: None,
+                })
+            }
+            TemplateRequest::Reference(ReferencePlace::Path(place), value) => {
+                Err(self.unexpected_reference(&place, value))
+            }
+            TemplateRequest::Reference(ReferencePlace::Unplaced, value) => {
+                Err(self.unexpected_reference(path, value))
+            }
+            TemplateRequest::Call {
+                plugin,
+                args,
+                keyword,
+            } => {
+                let value = self.call_filter(site, plugin, &args, keyword.as_deref())?;
+                lock(view).answer_call(value);
+                Ok(())
+            }
+            TemplateRequest::Source(name) => {
+                let source = self.template_source(&name);
+                let source = source.map(|source| prepared(&source));
+                lock(view).answer_source(name, source);
+                Ok(())
+            }
+        }
     }
 
     /// The text of a template file; `None`: there is none.
@@ -168,7 +250,8 @@ impl Machine<'_> {
         &mut self,
         site: Site,
         plugin: PluginId,
-        args: Vec<Value>,
+        args: &[Value],
+        keyword: Option<&str>,
     ) -> Result<Value, PluginError> {
         let definition = &self.program.plugins[plugin.index()];
         let name = self.program.text(definition.name);
@@ -178,13 +261,21 @@ impl Machine<'_> {
                 format!("plugin {name} needs the compiler's context, it is no filter"),
             );
         }
+        if let Some(keyword) = keyword {
+            return external(
+                "TypeError",
+                format!(
+                    "{name} got an unexpected keyword argument '{keyword}': as filters, plugins take arguments by position only"
+                ),
+            );
+        }
         if args.iter().any(|value| matches!(value, Value::Unknown(_))) {
             return Err(PluginError::Unknown);
         }
-        if let Some(length) = self.length_as_filter(name, &args) {
+        if let Some(length) = self.length_as_filter(name, args) {
             return Ok(length);
         }
-        let (bound, checks) = crate::hir::plugin::bind(name, definition, &args, &[]);
+        let (bound, checks) = crate::hir::plugin::bind(name, definition, args, &[]);
         if matches!(definition.body, Body::Native(_)) {
             for check in checks {
                 self.check_kind(name, check.1, check.2)?;

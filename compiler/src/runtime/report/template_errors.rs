@@ -14,7 +14,7 @@ use crate::diagnostics::{Fail, fail, not_found};
 use crate::hir::plugin::{PluginError, external};
 use crate::runtime::Machine;
 use crate::span::Loc;
-use crate::template::{Missing, MissingName};
+use crate::template::{Missing, MissingName, with_dots};
 use crate::types::Value;
 
 impl Machine<'_> {
@@ -32,7 +32,7 @@ impl Machine<'_> {
         let error = innermost(&error);
         let detail = error
             .detail()
-            .map(str::to_owned)
+            .map(with_dots)
             .unwrap_or_else(|| error.kind().to_string());
         let missing_name = place_of(error).and_then(|(text, range)| missing.of(text, range));
         let is_missing = match error.kind() {
@@ -61,11 +61,26 @@ impl Machine<'_> {
         }
         let type_name = match error.kind() {
             ErrorKind::TemplateNotFound => {
-                return external("jinja2.exceptions.TemplateNotFound", path);
+                let mut missing = missing_templates(&detail);
+                return match missing.len() {
+                    0 => external("jinja2.exceptions.TemplateNotFound", path),
+                    1 => external("jinja2.exceptions.TemplateNotFound", missing.remove(0)),
+                    _ => {
+                        let names = missing.join(", ");
+                        let message = format!("none of the templates given were found: {names}");
+                        external("jinja2.exceptions.TemplatesNotFound", message)
+                    }
+                };
             }
             ErrorKind::SyntaxError => "TemplateSyntaxError",
             ErrorKind::UnknownFilter | ErrorKind::UnknownTest => "TemplateAssertionError",
             _ => "TemplateRuntimeError",
+        };
+        let unknown = detail.strip_suffix(" is unknown");
+        let unknown = unknown.and_then(|what| what.split_once(' '));
+        let detail = match unknown {
+            Some((what @ ("filter" | "test"), name)) => format!("No {what} named '{name}'."),
+            _ => detail,
         };
         let message = format!("jinja2.exceptions.{type_name}: {detail}");
         let failure = fail("PythonException", Loc::NONE, message);
@@ -103,6 +118,22 @@ impl Machine<'_> {
             end_column: at.map(|(start, length)| (start + length) as u32 + 1),
         });
         failure.note_outside(format!("in the template {name}, line {line}"), place)
+    }
+}
+
+/// The templates that are not there, as the engine's errors tell them: one that is rendered, extended, imported or included,
+/// or all those of an include that takes the first that is there.
+fn missing_templates(detail: &str) -> Vec<String> {
+    let one = detail
+        .strip_prefix("template ")
+        .and_then(|rest| rest.strip_suffix(" does not exist"))
+        .or_else(|| detail.strip_prefix("tried to include non-existing template "));
+    let all = detail
+        .strip_prefix("tried to include one of multiple templates, none of which existed ")
+        .and_then(|rest| serde_json::from_str(rest).ok());
+    match one {
+        Some(name) => vec![serde_json::from_str(name).unwrap_or_else(|_| name.to_owned())],
+        None => all.unwrap_or_default(),
     }
 }
 

@@ -1,37 +1,51 @@
-//! Filters whose names have dots, as the reference lets templates write plugins: `{{ name | std.upper }}`.
+//! Filters whose names have dots, as the reference lets templates write plugins: `{{ name | std.upper }}`. In Jinja2 dots
+//! behind the name of a filter belong to it, whether there is such a filter or not.
 
-use crate::hir::Program;
+use std::borrow::Cow;
 
-/// Dotted filters are written with these instead of the dot.
+use crate::template::source::rewrite::{is_word, string_end};
+
+/// Names of filters are written with these instead of their dots.
 pub(in crate::template) const DOT: &str = "__dot__";
 
-/// Writes dotted filter names so that the engine takes them for one name.
-pub(in crate::template) fn without_dots(source: &str, program: &Program) -> String {
-    let mut out = String::with_capacity(source.len());
-    let mut rest = source;
-    while let Some(at) = rest.find('|') {
-        let (before, after) = rest.split_at(at + 1);
-        out.push_str(before);
-        let blanks = after.len() - after.trim_start().len();
-        let body = &after[blanks..];
-        let end = body
-            .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'))
-            .unwrap_or(body.len());
-        let name = &body[..end];
-        let full = name.replace('.', "::");
-        let known = name.contains('.')
-            && program
-                .names
-                .find(&full)
-                .is_some_and(|symbol| program.plugins.iter().any(|plugin| plugin.name == symbol));
-        if known {
-            out.push_str(&after[..blanks]);
-            out.push_str(&name.replace('.', DOT));
-            rest = &body[end..];
-        } else {
-            rest = after;
+/// The inside of a tag, so that the engine takes the names of filters for one name each. `is_filter`: it begins with the word
+/// `filter`, whose name follows.
+pub(in crate::template) fn without_dots(inner: &str, is_filter: bool) -> Cow<'_, str> {
+    if !inner.contains('.') || !(is_filter || inner.contains('|')) {
+        return Cow::Borrowed(inner);
+    }
+    let mut out = String::with_capacity(inner.len() + DOT.len());
+    let mut at = 0;
+    if is_filter {
+        at = inner.find("filter").map_or(0, |at| at + "filter".len());
+        out.push_str(&inner[..at]);
+        at += name(&inner[at..], &mut out);
+    }
+    while let Some(c) = inner[at..].chars().next() {
+        let length = match c {
+            '"' | '\'' => string_end(&inner[at..]),
+            c => c.len_utf8(),
+        };
+        out.push_str(&inner[at..at + length]);
+        at += length;
+        if c == '|' {
+            at += name(&inner[at..], &mut out);
         }
     }
-    out.push_str(rest);
-    out
+    Cow::Owned(out)
+}
+
+/// Writes the name of a filter, with the blanks before it; how long they are.
+fn name(text: &str, out: &mut String) -> usize {
+    let start = text.len() - text.trim_start().len();
+    let length = text[start..].find(|c| !is_word(c) && c != '.');
+    let end = length.map_or(text.len(), |length| start + length);
+    out.push_str(&text[..start]);
+    out.push_str(&text[start..end].replace('.', DOT));
+    end
+}
+
+/// A text of the engine's about a filter, with its name as it is written.
+pub(crate) fn with_dots(text: &str) -> String {
+    text.replace(DOT, ".")
 }

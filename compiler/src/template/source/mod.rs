@@ -5,9 +5,7 @@ pub(in crate::template) mod dotted_filters;
 mod macros;
 mod rewrite;
 
-use crate::hir::Program;
-
 /// The text of a template as the engine shall read it.
-pub(crate) fn prepared(source: &str, program: &Program) -> String {
-    rewrite::adapt(&dotted_filters::without_dots(source, program))
+pub(crate) fn prepared(source: &str) -> String {
+    rewrite::adapt(source)
 }

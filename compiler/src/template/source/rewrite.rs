@@ -4,6 +4,7 @@
 //! They become calls that the engine knows, on the same line, so that errors keep their lines. `and` and `or` get one more
 //! operand that is not constant: the engine gives a boolean where all of them are.
 
+use crate::template::source::dotted_filters::without_dots;
 use crate::template::source::macros::{self, split};
 
 /// Words before a parenthesis that open an expression, not the arguments of a call.
@@ -47,8 +48,9 @@ pub(in crate::template) fn adapt(source: &str) -> String {
             rest = &after[length..];
             continue;
         }
-        let inner = tag.get(2..tag.len() - 2).unwrap_or("");
         let word: &str = words.split(|c| !is_word(c)).next().unwrap_or("");
+        let inner = tag.get(2..tag.len() - 2).unwrap_or("");
+        let inner = &*without_dots(inner, close == "%}" && word == "filter");
         let macro_tag = match (close, word) {
             ("%}", "macro") => macros::begin(inner, after).map(|(tags, open)| {
                 macros.push(open);
@@ -582,6 +584,22 @@ mod tests {
         ] {
             check(source, source);
         }
+    }
+
+    #[test]
+    fn names_of_filters_have_dots_and_texts_keep_theirs() {
+        check(
+            "a | b.c {{ x | b.c(y.z|d.e) ~ 'a|b.c' ~ f.g }}{# x|b.c #}",
+            "a | b.c {{ x | b__dot__c(y.z|d__dot__e) ~ 'a|b.c' ~ f.g }}{# x|b.c #}",
+        );
+        check(
+            "{%- filter b.c(x.y) | d.e -%}{% endfilter %}{% set z | b.c %}{% endset %}{% call m(x|b.c) %}",
+            "{%- filter b__dot__c(x.y) | d__dot__e -%}{% endfilter %}{% set z | b__dot__c %}{% endset %}{% call m(x|b__dot__c) %}",
+        );
+        check(
+            "{% raw %}{{ x|b.c }}{% endraw %}",
+            "{% raw %}{{ x|b.c }}{% endraw %}",
+        );
     }
 
     #[test]
