@@ -92,6 +92,15 @@ pub enum Error {
         /// The line where the limit was met, from 1.
         line: usize,
     },
+    /// A key that one map has twice, and the lines with a key of this name.
+    #[error("{}: the key is in the lines {lines}", shortened(&error.to_string()))]
+    Duplicate {
+        /// What the library says.
+        #[source]
+        error: serde_yaml::Error,
+        /// As text: `3, 5 and 8`.
+        lines: String,
+    },
     /// What the library says: no YAML, or not what was asked for.
     #[error("{}", shortened(&.0.to_string()))]
     Syntax(#[from] serde_yaml::Error),
@@ -100,7 +109,7 @@ pub enum Error {
 impl Error {
     /// It is YAML, but more of it than is read.
     pub fn is_limit(&self) -> bool {
-        !matches!(self, Self::Syntax(_))
+        !matches!(self, Self::Syntax(_) | Self::Duplicate { .. })
     }
 }
 
@@ -131,8 +140,27 @@ pub fn from_str<T: DeserializeOwned>(text: &str, limits: &Limits) -> Result<T, E
         clippy::disallowed_methods,
         reason = "this is the bounded reader that all others use"
     )]
-    let value = serde_yaml::from_str(text)?;
+    let value =
+        serde_yaml::from_str(text).map_err(|error| match lines_of_duplicate(text, &error) {
+            Some(lines) => Error::Duplicate { error, lines },
+            None => Error::Syntax(error),
+        })?;
     Ok(value)
+}
+
+/// The lines with a key of the outermost map that is there twice, if that is what an error is about: the library says only of
+/// inner maps where they are.
+fn lines_of_duplicate(text: &str, error: &serde_yaml::Error) -> Option<String> {
+    let message = error.to_string();
+    let (_, key) = message.split_once("duplicate entry with key ")?;
+    let key: String = serde_json::from_str(key).ok()?;
+    let lines = text.lines().enumerate().filter(|(_, line)| {
+        let rest = line.trim_start_matches(['"', '\'']).strip_prefix(&key);
+        rest.is_some_and(|rest| rest.trim_start_matches(['"', '\'', ' ']).starts_with(':'))
+    });
+    let numbers: Vec<String> = lines.map(|(at, _)| (at + 1).to_string()).collect();
+    let (last, others) = numbers.split_last()?;
+    (!others.is_empty() && others.len() < 10).then(|| format!("{} and {last}", others.join(", ")))
 }
 
 /// A text without the byte order mark that some editors write in front of it. The library would count the mark as a column

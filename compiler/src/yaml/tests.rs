@@ -175,3 +175,23 @@ fn a_byte_order_mark_in_front_is_no_part_of_the_text() {
         assert_eq!(read, unbounded(text).ok(), "{text:?}");
     }
 }
+
+/// Given: a map with a key twice. Expected: the lines with keys of that name, since the library names none of the outermost map.
+#[test]
+fn a_key_that_is_there_twice_is_told_with_its_lines() {
+    let error = |text: &str| from_str::<Value>(text, &LIMITS).unwrap_err().to_string();
+    assert_eq!(
+        error("name: a\nsize: 1\n\"name\": b\n"),
+        "duplicate entry with key \"name\": the key is in the lines 1 and 3"
+    );
+    assert_eq!(
+        error("- a: 1\n- b: 1\n  a: 2\n  b: 3\n"),
+        ".[1]: duplicate entry with key \"b\" at line 2 column 3"
+    );
+    // Where nobody can tell, nothing is told.
+    let one_line = error("{a: 1, a: 2}");
+    assert!(
+        one_line.starts_with("duplicate entry with key \"a\""),
+        "{one_line}"
+    );
+}

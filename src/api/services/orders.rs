@@ -121,6 +121,19 @@ fn item(value: &Value) -> Result<NewItem, Problems> {
     if let Some(name) = required.filter(|name| value[*name].is_null()) {
         problems.add(name, "is required");
     }
+    // What would be taken and do nothing.
+    let other = match action {
+        Some(Action::Create) => Some(("edits", "are for updates: a new instance has attributes")),
+        Some(Action::Update) => Some(("attributes", "are for new instances: an update has edits")),
+        Some(Action::Delete) | None => None,
+    };
+    let is_given = |given: &Value| {
+        given.as_array().is_some_and(|items| !items.is_empty())
+            || given.as_object().is_some_and(|items| !items.is_empty())
+    };
+    if let Some((name, reason)) = other.filter(|(name, _)| is_given(&value[*name])) {
+        problems.add(name, reason);
+    }
     let (Some(instance), Some(entity), Some(action)) = (id, entity, action) else {
         return Err(problems);
     };
@@ -277,6 +290,14 @@ mod tests {
             (
                 json!({"action": "update", "edits": {}}),
                 "edits: must be a list",
+            ),
+            (
+                json!({"action": "create", "attributes": {}, "edits": [{}]}),
+                "edits: are for updates",
+            ),
+            (
+                json!({"action": "update", "edits": [], "attributes": {"a": 1}}),
+                "attributes: are for new instances",
             ),
             (
                 json!({"action": "delete", "instance_id": "x"}),

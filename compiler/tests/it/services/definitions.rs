@@ -485,6 +485,31 @@ end
 }
 
 #[test]
+fn what_means_nothing_to_a_definition_is_a_warning() {
+    let more = "entity Plain:\n    string x\nend\nimplement Plain using std::none\n\
+                Thing.plains [0:] lsm::__rwplus__ Plain._thing [1]\nThing.others [0:] -- Plain._other [0:1]\n\
+                entity Part extends lsm::EmbeddedEntity:\n    string name\n    lsm::attribute_modifier nme__modifier=\"r\"\nend\n\
+                implement Part using parents\nThing.part [0:1] lsm::__rwplus__ Part._thing [1]\n";
+    let body = "    string name\n    lsm::attribute_modifier sizes__modifier=\"rw+\"\n    lsm::attribute_modifier name__modifier=\"rw+\"";
+    let run = thing(more, body, ("V2", ", allocation_spec=\"nowhere\"")).run(&json!({}));
+    run.check();
+    let warnings = run.compiled.diagnostics.iter();
+    let warnings: Vec<&str> = warnings
+        .map(|warning| warning.message.as_str())
+        .filter(|message| message.starts_with("the service thing"))
+        .collect();
+    assert_eq!(
+        warnings,
+        [
+            "the service thing, sizes__modifier: there is no attribute sizes that it says something about, so it is an attribute of its own",
+            "the service thing, plains: the relation has a modifier, but __config__::Plain extends no lsm::EmbeddedEntity and it is no lsm::__service__ relation: clients do not see it",
+            "the service thing, part.nme__modifier: there is no attribute nme that it says something about, so it is an attribute of its own",
+            "the service thing, allocation_spec: no module defines an allocation spec nowhere, so no instance can be validated",
+        ]
+    );
+}
+
+#[test]
 fn identities_and_owners_are_checked() {
     let refusal = thing(
         "",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+
 from inmanta.execute import runtime
 from inmanta.execute.proxy import DynamicProxy
 
 from . import _lifecycles, _model, _types
 from ._compile import kept
 from ._errors import LsmError
+
+logger = logging.getLogger("inmanta_plugins.lsm")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -215,6 +219,7 @@ class Definition:
         }
         self._check_identity(record)
         self._check_owner(record)
+        self._check_allocation()
         if self.problems:
             what = f"the definition of the service {self.service}"
             if self.version:
@@ -228,6 +233,7 @@ class Definition:
         inherited = inherited_documentation(info)
         attributes, embedded, relations = [], [], []
         by_name = {one["name"]: one for one in info["attributes"]}
+        self._check_helpers(by_name, place)
         for one in info["attributes"]:
             name = one["name"]
             if name.startswith("_") or name in _OWN:
@@ -246,6 +252,12 @@ class Definition:
                     embedded.append(self._embedded(one, target, notes, text, place, above))
                 elif notes.is_service:
                     relations.append(self._relation(one, target, notes, text))
+                elif notes.has_modifier:
+                    self._doubt(
+                        f"{place}.{name}".lstrip("."),
+                        f"the relation has a modifier, but {target['name']} extends no lsm::EmbeddedEntity and it is no"
+                        " lsm::__service__ relation: clients do not see it",
+                    )
         annotations = by_name.get("__annotations", {}).get("default")
         return {
             "description": description,
@@ -319,6 +331,28 @@ class Definition:
         return record
 
     # --- rules -------------------------------------------------------------------------------------------------------
+
+    def _doubt(self, path: str, text: str) -> None:
+        """Something that may be a mistake: a warning of the compile."""
+        logger.warning("the service %s, %s: %s", self.service, path, text)
+
+    def _check_helpers(self, by_name: dict[str, Info], place: str) -> None:
+        for name in by_name:
+            of = next((name.removesuffix(helper) for helper in _HELPERS if name.endswith(helper)), None)
+            if of and of not in by_name:
+                self._doubt(
+                    f"{place}.{name}".lstrip("."),
+                    f"there is no attribute {of} that it says something about, so it is an attribute of its own",
+                )
+
+    def _check_allocation(self) -> None:
+        name = self.binding.allocation_spec
+        if name is None:
+            return
+        from .allocation import has_spec
+
+        if not has_spec(name):
+            self._doubt("allocation_spec", f"no module defines an allocation spec {name}, so no instance can be validated")
 
     def _check_back(self, one: Info, target: Info, path: str) -> None:
         if one["inverse"] is None:
@@ -420,6 +454,7 @@ class Notes:
     def __init__(self, values: list[Any]) -> None:
         self.is_service = False
         self.modifier = "rw"
+        self.has_modifier = False
         self.annotations: Record = {}
         for value in values:
             proxy = DynamicProxy.return_value(value)
@@ -427,6 +462,6 @@ class Notes:
             if kind == "lsm::InterServiceRelation":
                 self.is_service = True
             elif kind == "lsm::RelationModifier":
-                self.modifier = proxy.modifier
+                self.modifier, self.has_modifier = proxy.modifier, True
             elif kind == "lsm::RelationAnnotations":
                 self.annotations = _model.plain(proxy.annotations)

@@ -41,6 +41,11 @@ __all__ = [
 _specs: dict[str, _Spec] = {}
 
 
+def has_spec(name: str) -> bool:
+    """Whether a module has defined one of this name."""
+    return name in _specs
+
+
 def spec(name: str) -> _Spec:
     """The spec of this name."""
     if name not in _specs:
