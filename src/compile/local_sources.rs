@@ -8,7 +8,8 @@
 //!
 //! What a repository is made of is taken as it was when its environment began: whoever may write into it, and not into that of
 //! another environment, could else make it a part of his own. For the same reason, what is elsewhere counts only if it belongs to the
-//! user whom the repository itself belongs to, as with git's `safe.directory`.
+//! user whom the repository itself belongs to, as with git's `safe.directory`; and what another environment is compiled from does
+//! not count if others than that user may write into the repository, who could name it there.
 //!
 //! What is not hidden, since hiding it would break what it protects: what an environment has in common with another one, or has
 //! the other one inside of its own; and folders that hold a program which every compile needs, like the interpreter.
@@ -39,6 +40,8 @@ struct LocalSource {
     folders: Vec<PathBuf>,
     /// What of it cannot be hidden.
     open: Vec<PathBuf>,
+    /// Others than its owner may write into it, and so say where it keeps its data.
+    is_shared: bool,
     /// There is a link on the way, which may lead elsewhere at any time.
     is_link: bool,
     /// Files that all compiles read.
@@ -51,6 +54,7 @@ impl LocalSource {
         let real = self.named.canonicalize();
         let real = real.unwrap_or_else(|_| self.named.clone());
         let user = owner(&real);
+        self.is_shared |= may_others_write(&real);
         for folder in folders(&self.named) {
             if !folder.starts_with(&real) && owner(&folder) != user {
                 tracing::warn!(
@@ -61,6 +65,13 @@ impl LocalSource {
             }
             if self.folders.contains(&folder) || self.open.contains(&folder) {
                 continue;
+            }
+            if self.is_shared && !folder.starts_with(&real) {
+                tracing::warn!(
+                    environment.id = %environment, folder = %folder.display(),
+                    "the repository of the environment keeps data elsewhere, and others than its owner may write into it: \
+                     where another environment is compiled from, its data is not read"
+                );
             }
             if !self.needed.iter().any(|file| file.starts_with(&folder)) {
                 self.folders.push(folder);
@@ -85,6 +96,7 @@ impl LocalSources {
             named: named.to_owned(),
             folders: Vec::new(),
             open: Vec::new(),
+            is_shared: false,
             is_link: named.canonicalize().is_ok_and(|real| real != named),
             needed: needed.into(),
         };
@@ -100,10 +112,13 @@ impl LocalSources {
     /// What an environment is made of.
     pub(super) fn folders_of(&self, environment: EnvironmentId) -> Vec<PathBuf> {
         let all = self.locked();
-        let source = all.get(&environment);
-        source.map_or_else(Vec::new, |source| {
-            [source.folders.as_slice(), &source.open].concat()
-        })
+        let mut folders = own(&all, environment);
+        folders.extend(
+            all.get(&environment)
+                .into_iter()
+                .flat_map(|source| source.open.clone()),
+        );
+        folders
     }
 
     /// What code of this environment may not read, sorted: the folders of the others that are not its own.
@@ -112,8 +127,7 @@ impl LocalSources {
         for (owner, source) in all.iter_mut().filter(|(_, source)| source.is_link) {
             source.look(*owner);
         }
-        let own = all.get(&environment);
-        let own = own.map_or(&[][..], |source| source.folders.as_slice());
+        let own = own(&all, environment);
         let others = all.iter().filter(|(owner, _)| **owner != environment);
         let mut hidden: Vec<PathBuf> = others
             .flat_map(|(_, source)| &source.folders)
@@ -129,6 +143,49 @@ impl LocalSources {
     fn locked(&self) -> MutexGuard<'_, HashMap<EnvironmentId, LocalSource>> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The folders that an environment is made of, but for those of another one that somebody may have made a part of it.
+fn own(all: &HashMap<EnvironmentId, LocalSource>, environment: EnvironmentId) -> Vec<PathBuf> {
+    let Some(source) = all.get(&environment) else {
+        return Vec::new();
+    };
+    let real = source.named.canonicalize();
+    let real = real.unwrap_or_else(|_| source.named.clone());
+    let others = all.iter().filter(|(other, _)| **other != environment);
+    let others: Vec<PathBuf> = others
+        .map(|(_, other)| other.named.canonicalize())
+        .filter_map(Result::ok)
+        .collect();
+    let is_own = |folder: &&PathBuf| {
+        !source.is_shared
+            || folder.starts_with(&real)
+            || !others.iter().any(|other| folder.starts_with(other))
+    };
+    source.folders.iter().filter(is_own).cloned().collect()
+}
+
+/// Whether others than its owner may write where a repository says what it is made of. A group whose number is the user's is
+/// his own, as many systems make one for each user.
+fn may_others_write(repository: &Path) -> bool {
+    const PLACES: [&str; 8] = [
+        "",
+        ".git",
+        ".git/objects",
+        ".git/objects/info",
+        ".git/refs",
+        "objects",
+        "objects/info",
+        "refs",
+    ];
+    let mut found = PLACES
+        .iter()
+        .filter_map(|place| repository.join(place).metadata().ok());
+    found.any(|metadata| {
+        use std::os::unix::fs::MetadataExt;
+        let is_of_group = metadata.mode() & 0o020 != 0 && metadata.gid() != metadata.uid();
+        is_of_group || metadata.mode() & 0o002 != 0
+    })
 }
 
 /// The user whom a folder belongs to; `None`: it is not there.
@@ -308,6 +365,15 @@ mod tests {
         }
         borrow(&theirs);
         sources.set(one, Some(&mine), &[]);
+        assert!(sources.folders_of(one).contains(&theirs.join("objects")));
+        // Where others may say so, what is another environment's is not taken, even from the start; anything else is.
+        let git = mine.join(".git");
+        let all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(&git, all).unwrap();
+        sources.set(one, Some(&mine), &[]);
+        assert_eq!(sources.folders_of(one), [mine.clone(), git]);
+        assert!(sources.hidden_from(one).contains(&theirs));
+        sources.forget(two);
         assert!(sources.folders_of(one).contains(&theirs.join("objects")));
     }
 }
