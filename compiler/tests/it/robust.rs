@@ -69,6 +69,27 @@ const DEEP: usize = 100_000;
 const NESTED: &str = "nested more than";
 const LEVELS: &str = "an expression of more than";
 
+/// Each of many constructors of one instance has a mistake, whose message names the instance and so where it was constructed.
+#[test]
+fn an_instance_of_many_constructors_is_described_in_short() {
+    let text = "entity A:\n    string name\n    int nr\nend\nimplement A using std::none\nindex A(name)\n\
+                for i in std::sequence(20000):\n    A(name=\"one\", nr=i)\nend\n";
+    refused(text, "value set twice");
+    let (compiled, _) = run(text);
+    let error = compiled.diagnostics.first().expect("a mistake");
+    assert!(error.message.len() < 5000, "{}", error.message.len());
+    assert!(
+        error.message.contains(",and 19900 more)"),
+        "{}",
+        error.message
+    );
+    // The same with a value of many elements, which each of many statements shows.
+    let text = "entity A:\n    string name\nend\nimplement A using std::none\n\
+                all = [\"a{{ i }}\" for i in std::sequence(20000)]\n\
+                for i in std::sequence(20000):\n    A(name=all)\nend\n";
+    refused(text, "Invalid value");
+}
+
 #[test]
 fn what_nests_is_bounded() {
     let around = |open: &str, inner: &str, close: &str| {

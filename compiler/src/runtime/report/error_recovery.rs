@@ -32,6 +32,9 @@ use crate::span::{Loc, Span};
 const MAX_STEPS: u32 = 200_000;
 /// New steps and elements at most, since one step may make thousands of either.
 const MAX_MADE: u64 = 500_000;
+/// Bytes of the texts of mistakes that are found, the same ones again among them: a value of ten thousand elements may be shown
+/// by as many statements.
+const MAX_TEXT: usize = 4 << 20;
 /// Mistakes after which the search ends: more help nobody.
 const ENOUGH: usize = 100;
 
@@ -55,6 +58,13 @@ impl Report {
     }
 }
 
+/// Bytes of all that an error says.
+fn text_length(error: &Failure) -> usize {
+    let notes = error.notes.iter().map(|(text, _)| text.len());
+    let causes = error.causes.iter().map(text_length);
+    error.message.len() + notes.sum::<usize>() + causes.sum::<usize>()
+}
+
 impl Machine<'_> {
     /// The first mistake, and those that have nothing to do with it. Steps go on from the queue as
     /// it is.
@@ -66,6 +76,7 @@ impl Machine<'_> {
         let mut errors = vec![placed(first)];
         let mut found = std::mem::take(&mut self.report.later_errors);
         let n_made = self.scheduler.n_made();
+        let mut n_bytes = 0;
         for _ in 0..MAX_STEPS {
             if self.scheduler.n_made() > n_made + MAX_MADE {
                 break;
@@ -77,13 +88,14 @@ impl Machine<'_> {
                 break;
             }
             for error in found.drain(..) {
+                n_bytes += text_length(&error);
                 let identity = self.identity(&error);
                 if !error.is_consequence() && !seen.iter().any(|known| is_same(known, &identity)) {
                     seen.push(identity);
                     errors.push(placed(error));
                 }
             }
-            if errors.len() >= ENOUGH {
+            if errors.len() >= ENOUGH || n_bytes > MAX_TEXT {
                 break;
             }
         }

@@ -133,11 +133,17 @@ impl ModelState<'_> {
         again.copied().unwrap_or(self.instance(id).loc)
     }
 
-    /// `m::E (instantiated at FILE:LINE)`
+    /// `m::E (instantiated at FILE:LINE)`, with the first places of an instance that many constructors gave: each of them may
+    /// have a mistake of its own, whose message names the instance.
     pub fn describe_instance(&self, id: InstId) -> String {
+        const MOST_PLACES: usize = 100;
         let sources = &self.program.sources;
-        let locs = self.constructors_of(id);
-        let places: Vec<String> = locs.map(|loc| sources.brief(loc)).collect();
+        let locs = self.constructors_of(id).take(MOST_PLACES);
+        let mut places = Vec::from_iter(locs.map(|loc| sources.brief(loc)));
+        let n_constructors = 1 + self.again.get(&id).map_or(0, |again| again.len());
+        if n_constructors > places.len() {
+            places.push(format!("and {} more", n_constructors - places.len()));
+        }
         format!(
             "{} (instantiated at {})",
             self.program.entity_name(self.instance(id).entity),
