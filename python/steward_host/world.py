@@ -36,8 +36,12 @@ class World(runtime.World):
     def get(self, instance_id: int, attribute: str) -> tuple[str, Any]:
         name, fields = self._pipe.ask("get", {"instance": instance_id, "attribute": attribute}, ("attribute_value", "calls"))
         if name == "calls":
-            # The instance, and what is known of it now: this attribute, and more that is likely to be read.
-            return "value", calls.value(fields[0])._values[attribute]
+            # The instance, and what is known of it now: this attribute, and more that is likely to be read. Behind it come
+            # instances that are likely to be asked for next.
+            instance = calls.value(fields[0])
+            for number in range(1, len(fields)):
+                calls.value(fields[number])
+            return "value", instance._values[attribute]
         outcome = fields["outcome"]
         if type(outcome) is str:
             return outcome, None

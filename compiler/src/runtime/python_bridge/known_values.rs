@@ -16,6 +16,10 @@
 //! once, since Python keeps it.
 //!
 //! With the getters of a resource class it is the same, resource by resource.
+//!
+//! A plugin that goes through a long list in its first call would ask for each element. So when it asks for instances of an
+//! entity one behind the other, in the order in which they were made, answers take along those that come next, too: two, then
+//! four, up to a few hundred (as the read-ahead of files does it).
 
 use rmpv::Value as Wire;
 
@@ -31,8 +35,12 @@ use crate::types::{EntityId, Value};
 const MOST_INSTANCES: u32 = 256;
 /// Elements of a list that travels, for the same reason.
 const MOST_ELEMENTS: usize = 1000;
+/// Containers in each other that travel.
+const MOST_NESTED: u32 = 8;
 /// Longer texts are asked for.
 const MOST_BYTES: usize = 4096;
+/// Bytes of an answer after which no more instances go along.
+const MOST_BYTES_ALONG: usize = 64 << 10;
 /// Relations that are followed from an argument.
 const MOST_DEPTH: u32 = 8;
 /// Only the first slots of an entity travel: those that Python knows of an instance are the bits of a word.
@@ -48,6 +56,32 @@ pub(in crate::runtime) struct KnownValues {
     reads: Map<(PluginId, EntityId), Vec<u32>>,
     /// By instance: the slots whose values Python has, as bits.
     known: Map<InstId, u64>,
+    /// Instances that are asked for one behind the other.
+    row: Row,
+}
+
+/// Where a plugin is that goes through the instances of an entity in the order in which they were made.
+#[derive(Default)]
+struct Row {
+    /// Who reads, and of which entity.
+    of: Option<(PluginId, EntityId)>,
+    /// The place of the instance that is asked for next if it goes on like this.
+    next: usize,
+    /// How many went along with the last one.
+    n_along: usize,
+}
+
+impl Row {
+    /// An instance at this place is asked for; how many of those behind it may go along.
+    fn step(&mut self, of: (PluginId, EntityId), at: usize) -> usize {
+        let goes_on = self.of == Some(of) && self.next == at;
+        self.n_along = match goes_on {
+            true => (2 * self.n_along).clamp(2, MOST_INSTANCES as usize - 1),
+            false => 0,
+        };
+        (self.of, self.next) = (Some(of), at + 1 + self.n_along);
+        self.n_along
+    }
 }
 
 impl KnownValues {
@@ -144,8 +178,34 @@ impl Machine<'_> {
         }
         self.learn_read(instance, slot, false);
         let mut answer = Marshal::default();
-        self.write_instance(instance, &mut CallWriter::to(plugin, &mut answer));
-        Some(Marshal::frame(&answer, 1))
+        let mut writer = CallWriter::to(plugin, &mut answer);
+        self.write_instance(instance, &mut writer);
+        let n_along = self.write_following(instance, &mut writer);
+        Some(Marshal::frame(&answer, 1 + n_along))
+    }
+
+    /// Writes the instances that are likely to be asked for next, with what is read of them; how many they are.
+    fn write_following(&mut self, instance: InstId, call: &mut CallWriter) -> usize {
+        let entity = self.state.instance(instance).entity;
+        let row = self.state.instances_of(entity);
+        let Ok(at) = row.binary_search(&instance) else {
+            return 0;
+        };
+        let n_most = self.python.known_values.row.step((call.plugin, entity), at);
+        let mut n_along = 0;
+        for next in at + 1..at + 1 + n_most {
+            let Some(id) = self.state.instances_of(entity).get(next).copied() else {
+                break;
+            };
+            if call.n_left == 0 || call.out.len() > MOST_BYTES_ALONG {
+                break;
+            }
+            if self.dataclass_to_wire(id).is_none() {
+                self.write_instance(id, call);
+                n_along += 1;
+            }
+        }
+        n_along
     }
 
     /// Writes an argument, its instances with what the plugin is going to read of them.
@@ -324,21 +384,71 @@ impl Machine<'_> {
             Value::Str(text) => self.state.heap.str(text).len() <= MOST_BYTES,
             Value::List(list) => {
                 let items = self.state.heap.list(list);
-                items.len() <= MOST_ELEMENTS
-                    && items.iter().all(|item| match item {
-                        Value::List(_) => false,
-                        item => self.may_travel(*item),
-                    })
+                let mut n_left = MOST_ELEMENTS;
+                items.iter().all(|item| {
+                    take(&mut n_left) && self.may_travel_inside(*item, &mut n_left, MOST_NESTED)
+                })
             }
             Value::Dict(dict) => {
                 let entries = &self.state.heap.dict(dict).entries;
-                entries.len() <= MOST_ELEMENTS
-                    && entries.iter().all(|(_, value)| match value {
-                        Value::List(_) | Value::Dict(_) | Value::Instance(_) => false,
-                        value => self.may_travel(*value),
-                    })
+                let mut n_left = MOST_ELEMENTS;
+                entries.iter().all(|(_, value)| {
+                    take(&mut n_left)
+                        && !matches!(value, Value::Instance(_))
+                        && self.may_travel_inside(*value, &mut n_left, MOST_NESTED)
+                })
             }
             _ => false,
         }
+    }
+
+    /// The same of what is in a list or dict: containers in it are made of data only, which Python has as it comes.
+    fn may_travel_inside(&self, value: Value, n_left: &mut usize, depth: u32) -> bool {
+        let mut is_data = |value: Value| {
+            take(n_left)
+                && !matches!(value, Value::Instance(_))
+                && depth > 0
+                && self.may_travel_inside(value, n_left, depth - 1)
+        };
+        match value {
+            Value::List(list) => {
+                let mut items = self.state.heap.list(list).iter();
+                items.all(|item| is_data(*item)) && self.is_of_python(value)
+            }
+            Value::Dict(dict) => {
+                let mut entries = self.state.heap.dict(dict).entries.iter();
+                entries.all(|(_, item)| is_data(*item)) && self.is_of_python(value)
+            }
+            value => self.may_travel(value),
+        }
+    }
+}
+
+/// One less is left; whether there was one.
+fn take(n_left: &mut usize) -> bool {
+    let is_left = *n_left > 0;
+    *n_left -= usize::from(is_left);
+    is_left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_takes_more_along_with_each_answer_and_ends_where_it_is_left() {
+        let of = (PluginId(1), EntityId(2));
+        let mut row = Row::default();
+        assert_eq!([row.step(of, 0), row.step(of, 1)], [0, 2]);
+        assert_eq!([row.step(of, 4), row.step(of, 9)], [4, 8]);
+        // Somewhere else, or something else.
+        assert_eq!([row.step(of, 5), row.step(of, 6)], [0, 2]);
+        assert_eq!(row.step((PluginId(1), EntityId(3)), 9), 0);
+        assert_eq!(row.step(of, 9), 0);
+        let mut at = 10;
+        for _ in 0..20 {
+            at += 1 + row.step(of, at);
+        }
+        assert_eq!(row.n_along, 255);
     }
 }
