@@ -75,12 +75,12 @@ class Raised:
         """The same of a doubt: the warning that it stands for."""
         from inmanta import module, parser, warnings
 
-        kinds = (getattr(place, found["kind"], None) for place in (ast, parser, module, warnings))
-        cls = next((kind for kind in kinds if kind is not None), None)
+        cls = _named(found["kind"], (ast, parser, module, warnings))
         if not isinstance(cls, type) or not issubclass(cls, Warning):
             cls = warnings.InmantaWarning
         if not issubclass(cls, ast.CompilerException):
-            return cls(found["message"])
+            plain: Warning = cls(found["message"])
+            return plain
         # The places of a shadowed variable are in the text.
         has_place = not issubclass(cls, ast.VariableShadowWarning)
         made = self.exception(found if has_place else {**found, "file": None})
@@ -174,12 +174,17 @@ class Reported(ast.Locatable):
         return self._text
 
 
+def _named(name: str, places: tuple[object, ...]) -> Any:
+    """What has this name in the first of these modules that has it; None if none has."""
+    found = (getattr(place, name, None) for place in places)
+    return next((one for one in found if one is not None), None)
+
+
 def _class_of(kind: str) -> Any:
     """The class of a kind of diagnostics; one that nobody has is an ordinary error of the model."""
     from inmanta import module, parser
 
-    kinds = (getattr(place, kind, None) for place in (ast, parser, module))
-    cls = next((found for found in kinds if found is not None), None)
+    cls = _named(kind, (ast, parser, module))
     is_ours = isinstance(cls, type) and issubclass(cls, ast.CompilerException)
     return cls if is_ours else ast.RuntimeException
 

@@ -39,8 +39,8 @@ class World(runtime.World):
             # The instance, and what is known of it now: this attribute, and more that is likely to be read. Behind it come
             # instances that are likely to be asked for next.
             instance = calls.value(fields[0])
-            for number in range(1, len(fields)):
-                calls.value(fields[number])
+            for following in fields[1:]:
+                calls.value(following)
             return "value", instance._values[attribute]
         outcome = fields["outcome"]
         if type(outcome) is str:

@@ -220,7 +220,8 @@ pub enum ToHost {
         id: u64,
     },
     /// To an attached process, when the model is complete: it may ask about it now. `export`: resources and unknown
-    /// parameters, if it asked for them; `warnings`: those of the compile until now. Answer: `result`, whether it wants the export; else it has seen enough.
+    /// parameters, if it asked for them; `warnings`: those of the compile until now. Answer: `result`, whether it wants the
+    /// export; else it has seen enough.
     Inspect {
         /// The number of this request; its answer has the same.
         id: u64,

@@ -14,9 +14,9 @@
 //!
 //! # Invariant
 //!
-//! Calls of a session have rising numbers. The memory holds the answers of one frame in order, and begins anew with the next frame, which
-//! is sent only when all answers to this one were taken. So an answer in memory is new if its number is above that of the
-//! last one that was taken; and of those in the pipe, the ones that were taken from memory already are known by their numbers.
+//! Calls of a session have rising numbers. The memory holds the answers of one frame in order, and begins anew with the next
+//! frame, which is sent only when all answers to this one were taken. So an answer in memory is new if its number is above that
+//! of the last one that was taken; and of those in the pipe, the ones that were taken from memory already are known by their numbers.
 //! The next session of a process numbers its calls from the start again: the host empties the memory before it says that a
 //! session is over, and then we begin anew, too.
 //!

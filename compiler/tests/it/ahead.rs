@@ -43,7 +43,7 @@ fn project(main: &str, plugins: &str, in_turn: bool) -> Disk {
 }
 
 /// What the reference prints: the lines of the model and its plugins, which begin with `> `.
-fn printed_by_the_reference(disk: &Disk) -> Option<String> {
+pub(crate) fn printed_by_the_reference(disk: &Disk) -> Option<String> {
     let python = std::env::var_os("STEWARD_ORACLE")?;
     let output = std::process::Command::new(python)
         .args(["-m", "inmanta.app", "compile"])

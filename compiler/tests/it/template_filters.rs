@@ -1,6 +1,7 @@
 //! Plugins as filters of templates: how often and in which order they are called, by which names, and what goes wrong. With
 //! `STEWARD_ORACLE` the reference says so, too. Source: docs/reference/std.md § 7.
 
+use crate::ahead::printed_by_the_reference;
 use crate::disk::Disk;
 
 const PLUGINS: &str = r#"
@@ -49,16 +50,10 @@ fn check(template: &str, wanted: &str) {
     let outcome = disk.run(&steward_compiler::Options::default(), &[]);
     let errors = &outcome.compiled.diagnostics;
     assert!(outcome.compiled.succeeded(), "{template}: {errors:#?}");
-    assert_eq!(outcome.printed, format!("> {wanted}\n"), "{template}");
-    if let Some(python) = std::env::var_os("STEWARD_ORACLE") {
-        let output = std::process::Command::new(python)
-            .args(["-m", "inmanta.app", "compile"])
-            .current_dir(disk.path())
-            .output()
-            .expect("the reference starts");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let line = text.lines().find(|line| line.starts_with("> "));
-        assert_eq!(line, Some(format!("> {wanted}").as_str()), "{template}");
+    let wanted = format!("> {wanted}\n");
+    assert_eq!(outcome.printed, wanted, "{template}");
+    if let Some(reference) = printed_by_the_reference(&disk) {
+        assert_eq!(reference, wanted, "{template}");
     }
 }
 
