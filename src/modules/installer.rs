@@ -73,7 +73,7 @@ impl<'a> Installer<'a> {
                 job.interpreter.path.display()
             );
             part(job.watcher, Part::Environment, &what, "venv", || {
-                make_environment(environment, &job, &tool)
+                make_environment(environment, &job)
             })?;
         }
         if let Tool::Pip(pip) = &tool {
@@ -342,14 +342,12 @@ fn check_sources(job: &Job<'_>) -> Result<(), Error> {
     ))
 }
 
-fn make_environment(environment: &Path, job: &Job<'_>, tool: &Tool) -> Result<(), Error> {
+/// Makes an environment without pip: uv needs none.
+fn make_environment(environment: &Path, job: &Job<'_>) -> Result<(), Error> {
     let mut command = job.runner.command(&job.interpreter.path)?;
-    command.args(["-m", "venv"]);
-    // uv needs no pip there, which takes most of the time.
-    if matches!(tool, Tool::Uv(_)) {
-        command.arg("--without-pip");
-    }
-    command.arg(environment);
+    command
+        .args(["-m", "venv", "--without-pip"])
+        .arg(environment);
     let output = job
         .runner
         .run(&mut command, "making a virtual environment", job.watcher)?;
@@ -357,7 +355,7 @@ fn make_environment(environment: &Path, job: &Job<'_>, tool: &Tool) -> Result<()
         return Ok(());
     }
     Err(Error::Machine(format!(
-        "cannot make the virtual environment {} (on Debian it needs the package python3-venv): {}",
+        "cannot make the virtual environment {}: {}",
         environment.display(),
         output_text(&output)
     )))

@@ -66,6 +66,11 @@ struct Folder {
     editable: bool,
 }
 
+/// What puts the pip of an interpreter into an environment of it, in a tenth of ensurepip's time.
+const BUNDLED: &str = include_str!("bundled_pip.py");
+/// It exits so where it does not find that pip.
+const NOT_BUNDLED: i32 = 3;
+
 /// A report is never larger, unless somebody wants to fill our memory.
 const REPORT_BYTES: u64 = 64 << 20;
 
@@ -87,19 +92,29 @@ impl Pip {
         }
     }
 
-    /// An environment that uv installed into has none.
+    /// Puts pip into an environment that has none: a new one, or one that uv installed into.
     pub(super) fn ensure(&self, job: &Job<'_>) -> Result<(), Error> {
         let environment = self.python.ancestors().nth(2).unwrap_or(&self.python);
         if installed_version(environment).is_some() {
             return Ok(());
         }
-        let mut command = job.runner.command(&self.python)?;
-        command.args(["-m", "ensurepip", "--default-pip"]);
         let what = "putting pip into the virtual environment";
-        job.runner
-            .run(&mut command, what, job.watcher)
-            .and_then(check_success)
-            .map(|_| ())
+        let run = |arguments: &[&str]| {
+            let mut command = job.runner.command(&self.python)?;
+            job.runner.run(command.args(arguments), what, job.watcher)
+        };
+        let mut output = run(&["-I", "-c", BUNDLED])?;
+        if output.status.code() == Some(NOT_BUNDLED) {
+            output = run(&["-m", "ensurepip", "--default-pip"])?;
+        }
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(Error::Machine(format!(
+            "cannot put pip into the virtual environment {} (on Debian it needs the package python3-venv): {}",
+            environment.display(),
+            output_text(&output)
+        )))
     }
 
     pub(super) fn command(&self, job: &Job<'_>, own: &Distribution) -> Result<Command, Error> {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::harness::{DEADLINE, Host, Repo, files, finish, send, signal, steward, wait_until};
+use crate::unpacked;
 
 pub const TOKEN: &str = "canary-token-0123456789";
 
@@ -37,6 +38,7 @@ pub fn configure(dir: &Path, config: &str) -> PathBuf {
         token.display()
     );
     fs::write(&file, config).unwrap();
+    unpacked::lay_out(&data);
     file
 }
 

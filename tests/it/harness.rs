@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::unpacked;
+
 /// For whatever must happen: generous, as nothing waits for it when all is well.
 pub const DEADLINE: Duration = Duration::from_secs(180);
 
@@ -125,6 +127,7 @@ impl Host {
             dir: tempfile::tempdir().unwrap(),
         };
         fs::create_dir(host.root()).unwrap();
+        unpacked::lay_out(&host.data());
         host
     }
 

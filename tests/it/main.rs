@@ -90,6 +90,7 @@ mod testing_guide;
 mod tidy;
 mod tokens;
 mod tools;
+mod unpacked;
 mod webhook;
 mod workers;
 mod yaml;

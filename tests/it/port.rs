@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::harness::{request, send, wait_until};
 use crate::serve::Served;
+use crate::unpacked;
 
 /// A server whose log is kept, and that may have few file handles.
 struct Door {
@@ -33,6 +34,7 @@ fn start_limited(dir: &Path, config: &str, limit: &str) -> Door {
     let data = dir.join("data");
     let config = format!("listen: 127.0.0.1:0\ndata: {}\n{config}", data.display());
     std::fs::write(&file, config).unwrap();
+    unpacked::lay_out(&data);
     let mut child = Command::new("sh")
         .args(["-c", &format!("{limit}exec \"$0\" serve --config \"$1\"")])
         .arg(env!("CARGO_BIN_EXE_steward"))

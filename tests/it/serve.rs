@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::harness::{
     DEADLINE, Host, Repo, files, finish, request, signal, skip, steward, wait_until,
 };
+use crate::unpacked;
 
 pub struct Served {
     pub child: Child,
@@ -70,6 +71,7 @@ fn start(dir: &Path, config: &str, port: &str, variables: &[(&str, &str)]) -> Se
         data.display()
     );
     std::fs::write(&file, config).unwrap();
+    unpacked::lay_out(&data);
     let mut child = steward()
         .arg("serve")
         .arg("--config")

@@ -178,12 +178,32 @@ fn project(path: &Path, options: &Options) -> (Vec<(String, String)>, Options, E
     (files, options, expected)
 }
 
-/// Compiles a case of the fixtures: in memory, or on disk if it has Python.
+/// Compiles a case of the fixtures: in memory, or on disk if it has Python, where compiles that use what is kept of it are
+/// the same.
 pub fn run(path: &Path, options: &Options) -> Outcome {
+    run_with(path, options, Disk::run)
+}
+
+/// The same, but once: nothing is kept or used.
+pub fn run_once(path: &Path, options: &Options) -> Outcome {
+    run_with(path, options, |disk, options, variables| {
+        let options = &Options {
+            python: crate::disk::python(),
+            ..options.clone()
+        };
+        disk.run_once(options, variables)
+    })
+}
+
+fn run_with(
+    path: &Path,
+    options: &Options,
+    on_disk: fn(&Disk, &Options, &[(String, String)]) -> Outcome,
+) -> Outcome {
     let (files, options, expected) = project(path, options);
     let is_python = |(name, _): &(String, String)| name.contains("/inmanta_plugins/");
     if expected.python || expected.disk || files.iter().any(is_python) {
-        return Disk::new(&files).run(&options, &expected.variables);
+        return on_disk(&Disk::new(&files), &options, &expected.variables);
     }
     let mut world = MemWorld::default();
     for (name, text) in &files {
@@ -384,7 +404,7 @@ fn a_check_finds_the_same_definition_errors_and_none_in_what_compiles() {
             world = world.file(name, text);
         }
         let checked = steward_compiler::check(&world);
-        let compiled = run(&path, &Options::default()).compiled;
+        let compiled = run_once(&path, &Options::default()).compiled;
         let (checked, compiled) = (errors(&checked), errors(&compiled));
         let problem = match (checked.first(), compiled.first()) {
             (Some(error), None) => format!("compiles, but {error:?}"),
