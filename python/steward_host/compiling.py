@@ -19,7 +19,7 @@ from steward_host import calls, collector, failure, forks, instance_variables, l
 from steward_host.declared import Declared, made
 from steward_host.exporting import Exporting
 from steward_host.pipe import Closed, Pipe
-from steward_host.values import PLAIN, Values, description
+from steward_host.values import PLAIN, RESULT, Values, description
 from steward_host.world import World, variables
 
 TYPE_CHECKING = False
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from steward_host.messages import Call, LoadCompile, Numbered, Rerun, Serialize
     from steward_host.output import Output
     from steward_host.purity import Purity
-
-# `{"result": [`, of which two values follow.
-_RESULT = b"\x81\xa6result\x92"
 
 # The only folder that a host in a sandbox may write to.
 SCRATCH = os.environ.get("STEWARD_SCRATCH")
@@ -239,7 +236,8 @@ class Compiling:
         plugins.Runtime.refs = {"facts": request["inputs"].get("facts") or {}}
 
     def calls(self, requests: list[Any]) -> None:
-        """Calls plugins, or the getters of resources, one after the other, up to one that fails."""
+        """Calls plugins, or the getters of resources, one after the other, up to one that fails, or gives what only Python
+        knows: Steward may have to ask for that before the next call."""
         self._pipe.begin_answers()
         if type(requests[0][1]) is int:
             self._exporting.render_all(requests)
@@ -271,11 +269,15 @@ class Compiling:
                     result = called[0].call(*args)
                 if packed is None:
                     packed = calls.text_result(number, result) if type(result) is str else calls.result(number, result)
+                is_last = request is last
                 if packed is None:
-                    packed = self._values.packed(_RESULT, number, DynamicProxy._plain(result))
+                    packed = self._values.packed(number, DynamicProxy._plain(result))
+                    is_last = is_last or self._values.gave_objects
                 if output.has_text:
                     output.before_answer()
-                answer(packed, request is last)
+                answer(packed, is_last)
+                if is_last:
+                    return
             except Closed:
                 raise
             except BaseException as error:
@@ -323,7 +325,7 @@ class Compiling:
             self._pipe.hold(self._held)
 
     def call(self, request: Call, in_frame: bool = False) -> bool:
-        """Calls a plugin through the `call` attribute of its class; False: it has failed.
+        """Calls a plugin through the `call` attribute of its class; False: it has failed, or given what ends its frame.
 
         `in_frame`: it came in a frame of calls, so that a text may go back in its own form.
         """
@@ -341,16 +343,17 @@ class Compiling:
             if packed is not None:
                 pass
             elif type(result) in PLAIN:
-                packed = msgpack.pack_behind(_RESULT, number, result)
+                packed = msgpack.pack_behind(RESULT, number, result)
             else:
-                packed = self._values.packed(_RESULT, number, DynamicProxy._plain(result))
+                packed = self._values.packed(number, DynamicProxy._plain(result))
+                in_frame = in_frame and not self._values.gave_objects
             if output.has_text:
                 output.before_answer()
             if in_frame:
                 self._pipe.answer(packed)
             else:
                 self._pipe.send_packed(packed)
-            return True
+            return in_frame
         except Closed:
             raise
         except BaseException as error:
@@ -420,7 +423,7 @@ class Compiling:
         except BaseException as error:
             self._fail(request["id"], error)
             return
-        self._pipe.send_packed(msgpack.pack_behind(_RESULT, request["id"], None))
+        self._pipe.send_packed(msgpack.pack_behind(RESULT, request["id"], None))
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
@@ -430,7 +433,7 @@ class Compiling:
         self.raised = error
         if isinstance(error, UnknownException):
             unknown = error.unknown if isinstance(error.unknown, Unknown) else Unknown()
-            self._pipe.send_packed(msgpack.pack_behind(_RESULT, number, unknown))
+            self._pipe.send_packed(msgpack.pack_behind(RESULT, number, unknown))
             return True
         elif isinstance(error, (UnsetException, MultiUnsetException)) and (waited := variables(error)):
             self._pipe.send("unset", {"id": number, "variables": waited})

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from steward_host.messages import Annotation
 
 PLAIN = frozenset({str, int, float, bool, type(None)})
+# `{"result": [`, of which two values follow: the number of the call, and what it has returned.
+RESULT = b"\x81\xa6result\x92"
+# The same of three: behind them, that it is the last one of its frame.
+_LAST_RESULT = b"\x81\xa6result\x93"
+_TRUE = b"\xc3"
 
 
 class Objects:
@@ -65,6 +70,8 @@ class Values:
         self._numbers: dict[int, int] = {}
         # Whether a dataclass becomes an instance: in results of plugins, not in fields of resources.
         self.constructs = False
+        # Whether there was something in the last result that only Python knows.
+        self.gave_objects = False
         msgpack.ext_decoders[msgpack.EXT_UNKNOWN] = lambda payload: Unknown()
         msgpack.ext_decoders[msgpack.EXT_INSTANCE] = _decode_instance
         msgpack.ext_decoders[msgpack.EXT_OPAQUE] = lambda payload: self.objects[int.from_bytes(payload, "big")]
@@ -85,20 +92,25 @@ class Values:
         if entity in self.paired:
             fields = {name: DynamicProxy._plain(getattr(value, name)) for name in value.__dataclass_fields__}
             return msgpack.EXT_DATACLASS, msgpack.pack([self.objects.keep(value), entity, fields, False])
+        self.gave_objects = True
         return msgpack.EXT_OPAQUE, self.objects.keep(value).to_bytes(4, "big")
 
-    def packed(self, head: bytes, number: int, value: object) -> bytes:
-        """A frame with what a plugin returned: texts of classes of their own stay the objects that they are."""
+    def packed(self, number: int, value: object) -> bytes:
+        """The message with what a plugin returned: texts of classes of their own stay the objects that they are."""
         msgpack.text_encoder = self._encode_text
+        self.gave_objects = False
         try:
-            return msgpack.pack_behind(head, number, value)
+            packed = msgpack.pack_behind(RESULT, number, value)
         finally:
             msgpack.text_encoder = None
+        return _LAST_RESULT + packed[len(RESULT) :] + _TRUE if self.gave_objects else packed
 
     def _encode_text(self, value: str) -> tuple[int, bytes]:
+        self.gave_objects = True
         return msgpack.EXT_TEXT, msgpack.pack([self.objects.keep(value), str.__str__(value)])
 
     def _encode_reference(self, value: Reference[Any]) -> tuple[int, bytes]:
+        self.gave_objects = True
         number = self._numbers.get(id(value))
         if number is not None:
             return msgpack.EXT_REFERENCE, msgpack.pack([number])

@@ -38,7 +38,6 @@ pub fn configure(dir: &Path, config: &str) -> PathBuf {
         token.display()
     );
     fs::write(&file, config).unwrap();
-    unpacked::lay_out(&data);
     file
 }
 
@@ -47,6 +46,7 @@ impl Logged {
     #[track_caller]
     pub fn start(config: &Path) -> Self {
         let log = config.with_extension("log");
+        unpacked::lay_out(&config.with_file_name("data"));
         // What somebody types at a prompt has this umask.
         let mut command = Command::new("sh");
         command

@@ -55,7 +55,7 @@ fn answer(tag: u8, id: u64, content: &[u8]) -> io::Result<FromHost> {
     if tag == TEXT {
         let text = std::str::from_utf8(content).map_err(|_| broken("a text that is not UTF-8"))?;
         let value = Wire::from(text);
-        return Ok(FromHost::Result { id, value });
+        return Ok(result(id, value));
     }
     let mut reader = Reader { rest: content };
     let value = reader.value(0)?;
@@ -63,9 +63,17 @@ fn answer(tag: u8, id: u64, content: &[u8]) -> io::Result<FromHost> {
         return Err(broken("more than one value in an answer"));
     }
     match tag {
-        VALUE => Ok(FromHost::Result { id, value }),
+        VALUE => Ok(result(id, value)),
         COMPUTED => computed(id, value).ok_or_else(|| broken("a result that has another form")),
         _ => rendered(id, value).ok_or_else(|| broken("fields that have another form")),
+    }
+}
+
+fn result(id: u64, value: Wire) -> FromHost {
+    FromHost::Result {
+        id,
+        value,
+        is_last: false,
     }
 }
 

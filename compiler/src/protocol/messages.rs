@@ -402,6 +402,10 @@ pub enum FromHost {
         id: u64,
         /// The value.
         value: rmpv::Value,
+        /// It holds what only Python knows, so calls behind it in its frame were not made: what is done here until their
+        /// turn may have to ask Python for it first.
+        #[serde(default)]
+        is_last: bool,
     },
     /// The result of a plugin of which is to be said whether it only computes. It travels in a form of its own only.
     Computed {

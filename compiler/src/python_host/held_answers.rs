@@ -173,6 +173,7 @@ mod tests {
             let message = FromHost::Result {
                 id,
                 value: rmpv::Value::Nil,
+                is_last: false,
             };
             assert_eq!(held.is_new(&message), is_new, "{id}");
         }

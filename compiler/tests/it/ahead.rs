@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use steward_compiler::{Diagnostic, Options, Severity};
 
-use crate::disk::Disk;
+use crate::disk::{Disk, python};
 use crate::lang::Outcome;
 
 const MODULE: &str = "name: m\nversion: 1.0.0\nlicense: Apache-2.0\n";
@@ -426,6 +426,125 @@ class Box(PurgeableResource):
     let written: String = attributes.collect();
     assert!(written.contains(r#""after": "c39""#), "{written}");
     assert!(written.contains(r#"["a39", "b39", "c39"]"#), "{written}");
+}
+
+/// Plugins that say nothing of what they return, of which some return objects whose texts are noted when they are made.
+const ANYTHING: &str = r#"
+HISTORY = []
+
+class Odd:
+    def __init__(self, i):
+        self.i = i
+
+    def __str__(self):
+        HISTORY.append(f"text of {self.i}")
+        return f"odd {self.i}"
+
+    def __repr__(self):
+        return "odd"
+
+class Text(str):
+    pass
+
+@plugin
+def f(i: "int") -> "any":
+    HISTORY.append(f"f {i}")
+    return Odd(i) if i in ODD else i
+
+@plugin
+def g(i: "int") -> "dict":
+    HISTORY.append(f"g {i}")
+    return {"i": i, "text": Text(f"t{i}") if i in ODD else "t"}
+
+@plugin
+def history(after: "any") -> "string":
+    return " | ".join(HISTORY)
+"#;
+
+#[test]
+fn a_result_that_only_python_knows_has_its_text_before_the_next_call_is_made() {
+    let main = r#"
+import m
+entity Box:
+    int i
+    string text
+end
+implement Box using box
+implementation box for Box:
+    self.text = "{{ m::f(self.i) }}, {{ m::g(self.i)["text"] }}"
+end
+for i in std::sequence(90):
+    Box(i=i, boxes=boxes)
+end
+entity Boxes:
+end
+implement Boxes using std::none
+Boxes.all [0:] -- Box.boxes [1]
+boxes = Boxes()
+texts = [box.text for box in boxes.all]
+history = m::history(texts)
+std::print("> {{ texts }}")
+std::print("> {{ history }}")
+"#;
+    for odd in ["(7,)", "(0, 1, 2, 40, 89)", "range(100)", "()"] {
+        let plugins = ANYTHING.replace("ODD", odd);
+        let outcome = check(main, &plugins, &Options::default());
+        let errors = &outcome.compiled.diagnostics;
+        assert!(outcome.compiled.succeeded(), "{errors:#?}");
+        assert_eq!(outcome.printed.lines().count(), 2);
+    }
+}
+
+#[test]
+fn calls_go_ahead_whatever_a_plugin_says_that_it_returns() {
+    // The first call comes before a mistake, and those behind it go with it.
+    let main = r#"
+import m
+entity Box:
+    int i
+    int[] values
+end
+implement Box using box
+implementation box for Box:
+    self.values = [0]
+    value = m::f(self.i)
+    if self.i == 0:
+        self.values = [value == null ? 1 : 2]
+    end
+end
+for i in std::sequence(30):
+    Box(i=i)
+end
+"#;
+    for (returns, value) in [
+        ("int", "i"),
+        ("any", "i"),
+        ("dict", "{}"),
+        ("list", "[i]"),
+        ("any", "None"),
+    ] {
+        let calls = tempfile::NamedTempFile::new().expect("a file");
+        let plugins = format!(
+            "@plugin\ndef f(i: \"int\") -> \"{returns}\":\n    with open({:?}, \"a\") as file:\n        file.write(\".\")\n    return {value}\n",
+            calls.path()
+        );
+        let disk = project(main, &plugins, false);
+        let outcome = disk.run_once(
+            &Options {
+                python: python(),
+                ..Options::default()
+            },
+            &[],
+        );
+        assert!(!outcome.compiled.succeeded());
+        let calls = std::fs::read_to_string(calls.path()).expect("a file");
+        assert_eq!(
+            calls.len(),
+            30,
+            "{returns}: {:#?}",
+            outcome.compiled.diagnostics
+        );
+    }
 }
 
 #[test]

@@ -34,9 +34,11 @@
 //! - *An exception.* The first call that fails ends its frame in Python, so those behind it are not
 //!   called.
 //! - *Other code that runs in between* and asks Python, prints, or looks at files: a step that may
-//!   do so ends what goes ahead ([`Look::Stop`]), and so does a plugin that may return what only
-//!   Python can write as a text. Should one ask nevertheless, the calls that went have their
-//!   answers first ([`Machine::settle_ahead`]).
+//!   do so ends what goes ahead ([`Look::Stop`]). Should one ask nevertheless, the calls that went
+//!   have their answers first ([`Machine::settle_ahead`]).
+//! - *Results that only Python can write as a text.* Steps that make a text of one ask for it. So a
+//!   result with one ends its frame, as an exception does, and nothing goes behind a plugin that
+//!   says that it returns references, or has returned such a thing before.
 //! - *A mistake of the model* at a step in between: the calls that went run, but their answers,
 //!   output and log lines count no more. This is the one difference: the reference would not have
 //!   called them. It is why nothing goes ahead when a test of a module runs the compile, since such
@@ -49,6 +51,7 @@
 
 use std::collections::VecDeque;
 
+use crate::hash::Set;
 use crate::hir::plugin::{Body, PluginError};
 use crate::hir::{Callee, ExprId, ExprKind, FormatPart, PluginId};
 use crate::protocol::FromHost;
@@ -111,6 +114,8 @@ pub(in crate::runtime) struct Ahead {
     pub is_abandoned: bool,
     /// See [`Machine::observes_types`].
     observes_types: Option<bool>,
+    /// Plugins that have returned what only Python knows.
+    giving_objects: Set<PluginId>,
 }
 
 /// One call that went ahead.
@@ -146,6 +151,14 @@ impl PythonBridge {
             Some(front) if front.result == result => self.ahead.sent.pop_front(),
             _ => None,
         }
+    }
+
+    /// The calls behind this one were not made: it has returned what only Python knows.
+    fn forget_behind(&mut self, id: u64) {
+        self.ahead.sent.retain(|sent| sent.id <= id);
+        self.ahead
+            .giving_objects
+            .extend(self.site.map(|site| site.plugin));
     }
 
     /// The calls behind one that failed are not made: the model has failed, too.
@@ -211,18 +224,24 @@ impl Machine<'_> {
         });
     }
 
-    /// Whether a plugin may return objects that only Python knows. Steps that make texts of those ask Python for them.
+    /// Whether it is to be expected that a plugin returns what only Python knows.
     fn gives_objects(&self, plugin: PluginId) -> bool {
+        if self.python.ahead.giving_objects.contains(&plugin) {
+            return true;
+        }
         let mut rest = vec![self.program.plugins[plugin.index()].returns];
         while let Some(ty) = rest.pop() {
             match &self.program.types[ty.index()] {
-                Type::Any | Type::AnyList | Type::AnyDict | Type::Reference(_) => return true,
+                Type::Reference(_) => return true,
                 Type::ListOf(inner) | Type::DictOf(inner) | Type::Nullable(inner) => {
                     rest.push(*inner);
                 }
                 Type::Typedef(id) => rest.push(self.program.typedefs[id.index()].base),
                 Type::Union(all) => rest.extend(all),
-                Type::Null
+                Type::Any
+                | Type::AnyList
+                | Type::AnyDict
+                | Type::Null
                 | Type::String
                 | Type::Int
                 | Type::Float
@@ -403,6 +422,9 @@ impl Machine<'_> {
     /// The next answer, which is the one to this call.
     pub(in crate::runtime) fn answer_to(&mut self, id: u64) -> Result<FromHost, PluginError> {
         let answer = self.with_host(|host, callbacks| host.answer(callbacks));
+        if let Ok(FromHost::Result { is_last: true, .. }) = &answer {
+            self.python.forget_behind(id);
+        }
         match &answer {
             Ok(FromHost::Failed { .. }) | Err(_) => self.python.forget_unanswered(),
             Ok(
