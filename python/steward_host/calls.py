@@ -1,6 +1,8 @@
 """Frames with calls of plugins (`compiler/src/protocol/calls.rs`): reading them, and the values in them; and the answers.
 
-Behind the tag comes what `marshal` reads: a list of calls, each `(number, plugin, args, kwargs, file, line, namespace)`, or of
+Behind the tag comes what `marshal` reads: a list of calls, each `(number, plugin, args, kwargs, file, line, namespace, open)`,
+where `open` is None, or a dict whose values are relations that the plugin is going to read and that are not complete, each
+`(instance, name)` or, in a guess, `(instance, name, value)`; or of
 resources whose fields are computed, each `(number, class, instance, identify, fields)`. Answers are told in
 `compiler/src/protocol/answers.rs`.
 """
@@ -81,6 +83,11 @@ def value(given: Any) -> Any:
     if kind is bytes:
         return msgpack.ext_decoders[given[0]](given[1:])
     return given
+
+
+def of_number(number: int) -> Instance:
+    """The handle of an instance that came before."""
+    return _instances[number]
 
 
 def text_result(number: int, text: str) -> bytes | None:

@@ -247,11 +247,15 @@ class Compiling:
         last = requests[-1]
         for request in requests:
             number, name, args, kwargs = request[:4]
+            if request[7] is not None:
+                if not self._with_open(request):
+                    return
+                continue
             called = plain.get(name)
             if called is None and name not in plain:
                 called = plain[name] = self._plain_of(name)
             if called is None or kwargs or PluginMeta.has_other_ways or len(args) > len(called[1]):
-                if not self.call(request, True):
+                if not self.call(request[:7], True):
                     return
                 continue
             # As in `call` and `_call`, without what such a plugin has no use for.
@@ -281,9 +285,35 @@ class Compiling:
             except Closed:
                 raise
             except BaseException as error:
-                if not self._fail(number, error):
+                if not self._fail(number, error, in_frame=True):
                     return
         self._pipe.flush()
+
+    def _with_open(self, request: list[Any]) -> bool:
+        """Makes a call that is told of relations that they are open, or, in a guess, what they hold now. For this call only:
+        until it is complete, everybody else has to ask for a relation. The answer is that of `call`."""
+        number, name, args, kwargs, *place, told = request
+        # With these come the instances whose relations are told of.
+        for given in args:
+            calls.value(given)
+        for _, given in kwargs:
+            calls.value(given)
+        open_ones = []
+        for entry in told.values():
+            instance = calls.of_number(entry[0])
+            open_ones.append((instance, entry[1]))
+            if len(entry) > 2:
+                instance._values[entry[1]] = calls.value(entry[2])
+            else:
+                instance._open = (*(instance._open or ()), entry[1])
+        if name not in self._plain:
+            self._plain[name] = self._plain_of(name)
+        try:
+            return self.call((number, name, args, kwargs, *place), True)
+        finally:
+            for instance, attribute in open_ones:
+                instance._open = None
+                instance._values.pop(attribute, None)
 
     def _plain_of(self, name: str) -> tuple[plugins.Plugin, list[Argument]] | None:
         """A plugin that takes its arguments as they are and needs nothing else, with its parameters; None for any other."""
@@ -331,6 +361,7 @@ class Compiling:
         """
         number = request[0]
         output = self._output
+        of_frame = in_frame
         try:
             self._values.constructs = True
             packed = None
@@ -357,7 +388,7 @@ class Compiling:
         except Closed:
             raise
         except BaseException as error:
-            return self._fail(number, error)
+            return self._fail(number, error, in_frame=of_frame)
 
     def _call(self, request: Call) -> object:
         _, name, args, kwargs, file, line, namespace = request
@@ -427,7 +458,7 @@ class Compiling:
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
-    def _fail(self, number: int, error: BaseException, field: str | None = None) -> bool:
+    def _fail(self, number: int, error: BaseException, field: str | None = None, in_frame: bool = False) -> bool:
         """Answers with an exception; False unless it is an answer like another."""
         self._output.before_answer()
         self.raised = error
@@ -436,7 +467,8 @@ class Compiling:
             self._pipe.send_packed(msgpack.pack_behind(RESULT, number, unknown))
             return True
         elif isinstance(error, (UnsetException, MultiUnsetException)) and (waited := variables(error)):
-            self._pipe.send("unset", {"id": number, "variables": waited})
+            # Behind others of its frame, as a result.
+            self._pipe.answer(msgpack.pack({"unset": {"id": number, "variables": waited}}), not in_frame)
             return True
         elif isinstance(error, (KeyboardInterrupt, GeneratorExit)):
             raise error

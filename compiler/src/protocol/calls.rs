@@ -3,7 +3,8 @@
 //! Calls are by far the most frequent messages, and reading MessagePack value by value in Python took longer than most
 //! plugins do. So a frame with calls is written in the format of Python's own `marshal` module, which reads it in one go:
 //! behind the tag [`CALLS`], a list of calls, each of which is a tuple of id, plugin, list of arguments, list of pairs of
-//! keyword arguments, file, line and namespace. The format is not documented as stable, so a host checks when it starts
+//! keyword arguments, file, line, namespace, and what it is told of open relations (none, or a dict of tuples: the number of
+//! an instance, a name, and in a guess the value). The format is not documented as stable, so a host checks when it starts
 //! that it reads a sample as it should (`steward_host/calls.py`), and has a reader of its own otherwise.
 //!
 //! Values of the model that Python has itself are themselves. The model has neither tuples nor bytes, so these stand for

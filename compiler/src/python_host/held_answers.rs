@@ -122,7 +122,8 @@ fn number_of(message: &FromHost) -> Option<u64> {
     match message {
         FromHost::Result { id, .. }
         | FromHost::Computed { id, .. }
-        | FromHost::FieldsRendered { id, .. } => Some(*id),
+        | FromHost::FieldsRendered { id, .. }
+        | FromHost::Unset { id, .. } => Some(*id),
         _ => None,
     }
 }

@@ -865,3 +865,96 @@ fn a_call_that_was_told_another_order_is_made_again() {
         "{printed}"
     );
 }
+
+/// Nodes whose labels tell of their parts, which are complete one node after the other. `BRINGS` follows a label.
+const NODES: &str = r#"
+import m
+entity Node:
+    int nr
+    string name
+    string label
+end
+implement Node using node
+Node.parts [0:] -- Part.node [1]
+Node.next [0:1] -- Node.before [0:1]
+entity Part:
+    string name
+end
+Part.bolts [0:] -- Bolt.part [1]
+implement Part using std::none
+entity Bolt:
+    int size
+end
+implement Bolt using std::none
+index Node(nr)
+implementation node for Node:
+    self.label = m::label(self, more={"nr": self.nr})
+    BRINGS
+end
+nodes = [Node(nr=i, name="n{{ i }}") for i in std::sequence(80)]
+for node in nodes:
+    part = Part(name="p{{ node.nr }}", node=node)
+    Bolt(size=node.nr, part=part)
+    if node.nr > 0:
+        node.before = Node[nr=node.nr - 1]
+    end
+end
+labels = m::after([node.label for node in nodes])
+std::print("> {{ labels }}")
+"#;
+
+#[test]
+fn calls_that_wait_for_relations_give_what_they_would_give_one_by_one() {
+    let plugins = r#"
+from inmanta.ast import UnsetException
+SEEN = []
+
+@plugin
+def label(node: "any", more: "dict") -> "string":
+    found = [node.name, str(more["nr"])]
+    for part in node.parts:
+        found.append(part.name + "".join(str(bolt.size) for bolt in part.bolts))
+    if node.nr % 7 == 3 and node.next is not None:
+        found.append(node.next.name)
+    if node.nr == WRONG:
+        raise ValueError("no label for this one")
+    return "/".join(found)
+
+@plugin
+def peek(node: "any", after: "string") -> "string":
+    """Sees what is there when it is called, and notes it: it does more than compute."""
+    try:
+        seen = ",".join(part.name for part in node.parts)
+    except UnsetException:
+        seen = "open"
+    SEEN.append(f"{node.name} is {seen} after {after}")
+    return seen
+
+@plugin
+def after(labels: "list") -> "string":
+    return " | ".join([*labels, *SEEN])
+"#;
+    // Nothing; an element for the next node, which is told of too early then; for the one after that; one for itself, too
+    // late; and somebody who looks at the next one meanwhile.
+    let brings = [
+        "",
+        "if self.nr % 5 == 1:\n        Part(name=\"late {{ self.label }}\", node=self.next)\n    end",
+        "if self.nr == 20:\n        Bolt(size=99, part=Part(name=\"late {{ self.label }}\", node=self.next.next))\n    end",
+        "if self.nr == 30:\n        Part(name=\"late {{ self.label }}\", node=self)\n    end",
+        "if self.nr % 9 == 2:\n        seen = m::peek(self.next, self.label)\n    end",
+        "std::print(\"> {{ self.label }}\")",
+    ];
+    for (at, brings) in brings.into_iter().enumerate() {
+        for wrong in ["None", "41"] {
+            let main = NODES.replace("BRINGS", brings);
+            let outcome = check(&main, &plugins.replace("WRONG", wrong), &Options::default());
+            let errors = &outcome.compiled.diagnostics;
+            let is_good = wrong == "None" && at != 3;
+            assert_eq!(
+                outcome.compiled.succeeded(),
+                is_good,
+                "{brings}: {errors:#?}"
+            );
+        }
+    }
+}

@@ -228,7 +228,7 @@ class ResultVariable:
 class Instance:
     """An instance of the model. `id` is the compiler's number of it."""
 
-    __slots__ = ("id", "entity_name", "_values", "_absent", "dataclass_self")
+    __slots__ = ("id", "entity_name", "_values", "_absent", "_open", "dataclass_self")
 
     def __init__(self, instance_id: int, entity_name: str, known: dict[str, object] | None = None) -> None:
         self.id = instance_id
@@ -237,6 +237,8 @@ class Instance:
         self._values: dict[str, object] = {} if known is None else known
         # So does that an optional one has no value: name and message.
         self._absent: dict[str, str] | None = None
+        # Relations that are not complete while the present call lasts.
+        self._open: tuple[str, ...] | None = None
         # The Python object that it was made from, or that a plugin got for it.
         self.dataclass_self: object = None
 
@@ -248,7 +250,8 @@ class Instance:
             return self
         if self._absent is not None and name in self._absent:
             raise OptionalValueException(self, name, self._absent[name])
-        kind, value = world.get(self.id, name)
+        is_open = self._open is not None and name in self._open
+        kind, value = ("unset", "") if is_open else world.get(self.id, name)
         if kind == "value":
             values[name] = value
             return value

@@ -132,6 +132,8 @@ pub(in crate::runtime) struct Sent {
     answer: Option<Result<FromHost, PluginError>>,
     /// What Python was told of slots that had no value when the call went.
     pub assumed: Vec<(VarId, Value)>,
+    /// Relations of which Python was told that they are open.
+    open: Vec<VarId>,
 }
 
 /// What a step in the queue means for the calls behind it.
@@ -168,18 +170,19 @@ impl PythonBridge {
 }
 
 impl Machine<'_> {
+    /// Whether other calls may go with one that goes now.
+    pub(in crate::runtime) fn may_take_others(&mut self, first: PluginId) -> bool {
+        let is_watched = self.options.python.attached().is_some();
+        !is_watched
+            && !self.observes_types()
+            && !self.python.has_objects
+            && !self.gives_objects(first)
+            && self.python.ahead.sent.is_empty()
+    }
+
     /// Writes the calls that may go with one that goes now, behind it in the same frame; how many
     /// they are.
-    pub(in crate::runtime) fn gather(&mut self, first: PluginId, out: &mut Marshal) -> usize {
-        let is_watched = self.options.python.attached().is_some();
-        if is_watched
-            || self.observes_types()
-            || self.python.has_objects
-            || self.gives_objects(first)
-            || !self.python.ahead.sent.is_empty()
-        {
-            return 0;
-        }
+    pub(in crate::runtime) fn gather(&mut self, out: &mut Marshal) -> usize {
         let n_calls = self.gather_upcoming(out);
         self.python.coming_values.forget();
         n_calls
@@ -212,7 +215,7 @@ impl Machine<'_> {
 
     /// Writes a call that goes ahead.
     fn write_ahead(&mut self, site: Site, arguments: Arguments, result: VarId, out: &mut Marshal) {
-        let id = self.write_call(site, &arguments.bound, out);
+        let (id, open) = self.write_call(site, &arguments.bound, out);
         let assumed = self.python.coming_values.take_assumed();
         self.python.ahead.sent.push_back(Sent {
             id,
@@ -221,6 +224,7 @@ impl Machine<'_> {
             result,
             answer: None,
             assumed,
+            open,
         });
     }
 
@@ -370,7 +374,10 @@ impl Machine<'_> {
     pub(in crate::runtime) fn take_ahead(&mut self, result: VarId) -> Option<Sent> {
         let sent = self.python.went_ahead(result)?;
         let mut assumed = sent.assumed.iter();
-        if assumed.all(|(slot, value)| self.has_come(*slot, *value)) {
+        let mut open = sent.open.iter();
+        if assumed.all(|(slot, value)| self.has_come(*slot, *value))
+            && open.all(|slot| !self.state.is_ready(*slot))
+        {
             return Some(sent);
         }
         for (slot, _) in &sent.assumed {

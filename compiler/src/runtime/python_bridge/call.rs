@@ -10,9 +10,9 @@ use crate::hir::plugin::{Bound, PluginError};
 use crate::intern::Symbol;
 use crate::protocol::calls::Marshal;
 use crate::protocol::{FromHost, ParameterKind, ToHost};
-use crate::runtime::Machine;
 use crate::runtime::exec::calls::{Site, Way};
 use crate::runtime::python_bridge::known_values::CallWriter;
+use crate::runtime::{Machine, VarId};
 use crate::types::Value;
 
 impl Machine<'_> {
@@ -72,27 +72,53 @@ impl Machine<'_> {
             return self.ask_call(site, bound);
         }
         let mut calls = Marshal::default();
-        let id = self.write_call(site, bound, &mut calls);
-        let n_others = match site.way {
-            Way::WithNext => self.gather(site.plugin, &mut calls),
-            Way::Alone => 0,
-        };
-        let frame = Marshal::frame(&calls, 1 + n_others);
+        let (id, _) = self.write_call(site, bound, &mut calls);
+        let mut guesses = Vec::new();
+        let mut n_others = 0;
+        if site.way == Way::WithNext && self.may_take_others(site.plugin) {
+            n_others = self.gather(&mut calls);
+            if n_others == 0 {
+                guesses = self.guess(site.plugin, &mut calls);
+            }
+        }
+        let frame = Marshal::frame(&calls, 1 + n_others + guesses.len());
         self.with_host(|host, _| host.send_calls(&frame))?;
-        self.answer_to(id)
+        let answer = self.answer_to(id);
+        let goes_on = matches!(
+            answer,
+            Ok(FromHost::Computed { .. }
+                | FromHost::Unset { .. }
+                | FromHost::Result { is_last: false, .. })
+        );
+        if goes_on {
+            self.take_guesses(guesses);
+        }
+        answer
     }
 
-    /// Appends a call to a frame; its number.
+    /// Appends a call to a frame; its number, and the relations of which Python is told that they are open.
     pub(in crate::runtime) fn write_call(
         &mut self,
         site: Site,
         bound: &Bound,
         out: &mut Marshal,
-    ) -> u64 {
+    ) -> (u64, Vec<VarId>) {
+        let (id, told) = self.write_call_with(site, bound, false, out);
+        (id, told.into_iter().map(|(slot, _)| slot).collect())
+    }
+
+    /// The same; what Python is told of open relations: that they are open, or, in a guess, what they hold now.
+    pub(super) fn write_call_with(
+        &mut self,
+        site: Site,
+        bound: &Bound,
+        is_guess: bool,
+        out: &mut Marshal,
+    ) -> (u64, Vec<(VarId, Value)>) {
         let program = self.program;
         let plugin = &program.plugins[site.plugin.index()];
         let id = self.python.next_request();
-        out.tuple(7);
+        out.tuple(8);
         out.int(id.cast_signed());
         out.name(program.text(plugin.name));
         let plain = plugin
@@ -112,6 +138,7 @@ impl Machine<'_> {
         let keywords = bound.keywords.iter();
         named.extend(keywords.map(|(name, value)| (&**name, *value)));
         let mut call = CallWriter::to(site.plugin, out);
+        call.is_guess = is_guess;
         call.out.list(positional.len());
         for value in positional {
             self.write_argument(value, &mut call);
@@ -123,10 +150,43 @@ impl Machine<'_> {
             self.write_argument(value, &mut call);
         }
         let location = program.sources.location(site.loc);
-        out.name(location.as_ref().map_or("", |at| &at.file));
-        out.int(location.as_ref().map_or(0, |at| at.line.into()));
-        out.name(program.text(self.calling_namespace(site)));
-        id
+        call.out.name(location.as_ref().map_or("", |at| &at.file));
+        call.out
+            .int(location.as_ref().map_or(0, |at| at.line.into()));
+        call.out.name(program.text(self.calling_namespace(site)));
+        (id, self.write_open(call))
+    }
+
+    /// Writes what a call is told of open relations: none, or a dict whose values are the number of an instance, the name of a
+    /// relation, and, in a guess, its value. The values may lead to more of them.
+    fn write_open(&mut self, mut call: CallWriter) -> Vec<(VarId, Value)> {
+        if call.open.is_empty() {
+            call.out.none();
+            return Vec::new();
+        }
+        let program = self.program;
+        let mut told = Vec::new();
+        call.out.dict();
+        while let Some((id, at)) = call.open.get(told.len()).copied() {
+            let slot = self.slot_at(id, at);
+            let value = match call.is_guess {
+                true => self.as_it_is(slot),
+                false => None,
+            };
+            call.out.int(told.len() as i64);
+            call.out.tuple(if value.is_some() { 3 } else { 2 });
+            call.out.int(self.state.number_of(id).into());
+            let entity = self.state.instance(id).entity;
+            let attribute = program.entity(entity).slots[at as usize];
+            call.out
+                .name(program.text(program.attribute(attribute).name));
+            if let Some(value) = value {
+                self.write_argument(value, &mut call);
+            }
+            told.push((slot, value.unwrap_or(Value::Skip)));
+        }
+        call.out.end_dict();
+        told
     }
 
     /// The namespace of the calling statement, or of the plugin itself if there is none.

@@ -37,6 +37,8 @@ const MOST_INSTANCES: u32 = 256;
 const MOST_ELEMENTS: usize = 1000;
 /// Containers in each other that travel.
 const MOST_NESTED: u32 = 8;
+/// Open relations that a call is told of.
+const MOST_OPEN: usize = 64;
 /// Longer texts are asked for.
 const MOST_BYTES: usize = 4096;
 /// Bytes of an answer after which no more instances go along.
@@ -99,6 +101,10 @@ pub(in crate::runtime) struct CallWriter<'w> {
     /// Instances that may still take attributes along.
     n_left: u32,
     depth: u32,
+    /// It is a guess, which is told what open relations hold now (`guesses`).
+    pub is_guess: bool,
+    /// Relations that the plugin is going to read, and that are open: the instance, and the slot within it.
+    pub open: Vec<(InstId, u32)>,
 }
 
 impl<'w> CallWriter<'w> {
@@ -109,6 +115,8 @@ impl<'w> CallWriter<'w> {
             plugin,
             n_left: MOST_INSTANCES,
             depth: 0,
+            is_guess: false,
+            open: Vec::new(),
         }
     }
 }
@@ -358,6 +366,11 @@ impl Machine<'_> {
                 self.python.coming_values.assume(slot, value);
                 going.push((at, value));
                 known |= 1 << at;
+            } else if call.open.len() < MOST_OPEN
+                && (call.is_guess || self.stays_open(slot))
+                && !call.open.contains(&(id, at))
+            {
+                call.open.push((id, at));
             }
         }
         if !going.is_empty() {

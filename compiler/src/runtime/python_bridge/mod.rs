@@ -26,6 +26,7 @@ pub(in crate::runtime) mod coming_values;
 pub(in crate::runtime) mod conditions;
 pub(in crate::runtime) mod dataclasses;
 pub(in crate::runtime) mod export;
+mod guesses;
 pub(in crate::runtime) mod host_callbacks;
 pub(in crate::runtime) mod known_values;
 pub(in crate::runtime) mod references;
@@ -41,6 +42,7 @@ use crate::runtime::Machine;
 use crate::runtime::exec::calls::Site;
 use crate::runtime::python_bridge::ahead::Ahead;
 use crate::runtime::python_bridge::coming_values::ComingValues;
+use crate::runtime::python_bridge::guesses::Guesses;
 use crate::runtime::python_bridge::known_values::KnownValues;
 use crate::runtime::python_bridge::rendering::RenderedAhead;
 use crate::span::Loc;
@@ -60,6 +62,7 @@ pub struct PythonBridge {
     rendering: Option<u32>,
     known_values: KnownValues,
     coming_values: ComingValues,
+    guesses: Guesses,
     /// Calls that went ahead of their turn.
     pub(in crate::runtime) ahead: Ahead,
     /// Resources whose getters were asked for ahead of their turn.
@@ -89,6 +92,7 @@ impl Default for PythonBridge {
             rendering: None,
             known_values: KnownValues::default(),
             coming_values: ComingValues::default(),
+            guesses: Guesses::default(),
             ahead: Ahead::default(),
             rendered_ahead: RenderedAhead::default(),
             has_objects: false,

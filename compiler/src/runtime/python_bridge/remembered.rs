@@ -71,6 +71,7 @@ impl Machine<'_> {
             Known::Waits(slot) => return Some(Err(PluginError::Unset(vec![slot.0]))),
             Known::Result(places, at) => (places, at),
         };
+        self.python.guesses.count_use(site.plugin);
         let memo = self.python.memo.as_ref()?;
         let mut result = memo.result(at)?;
         let value = rmpv::decode::read_value(&mut result).ok()?;
@@ -256,7 +257,8 @@ impl Machine<'_> {
             let instance = u32::try_from(instance).ok()?;
             steps.push((path.place, instance, name));
             let slot = self.slot_of(&path, instance, name)?;
-            let value = self.state.read_slot(slot).ok()?;
+            let value = self.state.read_slot(slot).ok();
+            let value = value.or_else(|| self.told(slot))?;
             self.find_value(value, &mut path, 0)?;
             path.go_on();
         }
