@@ -27,7 +27,7 @@
 //! when they were not ([`Guesses`]).
 
 use crate::hash::Map;
-use crate::hir::plugin::{Body, Bound, PluginError};
+use crate::hir::plugin::{Body, Bound};
 use crate::hir::{Callee, ExprKind, PluginId};
 use crate::protocol::FromHost;
 use crate::protocol::calls::Marshal;
@@ -216,8 +216,7 @@ impl Machine<'_> {
                 }
                 Ok(FromHost::Unset { .. } | FromHost::Result { is_last: false, .. }) => {}
                 // Python has made none of those behind it.
-                Ok(_) | Err(PluginError::Compile(_) | PluginError::External { .. }) => break,
-                Err(_) => break,
+                _ => break,
             }
         }
         self.python.ahead.is_abandoned = false;

@@ -12,6 +12,7 @@
 //! - `ahead`: calls behind it in the queue that go in the same frame.
 //! - `known_values`: attributes that travel with instances, so that they need not be asked for.
 //! - `coming_values`: the same of attributes that a step in the queue is going to store.
+//! - `guesses`: calls that wait for relations, made with what those hold now.
 //! - `host_callbacks`: answers to what a running plugin asks.
 //! - `conditions`: those of typedefs that say something outside of the model.
 //! - `dataclasses`, `references`: values that have a form of their own on the wire.
