@@ -26,7 +26,7 @@ macro_rules! shape {
     };
 }
 
-pub const ALL: [Shape; 5] = [
+pub const ALL: [Shape; 7] = [
     shape!("getters", 3000, |at| {
         let site = match at % 50 {
             0 => format!("shape::Site(name=\"s{0}\", region=\"r{0}\")\n", at / 50),
@@ -48,6 +48,17 @@ pub const ALL: [Shape; 5] = [
     )),
     shape!("dataclasses", 1500, |at| format!(
         "shape::Pool(name=\"pool{at}\", number={at})"
+    )),
+    shape!("relations", 1500, |at| format!(
+        "r{at} = shape::Router(name=\"r{at}\", settings={{\"mtu\": 1500, \"dns\": [\"10.0.0.1\", \"10.0.0.2\"]}})\n\
+         shape::Interface(name=\"a\", vlan={}, router=r{at})\n\
+         shape::Interface(name=\"b\", vlan=7, router=r{at})",
+        at % 4000
+    )),
+    shape!("anything", 1500, |at| format!(
+        "shape::Network(name=\"n{at}\", cidr=\"10.{}.{}.0/24\", number={at})",
+        at / 250,
+        at % 250
     )),
     shape!("templates", 1500, |at| format!(
         "r{at} = shape::Router(name=\"r{at}\", number={at}, servers=[\"10.0.0.1\", \"10.0.0.{}\"])\n\

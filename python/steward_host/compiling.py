@@ -293,23 +293,27 @@ class Compiling:
         """Makes a call that is told of relations that they are open, or, in a guess, what they hold now. For this call only:
         until it is complete, everybody else has to ask for a relation. The answer is that of `call`."""
         number, name, args, kwargs, *place, told = request
-        # With these come the instances whose relations are told of.
-        for given in args:
-            calls.value(given)
-        for _, given in kwargs:
-            calls.value(given)
         open_ones = []
-        for entry in told.values():
-            instance = calls.of_number(entry[0])
-            open_ones.append((instance, entry[1]))
-            if len(entry) > 2:
-                instance._values[entry[1]] = calls.value(entry[2])
-            else:
-                instance._open = (*(instance._open or ()), entry[1])
-        if name not in self._plain:
-            self._plain[name] = self._plain_of(name)
         try:
+            # With these come the instances whose relations are told of.
+            for given in args:
+                calls.value(given)
+            for _, given in kwargs:
+                calls.value(given)
+            for entry in told.values():
+                instance = calls.of_number(entry[0])
+                open_ones.append((instance, entry[1]))
+                if len(entry) > 2:
+                    instance._values[entry[1]] = calls.value(entry[2])
+                else:
+                    instance._open = (*(instance._open or ()), entry[1])
+            if name not in self._plain:
+                self._plain[name] = self._plain_of(name)
             return self.call((number, name, args, kwargs, *place), True)
+        except Closed:
+            raise
+        except BaseException as error:
+            return self._fail(number, error, in_frame=True)
         finally:
             for instance, attribute in open_ones:
                 instance._open = None

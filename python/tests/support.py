@@ -124,7 +124,8 @@ class Host:
         if isinstance(message, str):
             return message, None
         name, body = next(iter(message.items()))
-        return name, dict(zip(("id", "value"), body, strict=True)) if name == "result" else body
+        # Behind these two it may say that it is the last one of its frame.
+        return name, dict(zip(("id", "value", "is_last"), body)) if name == "result" else body
 
     def ask(self, name: str, fields: dict | None = None) -> tuple[str, dict | None]:
         """Sends a request and answers the host's own questions until its answer is there."""
