@@ -154,7 +154,13 @@ fn what_a_handler_says_is_cut_and_server_database_and_log_stay_small() {
             "much deployed created",
             "print deployed created",
             "raise failed nochange"
-        ]
+        ],
+        "{:?}\n{}",
+        ["/lines", "/raise", "/print", "/much"].map(|name| {
+            let (said, _) = last_run(&running, name);
+            said.last().cloned()
+        }),
+        fs::read_to_string(&log).unwrap_or_default()
     );
     let (lines, _) = last_run(&running, "/lines");
     assert!(lines.len() <= 1000, "{}", lines.len());
