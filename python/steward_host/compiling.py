@@ -290,17 +290,17 @@ class Compiling:
         self._pipe.flush()
 
     def _with_open(self, request: list[Any]) -> bool:
-        """Makes a call that is told of relations that they are open, or, in a guess, what they hold now. For this call only:
+        """Makes a call that names relations that are open, in a guess with what they hold now. For this call only:
         until it is complete, everybody else has to ask for a relation. The answer is that of `call`."""
-        number, name, args, kwargs, *place, told = request
+        number, name, args, kwargs, *place, relations = request
         open_ones = []
         try:
-            # With these come the instances whose relations are told of.
+            # With these come the instances whose relations are named.
             for given in args:
                 calls.value(given)
             for _, given in kwargs:
                 calls.value(given)
-            for entry in told.values():
+            for entry in relations.values():
                 instance = calls.of_number(entry[0])
                 open_ones.append((instance, entry[1]))
                 if len(entry) > 2:
@@ -365,7 +365,7 @@ class Compiling:
         """
         number = request[0]
         output = self._output
-        of_frame = in_frame
+        goes_on = True
         try:
             self._values.constructs = True
             packed = None
@@ -381,18 +381,18 @@ class Compiling:
                 packed = msgpack.pack_behind(RESULT, number, result)
             else:
                 packed = self._values.packed(number, DynamicProxy._plain(result))
-                in_frame = in_frame and not self._values.gave_objects
+                goes_on = not self._values.gave_objects
             if output.has_text:
                 output.before_answer()
-            if in_frame:
+            if in_frame and goes_on:
                 self._pipe.answer(packed)
             else:
                 self._pipe.send_packed(packed)
-            return in_frame
+            return goes_on
         except Closed:
             raise
         except BaseException as error:
-            return self._fail(number, error, in_frame=of_frame)
+            return self._fail(number, error, in_frame=in_frame)
 
     def _call(self, request: Call) -> object:
         _, name, args, kwargs, file, line, namespace = request

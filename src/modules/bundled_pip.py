@@ -49,7 +49,7 @@ def wheels(project):
 
 
 def lay_out(wheel, scripts):
-    """Lays out the files of a wheel that has nothing but pure Python, and scripts (name, text) beside it."""
+    """Lays out the files of a wheel that has nothing but pure Python, and scripts of these names that start pip."""
     packages = sysconfig.get_path("purelib")
     name, version = os.path.basename(wheel).split("-")[:2]
     info = os.path.join(packages, f"{name}-{version}.dist-info")

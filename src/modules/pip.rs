@@ -246,3 +246,50 @@ fn installed_version(environment: &Path) -> Option<String> {
         Some(version.to_owned())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ran(command: &mut Command) -> Output {
+        command.output().expect("it starts")
+    }
+
+    #[test]
+    fn the_bundled_pip_is_laid_out_where_nothing_is_and_can_be_removed() {
+        let dir = tempfile::tempdir().expect("a folder");
+        // Longer than the first line of a script may be, and with a space.
+        let environment = dir.path().join("a b").join("x".repeat(120));
+        let made = ran(Command::new("python3")
+            .args(["-m", "venv", "--without-pip"])
+            .arg(&environment));
+        assert!(made.status.success(), "{}", output_text(&made));
+        let python = environment.join("bin/python");
+        let laid_out = ran(Command::new(&python).args(["-I", "-c", BUNDLED]));
+        assert!(laid_out.status.success(), "{}", output_text(&laid_out));
+        let version = installed_version(&environment).expect("there is a pip");
+        let script = environment.join("bin/pip");
+        let said = ran(Command::new(&script).arg("--version"));
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        assert!(said.starts_with(&format!("pip {version} ")), "{said}");
+        let removed =
+            ran(Command::new(&python).args(["-m", "pip", "uninstall", "-q", "-y", "pip"]));
+        assert!(removed.status.success(), "{}", output_text(&removed));
+        assert_eq!(
+            (installed_version(&environment), script.exists()),
+            (None, false)
+        );
+    }
+
+    #[test]
+    fn a_python_without_a_bundled_pip_is_told_from_one_that_fails() {
+        let hidden = format!("import sys; sys.modules['ensurepip'] = None; exec({BUNDLED:?})");
+        let ended = ran(Command::new("python3").args(["-I", "-c", &hidden]));
+        assert_eq!(
+            ended.status.code(),
+            Some(NOT_BUNDLED),
+            "{}",
+            output_text(&ended)
+        );
+    }
+}

@@ -471,7 +471,10 @@ entity Box:
 end
 implement Box using box
 implementation box for Box:
-    self.text = "{{ m::f(self.i) }}, {{ m::g(self.i)["text"] }}"
+    found = m::f(self.i)
+    parts = m::g(self.i)
+    part = parts["text"]
+    self.text = "{{ found }}, {{ part }}"
 end
 for i in std::sequence(90):
     Box(i=i, boxes=boxes)
@@ -491,7 +494,10 @@ std::print("> {{ history }}")
         let outcome = check(main, &plugins, &Options::default());
         let errors = &outcome.compiled.diagnostics;
         assert!(outcome.compiled.succeeded(), "{errors:#?}");
-        assert_eq!(outcome.printed.lines().count(), 2);
+        let printed = &outcome.printed;
+        assert_eq!(printed.lines().count(), 2);
+        assert!(printed.contains("f 89"), "{printed}");
+        assert_eq!(printed.contains("text of"), odd != "()", "{printed}");
     }
 }
 

@@ -215,7 +215,7 @@ impl Machine<'_> {
 
     /// Writes a call that goes ahead.
     fn write_ahead(&mut self, site: Site, arguments: Arguments, result: VarId, out: &mut Marshal) {
-        let (id, open) = self.write_call(site, &arguments.bound, out);
+        let (id, open) = self.write_call(site, &arguments.bound, false, out);
         let assumed = self.python.coming_values.take_assumed();
         self.python.ahead.sent.push_back(Sent {
             id,
@@ -224,7 +224,7 @@ impl Machine<'_> {
             result,
             answer: None,
             assumed,
-            open,
+            open: open.into_iter().map(|(slot, _)| slot).collect(),
         });
     }
 
@@ -429,11 +429,13 @@ impl Machine<'_> {
     /// The next answer, which is the one to this call.
     pub(in crate::runtime) fn answer_to(&mut self, id: u64) -> Result<FromHost, PluginError> {
         let answer = self.with_host(|host, callbacks| host.answer(callbacks));
-        if let Ok(FromHost::Result { is_last: true, .. }) = &answer {
-            self.python.forget_behind(id);
-        }
         match &answer {
             Ok(FromHost::Failed { .. }) | Err(_) => self.python.forget_unanswered(),
+            Ok(FromHost::Result {
+                id: of,
+                is_last: true,
+                ..
+            }) if *of == id => self.python.forget_behind(id),
             Ok(
                 FromHost::Result { id: of, .. }
                 | FromHost::Computed { id: of, .. }

@@ -53,7 +53,7 @@ impl Machine<'_> {
                 self.value_of(&value, 0).map_err(PluginError::Compile)
             }
             FromHost::Computed { value, reads, .. } => {
-                self.remember(site, bound, &value, &reads);
+                self.remember(site, bound, &value, &reads, &[]);
                 self.value_of(&value, 0).map_err(PluginError::Compile)
             }
             other => Err(self.refusal(other)),
@@ -72,7 +72,7 @@ impl Machine<'_> {
             return self.ask_call(site, bound);
         }
         let mut calls = Marshal::default();
-        let (id, _) = self.write_call(site, bound, &mut calls);
+        let (id, _) = self.write_call(site, bound, false, &mut calls);
         let mut guesses = Vec::new();
         let mut n_others = 0;
         if site.way == Way::WithNext && self.may_take_others(site.plugin) {
@@ -96,25 +96,14 @@ impl Machine<'_> {
         answer
     }
 
-    /// Appends a call to a frame; its number, and the relations of which Python is told that they are open.
-    pub(in crate::runtime) fn write_call(
-        &mut self,
-        site: Site,
-        bound: &Bound,
-        out: &mut Marshal,
-    ) -> (u64, Vec<VarId>) {
-        let (id, told) = self.write_call_with(site, bound, false, out);
-        (id, told.into_iter().map(|(slot, _)| slot).collect())
-    }
-
-    /// The same; what Python is told of open relations: that they are open, or, in a guess, what they hold now.
-    pub(super) fn write_call_with(
+    /// Appends a call to a frame; its number, and the open relations that it names: in a guess with what they hold now.
+    pub(super) fn write_call(
         &mut self,
         site: Site,
         bound: &Bound,
         is_guess: bool,
         out: &mut Marshal,
-    ) -> (u64, Vec<(VarId, Value)>) {
+    ) -> (u64, Vec<(VarId, Option<Value>)>) {
         let program = self.program;
         let plugin = &program.plugins[site.plugin.index()];
         let id = self.python.next_request();
@@ -157,23 +146,23 @@ impl Machine<'_> {
         (id, self.write_open(call))
     }
 
-    /// Writes what a call is told of open relations: none, or a dict whose values are the number of an instance, the name of a
+    /// Writes the open relations of a call: none, or a dict whose values are the number of an instance, the name of a
     /// relation, and, in a guess, its value. The values may lead to more of them.
-    fn write_open(&mut self, mut call: CallWriter) -> Vec<(VarId, Value)> {
+    fn write_open(&mut self, mut call: CallWriter) -> Vec<(VarId, Option<Value>)> {
         if call.open.is_empty() {
             call.out.none();
             return Vec::new();
         }
         let program = self.program;
-        let mut told = Vec::new();
+        let mut written = Vec::new();
         call.out.dict();
-        while let Some((id, at)) = call.open.get(told.len()).copied() {
-            let slot = self.slot_at(id, at);
+        while let Some((id, at)) = call.open.get(written.len()).copied() {
+            let slot = VarId(self.state.instance(id).slots.0 + at);
             let value = match call.is_guess {
                 true => self.as_it_is(slot),
                 false => None,
             };
-            call.out.int(told.len() as i64);
+            call.out.int(written.len() as i64);
             call.out.tuple(if value.is_some() { 3 } else { 2 });
             call.out.int(self.state.number_of(id).into());
             let entity = self.state.instance(id).entity;
@@ -183,10 +172,10 @@ impl Machine<'_> {
             if let Some(value) = value {
                 self.write_argument(value, &mut call);
             }
-            told.push((slot, value.unwrap_or(Value::Skip)));
+            written.push((slot, value));
         }
         call.out.end_dict();
-        told
+        written
     }
 
     /// The namespace of the calling statement, or of the plugin itself if there is none.

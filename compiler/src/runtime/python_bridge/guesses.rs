@@ -32,7 +32,7 @@ use crate::hir::{Callee, ExprKind, PluginId};
 use crate::protocol::FromHost;
 use crate::protocol::calls::Marshal;
 use crate::runtime::exec::calls::{Site, Way};
-use crate::runtime::{Action, InstId, Machine, TaskId, VarId, VarKind};
+use crate::runtime::{Action, Machine, TaskId, VarId, VarKind};
 use crate::types::Value;
 
 /// Guesses that go with a call at most.
@@ -48,8 +48,6 @@ const MOST_VARIABLES: usize = 256;
 #[derive(Default)]
 pub(in crate::runtime) struct Guesses {
     of: Map<PluginId, Record>,
-    /// While an answer is kept: what its call was told of open relations.
-    pub told: Vec<(VarId, Value)>,
 }
 
 #[derive(Clone, Copy)]
@@ -96,7 +94,8 @@ pub(in crate::runtime) struct Guess {
     id: u64,
     site: Site,
     bound: Bound,
-    told: Vec<(VarId, Value)>,
+    /// What Python was given as the values of open relations.
+    assumed: Vec<(VarId, Option<Value>)>,
 }
 
 impl Machine<'_> {
@@ -174,12 +173,12 @@ impl Machine<'_> {
     }
 
     fn write_guess(&mut self, site: Site, bound: Bound, out: &mut Marshal) -> Guess {
-        let (id, told) = self.write_call_with(site, &bound, true, out);
+        let (id, assumed) = self.write_call(site, &bound, true, out);
         Guess {
             id,
             site,
             bound,
-            told,
+            assumed,
         }
     }
 
@@ -210,9 +209,13 @@ impl Machine<'_> {
             let answer = self.with_host(|host, callbacks| host.answer(callbacks));
             match answer {
                 Ok(FromHost::Computed { id, value, reads }) if id == guess.id => {
-                    self.python.guesses.told = guess.told;
-                    self.remember(guess.site, &guess.bound, &value, &reads);
-                    self.python.guesses.told.clear();
+                    let Guess {
+                        site,
+                        bound,
+                        assumed,
+                        ..
+                    } = guess;
+                    self.remember(site, &bound, &value, &reads, &assumed);
                 }
                 Ok(FromHost::Unset { .. } | FromHost::Result { is_last: false, .. }) => {}
                 // Python has made none of those behind it.
@@ -221,17 +224,6 @@ impl Machine<'_> {
         }
         self.python.ahead.is_abandoned = false;
         (self.python.site, self.python.loc) = (site, loc);
-    }
-
-    /// What the call whose answer is kept was told of a slot without a value.
-    pub(super) fn told(&self, slot: VarId) -> Option<Value> {
-        let mut told = self.python.guesses.told.iter();
-        told.find_map(|(of, value)| (*of == slot).then_some(*value))
-    }
-
-    /// The slot of an instance at a place.
-    pub(super) fn slot_at(&self, id: InstId, at: u32) -> VarId {
-        VarId(self.state.instance(id).slots.0 + at)
     }
 }
 

@@ -218,7 +218,15 @@ impl Machine<'_> {
 
     /// Adds a call that Python has made. A plugin that did something else than it did before in the same place is no plugin
     /// that only computes.
-    pub(super) fn remember(&mut self, site: Site, bound: &Bound, value: &Wire, reads: &Reads) {
+    /// `assumed`: the values that it was given for slots without one.
+    pub(super) fn remember(
+        &mut self,
+        site: Site,
+        bound: &Bound,
+        value: &Wire,
+        reads: &Reads,
+        assumed: &[(VarId, Option<Value>)],
+    ) {
         let program = self.program;
         let name = program.text(program.plugins[site.plugin.index()].name);
         let Some(mut memo) = self.python.memo.take() else {
@@ -229,7 +237,7 @@ impl Machine<'_> {
             Reads::Untold => memo.judge(name, true),
             Reads::Told(reads) => {
                 memo.judge(name, true);
-                if self.add(&mut memo, site, bound, value, reads) == Some(false) {
+                if self.add(&mut memo, site, bound, (value, reads), assumed) == Some(false) {
                     memo.judge(name, false);
                 }
             }
@@ -243,8 +251,8 @@ impl Machine<'_> {
         memo: &mut Memo,
         site: Site,
         bound: &Bound,
-        value: &Wire,
-        reads: &[(u32, String)],
+        (value, reads): (&Wire, &[(u32, String)]),
+        assumed: &[(VarId, Option<Value>)],
     ) -> Option<bool> {
         let mut path = self.begin(site, bound)?;
         let mut steps: SmallVec<[(Place, u32, &str); 16]> = SmallVec::new();
@@ -257,8 +265,10 @@ impl Machine<'_> {
             let instance = u32::try_from(instance).ok()?;
             steps.push((path.place, instance, name));
             let slot = self.slot_of(&path, instance, name)?;
-            let value = self.state.read_slot(slot).ok();
-            let value = value.or_else(|| self.told(slot))?;
+            let value = match self.state.read_slot(slot) {
+                Ok(value) => value,
+                Err(_) => assumed.iter().find(|(of, _)| *of == slot)?.1?,
+            };
             self.find_value(value, &mut path, 0)?;
             path.go_on();
         }
