@@ -6,6 +6,7 @@
 pub mod cgroup;
 pub mod descendants;
 mod peer;
+mod spawner;
 mod supervised;
 mod supervisor;
 mod umask;
@@ -112,7 +113,8 @@ pub fn spawn_own<'v, S: AsRef<OsStr>>(
     command
         .envs(variables)
         .env(PARENT, std::process::id().to_string());
-    command.kill_on_drop(true).spawn()
+    command.kill_on_drop(true);
+    spawner::spawn(command)
 }
 
 /// As [`spawn_own`], below a supervisor (`process::supervisor`), and not killed when its handle is dropped: to end it is for
@@ -148,7 +150,7 @@ pub fn spawn_own_supervised(
     if let Some((variable, file)) = left {
         leave(&mut command, variable, file);
     }
-    command.spawn()
+    spawner::spawn(command)
 }
 
 /// Has a command inherit an open file of ours under its number.
@@ -256,7 +258,8 @@ fn pid(id: u32) -> Option<rustix::process::Pid> {
 /// The variable in which [`spawn_own`] tells a child whose child it is.
 const PARENT: &str = "STEWARD_PARENT";
 
-/// Called first thing in a child: it dies with its parent, whatever way that goes.
+/// Called first thing in a child: it dies with its parent, whatever way that goes. The kernel means the thread that started it
+/// (`process::spawner`).
 pub fn die_with_parent() {
     let parent = std::env::var(PARENT).ok().and_then(|id| id.parse().ok());
     if !signal_with_parent(Signal::KILL, parent) {

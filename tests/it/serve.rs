@@ -21,10 +21,20 @@ pub struct Served {
     pub log: Arc<Mutex<String>>,
 }
 
+/// Lines of the server's log that a test shows when it fails.
+const SHOWN_LINES: usize = 60;
+
 impl Drop for Served {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            let log = self.log();
+            let n_lines = log.lines().count();
+            let end = log.lines().skip(n_lines.saturating_sub(SHOWN_LINES));
+            println!("the end of the server's log:");
+            end.for_each(|line| println!("| {line}"));
+        }
     }
 }
 

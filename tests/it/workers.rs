@@ -105,6 +105,29 @@ fn threads_of_modules_do_not_run_between_compiles() {
     assert!(report.contains("works two"), "{report}");
 }
 
+/// Input: a server that does nothing for longer than threads without work live in it (10 s). Answer: the workers that it has started ahead of need are the same ones afterwards, so none of them would have been ended in the middle of a compile.
+#[test]
+fn workers_outlive_the_threads_that_started_them() {
+    let home = tempfile::tempdir().unwrap();
+    let repo = Repo::new("std::print(\"a model\")\n");
+    let (_, config) = server_of(home.path(), &repo);
+    let served = serve(home.path(), &config);
+    first_report(&served);
+    let workers = || {
+        let all = below(served.child.id()).into_iter();
+        let mut workers: Vec<_> = all
+            .filter(|(_, command)| command.contains("-worker"))
+            .collect();
+        workers.sort();
+        workers
+    };
+    // Of compiles the one that has worked and a spare one, and one of git; each with the process above it.
+    wait_until("there are all", || workers().len() == 6);
+    let before = workers();
+    std::thread::sleep(Duration::from_secs(13));
+    assert_eq!(workers(), before, "{}", served.log());
+}
+
 /// What counts, until a file is there.
 const WAITS: &str = r#"
 import os, time
@@ -159,7 +182,7 @@ fn a_stopped_compile_worker_is_noticed_named_and_replaced() {
             !stopped.iter().any(|id| steward::process::is_alive(*id))
         });
         let took = began.elapsed();
-        assert!(took.as_secs() < 12, "{what}: {took:?}");
+        assert!(took.as_secs() < 30, "{what}: {took:?}");
         wait_until("they are named", || {
             let log = served.log();
             let mut lines = log

@@ -12,8 +12,8 @@ pub(in crate::compile) struct Stages<'a> {
     pub(super) context: &'a Context<'a>,
     pub(super) compile: &'a Compile,
     pub(super) position: i64,
-    /// Of a compile of a service, which takes milliseconds: its stages are written together when it has ended, so that nobody
-    /// waits for the disk between two of them.
+    /// What is not written yet. A compile of a service takes milliseconds: its stages are written together when it has ended,
+    /// so that nobody waits for the disk between two of them.
     pub(super) held: Vec<(i64, Stage)>,
 }
 
@@ -77,12 +77,14 @@ impl Stages<'_> {
         self.context.bus.emit(self.context.environment, done);
     }
 
-    /// Writes what is held back.
+    /// Writes what is held back. What cannot be written is held until the next time: a disk may be slow for a while.
     pub(super) async fn flush(&mut self) {
-        let held = std::mem::take(&mut self.held);
-        let written = self.context.store.stages_write(self.compile.id, &held);
-        if let Err(error) = written.await {
-            tracing::error!(compile.id = %self.compile.id, error = chain(&error), "cannot write stages of a compile");
+        let written = self.context.store.stages_write(self.compile.id, &self.held);
+        match written.await {
+            Ok(()) => self.held.clear(),
+            Err(error) => {
+                tracing::error!(compile.id = %self.compile.id, error = chain(&error), "cannot write stages of a compile");
+            }
         }
     }
 }

@@ -237,9 +237,10 @@ impl Pool {
             .map_err(|error| PoolError::Ended(error.to_string(), None))?;
         let mut asked = self.ask_once(policy, request, limit).await;
         for _ in 0..RETRIES {
-            if !matches!(&asked, Err(PoolError::Ended(..))) {
+            let Err(error @ PoolError::Ended(..)) = &asked else {
                 break;
-            }
+            };
+            tracing::warn!(%error, "another compile worker is asked");
             // Somebody else may have killed it; only what ends each of them is the model's doing.
             asked = self.ask_once(policy, request, limit).await;
         }
