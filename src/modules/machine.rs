@@ -2,31 +2,63 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 
 use pep440_rs::{Version, VersionSpecifiers};
 
 use super::normalized;
 use crate::domain::{HandlerPackages, name_of_requirement};
+use crate::process::{Ended, run_supervised};
 
 /// Prints name and version of all that can be imported.
 const LIST: &str = "import importlib.metadata as m\n\
                     for d in m.distributions(): print(d.metadata['Name'], d.version)";
 
+/// How long an interpreter may take to list its packages: there may be thousands, on a slow disk.
+const LIMIT: Duration = Duration::from_secs(60);
+
 /// Which of the requirements the packages of an interpreter do not meet. What applies to some machines only, and is not there, is
 /// taken for not needed; in which version of what the server has them does not matter.
 ///
 /// # Errors
-/// The interpreter cannot be asked.
+/// The interpreter cannot be asked, or takes more than a minute.
 pub fn missing_on_machine(
     interpreter: &Path,
     packages: &HandlerPackages,
 ) -> io::Result<Vec<String>> {
-    let output = Command::new(interpreter)
+    missing_within(interpreter, packages, LIMIT)
+}
+
+fn missing_within(
+    interpreter: &Path,
+    packages: &HandlerPackages,
+    limit: Duration,
+) -> io::Result<Vec<String>> {
+    let mut command = Command::new(interpreter);
+    command
         .args(["-I", "-c", LIST])
-        .output()?;
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    let deadline = Instant::now() + limit;
+    let output = match run_supervised(&mut command, || Instant::now() >= deadline)? {
+        Ended::Done(output) => output,
+        Ended::Stopped => {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!(
+                    "{} did not list its packages within {} s",
+                    interpreter.display(),
+                    limit.as_secs()
+                ),
+            ));
+        }
+    };
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
         return Err(io::Error::other(text.trim().to_owned()));
@@ -76,6 +108,24 @@ fn is_met(requirement: &str, installed: &BTreeMap<String, &str>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Input: an interpreter that hangs. Answer: an error that names it and the limit, and it is ended.
+    #[test]
+    fn an_interpreter_that_hangs_is_given_up() {
+        let home = tempfile::tempdir().unwrap();
+        let python = home.path().join("python");
+        std::fs::write(&python, "#!/bin/sh\nexec sleep 600\n").unwrap();
+        std::fs::set_permissions(&python, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
+        let began = Instant::now();
+        let error = missing_within(&python, &HandlerPackages::default(), Duration::from_secs(1));
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains("python did not list its packages within 1 s"),
+            "{error}"
+        );
+        assert!(began.elapsed().as_secs() < 30);
+    }
 
     #[test]
     fn what_a_machine_has_is_compared_with_what_is_required() {
