@@ -109,7 +109,7 @@ fn is_met(requirement: &str, installed: &BTreeMap<String, &str>) -> bool {
 mod tests {
     use super::*;
 
-    /// Input: an interpreter that hangs. Answer: an error that names it and the limit, and it is ended.
+    /// Its error names it and the limit.
     #[test]
     fn an_interpreter_that_hangs_is_given_up() {
         let home = tempfile::tempdir().unwrap();

@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// Input: a child that gets SIGKILL when who started it ends; the thread that asked for it ends. Answer: it lives on.
+    /// A child that gets SIGKILL when the thread ends that has started it.
     #[tokio::test]
     async fn a_child_outlives_the_thread_that_asked_for_it() {
         let runtime = Handle::current();

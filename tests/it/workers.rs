@@ -105,7 +105,8 @@ fn threads_of_modules_do_not_run_between_compiles() {
     assert!(report.contains("works two"), "{report}");
 }
 
-/// Input: a server that does nothing for longer than threads without work live in it (10 s). Answer: the workers that it has started ahead of need are the same ones afterwards, so none of them would have been ended in the middle of a compile.
+/// A server has nothing to do for longer than threads without work live in it (10 s). The workers that it has started ahead of
+/// need are the same ones afterwards; else one of them would be ended in the middle of a compile that it gets meanwhile.
 #[test]
 fn workers_outlive_the_threads_that_started_them() {
     let home = tempfile::tempdir().unwrap();
