@@ -10,6 +10,7 @@
 mod code;
 mod elsewhere;
 mod execute;
+mod failures;
 mod gc;
 mod handler_venvs;
 mod install;

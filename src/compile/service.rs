@@ -14,6 +14,7 @@ use tokio::sync::{Mutex, Notify, RwLock, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::execute::Ready;
+use super::failures::Failures;
 use super::install::Place;
 use super::network::Proxy;
 use super::next::{inputs_digest, needs_compile};
@@ -191,8 +192,7 @@ struct CompileLoop {
     lanes: Arc<Lanes>,
     /// The newest commit that was fetched, and when.
     head: Option<(Head, (Timestamp, Instant))>,
-    /// Fetches, or compiles without a verdict, that failed in a row.
-    n_failures: u32,
+    failures: Failures,
     /// Compiles may be marked running that nobody runs: after a start, and after an error between the two.
     may_be_interrupted: bool,
     batches: CompileBatches,
@@ -227,7 +227,7 @@ impl CompileLoop {
             options,
             lanes,
             head: None,
-            n_failures: 0,
+            failures: Failures::default(),
             may_be_interrupted: true,
             batches: CompileBatches::default(),
             last_compile: None,
@@ -278,10 +278,7 @@ impl CompileLoop {
         } else {
             jittered(self.options.poll)
         };
-        let poll = match self.n_failures {
-            0 => poll,
-            n_failures => poll.min(Duration::from_secs(1 << n_failures.min(8))),
-        };
+        let poll = self.failures.pause().map_or(poll, |pause| poll.min(pause));
         let cron = self
             .next_cron
             .map_or(poll, |due| due.since(Timestamp::now()));
@@ -289,7 +286,7 @@ impl CompileLoop {
     }
 
     async fn poll(&mut self) {
-        if self.options.poll.is_zero() && self.n_failures == 0 {
+        if self.options.poll.is_zero() && self.failures.pause().is_none() {
             return;
         }
         let store = &self.options.store;
@@ -410,7 +407,7 @@ impl CompileLoop {
             let end = aborted(first, served, why.clone());
             store.compile_finish(&end).await?;
             let all = std::iter::once(first).chain(served);
-            let is_fetch = self.n_failures > 0;
+            let is_fetch = self.failures.n_fetches > 0;
             notify_failed(store, all, is_fetch.then_some(&why)).await?;
             return Ok(run::Verdict::Aborted);
         };
@@ -429,10 +426,7 @@ impl CompileLoop {
             }
             self.options.engine.wake();
         }
-        self.n_failures = match verdict {
-            run::Verdict::Aborted => self.n_failures + 1,
-            _ => 0,
-        };
+        self.failures.compiled(verdict);
         Ok(verdict)
     }
 
@@ -573,18 +567,18 @@ impl CompileLoop {
         match fetched {
             Ok(head) => {
                 self.head = Some((head, began));
-                if self.n_failures > 0 {
+                if self.failures.n_fetches > 0 {
                     let id = self.options.environment;
                     tracing::info!(environment.id = %id, "the repository can be fetched again");
                 }
-                self.n_failures = 0;
+                self.failures.n_fetches = 0;
                 self.set_fetch_failure(None);
                 Ok(())
             }
             Err(message) => {
-                self.n_failures += 1;
+                self.failures.n_fetches += 1;
                 self.set_fetch_failure(Some(&message));
-                let (id, n_failures) = (self.options.environment, self.n_failures);
+                let (id, n_failures) = (self.options.environment, self.failures.n_fetches);
                 tracing::error!(environment.id = %id, n_failures, "cannot fetch the repository: {message}");
                 self.options.bus.emit(
                     id,
