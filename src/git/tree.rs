@@ -3,7 +3,7 @@
 //! What comes out is safe to write below a folder: plain names, links that stay inside, sizes
 //! within the limits. The content of files is not read here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use git2::{ObjectType, Oid};
 
@@ -93,8 +93,14 @@ impl Scan<'_> {
         }
         let tree = self.store.find_tree(id).map_err(failed())?;
         let mut folders = Vec::new();
+        let mut paths = HashSet::new();
         for entry in tree.iter() {
             let path = check_path(path, entry.name_bytes(), self.limits)?;
+            if !paths.insert(path.clone()) {
+                let path = printable(&path, 300);
+                let reason = "is there twice".to_owned();
+                return Err(Error::UnsafePath { path, reason });
+            }
             if self.entries.len() >= self.limits.entries {
                 return exceeds(&path, format!("{} entries", self.limits.entries));
             }
