@@ -391,9 +391,14 @@ fn breadth(text: &str, character: f64) -> f64 {
     text.chars().map(of).sum()
 }
 
+/// A text of XML, which has no control characters, however they are written.
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
+    text.replace(
+        |c: char| c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}'),
+        "\u{fffd}",
+    )
+    .replace('&', "&amp;")
+    .replace('<', "&lt;")
+    .replace('>', "&gt;")
+    .replace('"', "&quot;")
 }
