@@ -16,7 +16,7 @@ use super::worker::{JobDone, PoolError};
 /// What is shorter occurs by chance, and in its place a mark would say nothing and hide much.
 pub const MIN_REDACTED_CHARS: usize = 4;
 /// Lines of a longer secret (a key of several lines) are looked for one by one from this length on.
-const MIN_LINE_CHARS: usize = 12;
+const MIN_LINE_CHARS: usize = 8;
 /// An output that is longer may have been cut off in the middle of a secret.
 const LONG_OUTPUT_BYTES: usize = 64 << 10;
 
@@ -236,6 +236,11 @@ mod tests {
         assert_eq!(
             key.redact("> line-one-of-the-key\n> and"),
             "> <redacted: KEY>\n> and"
+        );
+        let short = secrets(&[("LOGIN", "admin\nhunter2pw")]);
+        assert_eq!(
+            short.redact("  = note: hunter2pw"),
+            "  = note: <redacted: LOGIN>"
         );
     }
 
