@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::Error;
 use super::credentials::{self, OF_PIP};
 use super::digest::FolderDigests;
+use super::logins::Logins;
 use super::output::check_success;
 use super::progress::{Progress, Watcher};
 use super::repositories::Repositories;
@@ -127,6 +128,7 @@ struct Held {
     memory_bytes: u64,
     /// Home and temporary files.
     scratch: ScratchFolder,
+    logins: Logins,
     repositories: Repositories,
     copies_repositories: bool,
     cache: PathBuf,
@@ -188,6 +190,7 @@ impl Runner {
                 launcher,
                 proxy: sandbox.proxy.clone(),
                 memory_bytes: sandbox.memory_bytes,
+                logins: Logins::new(scratch.path()),
                 scratch,
                 repositories,
                 copies_repositories: sandbox.copies_repositories,
@@ -250,6 +253,17 @@ impl Runner {
             held.repositories.prepare(&mut command);
         }
         Ok(command)
+    }
+
+    /// The URL of an index as an argument of pip's: on a server others read it ([`Logins`]).
+    pub(super) fn index_argument(&self, url: &str) -> Result<String, Error> {
+        match &self.held {
+            None => Ok(url.to_owned()),
+            Some(held) => held
+                .logins
+                .take_from(url)
+                .map_err(Error::io("cannot write the logins of indexes")),
+        }
     }
 
     /// A file for a program to read or to write.

@@ -14,6 +14,7 @@ mod hosts;
 mod installer;
 mod links;
 mod lock;
+mod logins;
 mod machine;
 mod needs;
 mod output;

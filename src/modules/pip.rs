@@ -130,10 +130,14 @@ impl Pip {
         if offline.no_index {
             command.arg("--no-index");
         } else if let Some(url) = &pip.index_url {
-            command.arg("--index-url").arg(url);
+            command
+                .arg("--index-url")
+                .arg(job.runner.index_argument(url)?);
         }
         for url in pip.extra_index_url.iter().filter(|_| !offline.no_index) {
-            command.arg("--extra-index-url").arg(url);
+            command
+                .arg("--extra-index-url")
+                .arg(job.runner.index_argument(url)?);
         }
         for folder in offline.find_links.iter().chain([&own.folder]) {
             command.arg("--find-links").arg(folder);

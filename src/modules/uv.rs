@@ -131,12 +131,14 @@ impl Uv {
         } else {
             let first = pip.index_url.clone();
             let first = first.or_else(|| system("PIP_INDEX_URL").into_iter().next());
+            // They may have passwords, and everybody on the machine reads arguments.
             if let Some(url) = first {
-                command.arg("--default-index").arg(url);
+                command.env("UV_DEFAULT_INDEX", url);
             }
             let more = pip.extra_index_url.iter().cloned();
-            for url in more.chain(system("PIP_EXTRA_INDEX_URL")) {
-                command.arg("--index").arg(url);
+            let more: Vec<_> = more.chain(system("PIP_EXTRA_INDEX_URL")).collect();
+            if !more.is_empty() {
+                command.env("UV_INDEX", more.join(" "));
             }
         }
         let folders = offline.find_links.iter().chain([&own.folder]).cloned();

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -9,7 +11,8 @@ use tempfile::TempDir;
 
 use crate::crash::descendants;
 use crate::harness::{Host, Repo, Running, signal, wait_until};
-use crate::packages::{environments, source_folder};
+use crate::packages::{Wheels, environments, source_folder};
+use crate::sandbox::{below, first_report, server_of};
 use crate::serve::serve;
 
 const HANG_BUILD: &str = include_str!("../../fixtures/packages/hang_build.py");
@@ -204,7 +207,7 @@ print(server.server_port, flush=True)
 server.serve_forever()
 "#;
 
-/// A repository that is served over HTTP to who has the password.
+/// What is served over HTTP to who has the password.
 struct Private {
     child: std::process::Child,
     port: u16,
@@ -212,7 +215,6 @@ struct Private {
 
 impl Private {
     fn serve(repository: &Path) -> Self {
-        use std::io::BufRead;
         let git = repository.join(".git");
         let status = std::process::Command::new("git")
             .arg("-C")
@@ -220,9 +222,14 @@ impl Private {
             .arg("update-server-info")
             .status();
         assert!(status.unwrap().success());
+        Self::serve_files(repository)
+    }
+
+    fn serve_files(folder: &Path) -> Self {
+        use std::io::BufRead;
         let mut child = std::process::Command::new("python3")
             .args(["-c", SERVER])
-            .arg(repository)
+            .arg(folder)
             .arg("user:a-password")
             .stdout(std::process::Stdio::piped())
             .spawn()
@@ -242,6 +249,54 @@ impl Drop for Private {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Everybody on the machine reads the arguments of processes, compiles of other environments among them.
+#[test]
+fn the_password_of_an_index_is_in_no_arguments() {
+    let home = tempfile::tempdir().unwrap();
+    let wheels = Wheels::new();
+    wheels.module("greet", "1.0", &[]);
+    let folder = home.path().join("index/simple/inmanta-module-greet");
+    fs::create_dir_all(&folder).unwrap();
+    for wheel in fs::read_dir(wheels.path()).unwrap().flatten() {
+        fs::copy(wheel.path(), folder.join(wheel.file_name())).unwrap();
+    }
+    let index = Private::serve_files(&home.path().join("index"));
+    let repo = Repo::new("import greet\nstd::print(greet::version())\n");
+    let url = format!("http://user:a-password@127.0.0.1:{}/simple", index.port);
+    let project = format!("name: test\npip:\n  index-url: {url}\n  extra-index-url: [{url}]\n");
+    repo.write("project.yml", &project);
+    repo.write("requirements.txt", "inmanta-module-greet==1.0\n");
+    repo.commit("asks a private index");
+    let (_, config) = server_of(home.path(), &repo);
+    let served = serve(home.path(), &config);
+    let is_done = AtomicBool::new(false);
+    let (seen, n_pips, report) = std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let (mut seen, mut n_pips) = (Vec::new(), 0);
+            while !is_done.load(Ordering::Relaxed) {
+                let all = below(served.child.id()).into_iter().map(|(_, line)| line);
+                let (bad, good): (Vec<_>, Vec<_>) =
+                    all.partition(|line| line.contains("a-password"));
+                seen.extend(bad);
+                n_pips += good
+                    .iter()
+                    .filter(|line| line.contains("--index-url"))
+                    .count();
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            (seen, n_pips)
+        });
+        let report = first_report(&served);
+        is_done.store(true, Ordering::Relaxed);
+        let (seen, n_pips) = watcher.join().unwrap();
+        (seen, n_pips, report)
+    });
+    assert!(report.contains("1.0"), "{report}");
+    assert_eq!(seen, [""; 0]);
+    // Where uv installs there is no such argument.
+    assert!(n_pips > 0 || report.contains("uv "), "{report}");
 }
 
 #[test]
