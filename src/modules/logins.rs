@@ -130,13 +130,13 @@ mod tests {
         }
         let read = "import netrc, sys; n = netrc.netrc(sys.argv[1]); \
                     print([n.authenticators(h)[::2] for h in ('index.example', 'other.example')])";
-        let said = std::process::Command::new("python3")
+        let printed = std::process::Command::new("python3")
             .args(["-c", read])
             .arg(home.path().join(".netrc"))
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&said.stdout).into_owned();
-        assert_eq!(said.trim(), r#"[('u', 'p "w\\'), ('token', '')]"#);
+        let printed = String::from_utf8_lossy(&printed.stdout).into_owned();
+        assert_eq!(printed.trim(), r#"[('u', 'p "w\\'), ('token', '')]"#);
         assert_eq!(std::fs::read_to_string(elsewhere).unwrap(), "as it was");
     }
 }

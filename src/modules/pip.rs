@@ -273,9 +273,9 @@ mod tests {
         assert!(laid_out.status.success(), "{}", output_text(&laid_out));
         let version = installed_version(&environment).expect("there is a pip");
         let script = environment.join("bin/pip");
-        let said = ran(Command::new(&script).arg("--version"));
-        let said = String::from_utf8_lossy(&said.stdout).into_owned();
-        assert!(said.starts_with(&format!("pip {version} ")), "{said}");
+        let printed = ran(Command::new(&script).arg("--version"));
+        let printed = String::from_utf8_lossy(&printed.stdout).into_owned();
+        assert!(printed.starts_with(&format!("pip {version} ")), "{printed}");
         let removed =
             ran(Command::new(&python).args(["-m", "pip", "uninstall", "-q", "-y", "pip"]));
         assert!(removed.status.success(), "{}", output_text(&removed));
