@@ -13,7 +13,7 @@ use super::Options;
 use crate::domain::{DataDir, HandlerPackages, chain};
 use crate::executor::far_codes::InstallFar;
 use crate::modules::{
-    Environments, HandlerRequest, InstallSandbox, Installed, credentials, gc_venvs,
+    Environments, HandlerRequest, InstallSandbox, Installed, Turns, credentials, gc_venvs,
     missing_on_machine,
 };
 use crate::python::Pythons;
@@ -23,6 +23,8 @@ const OWNER: &str = "agent";
 /// How long an installation may take, and what a process of it may map: what a server allows by default.
 const LIMIT: Duration = Duration::from_secs(600);
 const MEMORY_BYTES: u64 = 4 << 30;
+/// Installations at the same time.
+const AT_ONCE: usize = 2;
 /// What nothing has used for so long is removed when something else is installed.
 const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -41,6 +43,7 @@ pub(super) struct PackageVenvs {
     pythons: Pythons,
     ended: mpsc::UnboundedSender<InstallEnd>,
     stop: CancellationToken,
+    turns: Turns,
     _stops: DropGuard,
 }
 
@@ -53,6 +56,7 @@ impl PackageVenvs {
             secrets: options.secrets.clone(),
             pythons: Pythons::new(named),
             ended,
+            turns: Turns::new(AT_ONCE),
             _stops: stop.clone().drop_guard(),
             stop,
         }
@@ -70,6 +74,7 @@ impl PackageVenvs {
             memory_bytes: MEMORY_BYTES,
             limit: LIMIT,
             stop: self.stop.clone(),
+            turns: Some(self.turns.clone()),
             // As compiles where there is no Landlock for it: as the machine reaches the network.
             copies_repositories: true,
             proxy: None,
@@ -108,6 +113,7 @@ pub fn install_carried(folder: &Path) -> InstallFar {
             limit: LIMIT,
             // It ends with the process.
             stop: CancellationToken::new(),
+            turns: None,
             copies_repositories: true,
             proxy: None,
         };

@@ -12,7 +12,7 @@ use super::worker::Pool;
 use crate::domain::{DataDir, EnvironmentId, HandlerPackages, chain};
 use crate::executor::packages::{HandlerVenv, PackageInstaller};
 use crate::git::Reach;
-use crate::modules::{HandlerRequest, Progress};
+use crate::modules::{HandlerRequest, Progress, with_tool};
 
 /// Makes the virtual environments of the handlers of one environment.
 #[derive(Clone)]
@@ -58,7 +58,7 @@ impl HandlerVenvs {
         let made = blocking(move || {
             let watcher = |progress| {
                 if let Progress::Began { what, tool, .. } = progress {
-                    tracing::info!(environment.id = %id, "packages of handlers: {what}, with {tool}");
+                    tracing::info!(environment.id = %id, "packages of handlers: {}", with_tool(&what, &tool));
                 }
             };
             environments.ensure_for_handlers(&request, &pythons, &watcher)

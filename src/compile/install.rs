@@ -16,7 +16,7 @@ use super::run::{Context, Failure, Stages, begin, blocking};
 use super::worker::Pool;
 use crate::domain::{DataDir, EnvironmentId, Timestamp, VersionCode, chain};
 use crate::git::Reach;
-use crate::modules::{self, Inspection, Installed, Part, Progress};
+use crate::modules::{self, Inspection, Installed, Part, Progress, with_tool};
 use crate::sandbox::{self, CODE_FILE_BYTES, Network, SandboxPolicy};
 use crate::store::{self, Store};
 
@@ -132,12 +132,13 @@ impl Parts {
         match progress {
             Progress::Began { part, what, tool } => {
                 let name = match part {
+                    Part::Turn => "Waiting for other installations",
                     Part::Environment => "Making a virtual environment",
                     Part::Versions => "Choosing versions",
                     Part::Packages => INSTALLING,
                 };
                 let what = without_credentials(&what);
-                stages.announce(name, format!("{what}, with {tool}"));
+                stages.announce(name, with_tool(&what, &tool));
                 self.open = Open {
                     name,
                     tool,
@@ -367,6 +368,7 @@ pub(super) fn environments(
         memory_bytes: pool.options().memory_bytes,
         limit: pool.options().install_timeout,
         stop,
+        turns: Some(pool.installations().clone()),
         // Whoever sets a repository over the API is not to read what the server's user may.
         copies_repositories: reach == Reach::Any,
         proxy,

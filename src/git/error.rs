@@ -54,6 +54,13 @@ pub enum Error {
     Busy { url: String, waited: Duration },
     #[error("{url} did not send all objects of its newest commit")]
     Incomplete { url: String },
+    /// All of it came, and it is how the remote has it.
+    #[error("the branch `{branch}` of {url} cannot be read: {cause}")]
+    Malformed {
+        url: String,
+        branch: String,
+        cause: String,
+    },
     #[error("commit {commit} is not in the repository")]
     CommitMissing { commit: CommitId },
     #[error("`{path}` in the repository {reason}")]
@@ -177,6 +184,7 @@ impl Error {
             | Error::Redirected { .. }
             | Error::TooLarge { .. }
             | Error::Incomplete { .. }
+            | Error::Malformed { .. }
             | Error::CommitMissing { .. }
             | Error::UnsafePath { .. }
             | Error::UnsafeSymlink { .. }

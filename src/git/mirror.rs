@@ -17,13 +17,14 @@ use git2::{AutotagOption, Direction, RemoteCallbacks, RemoteRedirect, RemoteUpda
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::echo;
 use super::error::Error;
 use super::local::is_repository;
 use super::options::init;
 use super::repository::{CommitId, Repository};
 use super::rules::Reach;
 use super::transport::{self, Credentials, Session};
-use super::upkeep::{self, Tolerance};
+use super::upkeep::{self, Tolerance, Unreadable};
 use super::url::RepositoryUrl;
 use crate::domain::{is_unprintable, printable};
 
@@ -157,7 +158,7 @@ impl Mirror {
         if let Err(error) = upkeep::compact(self.path(), Tolerance::default()) {
             tracing::warn!(path = %self.path().display(), %error, "cannot compact the mirror");
         }
-        result
+        result.map_err(|error| echo::without_login(error, credentials.login.as_ref()))
     }
 
     /// Throws away all that was fetched, so that the next fetch starts from nothing. For a mirror
@@ -176,7 +177,7 @@ impl Mirror {
         let failed = |error: git2::Error| {
             session
                 .take_failure()
-                .unwrap_or_else(|| self.classify(session, &error))
+                .unwrap_or_else(|| self.classify(session, branch, &error))
         };
         let mut remote = repository
             .remote_anonymous(&self.remote_address()?)
@@ -236,15 +237,26 @@ impl Mirror {
                 branch: printable(branch, 200),
             });
         };
-        let incomplete = || Error::Incomplete {
-            url: self.url.as_str().to_owned(),
-        };
-        let commit = incoming.peel_to_commit().map_err(|_| incomplete())?;
-        let (commit, tree) = (commit.id(), commit.tree_id());
         let known = repository.refname_to_id(&kept).ok();
-        if known != Some(commit) && !upkeep::tree_is_complete(repository, tree) {
-            return Err(incomplete());
-        }
+        let commit = match newest_commit(repository, &incoming, known) {
+            Ok(commit) => commit,
+            Err(Unreadable::Missing) => {
+                return Err(Error::Incomplete {
+                    url: self.url.as_str().to_owned(),
+                });
+            }
+            Err(Unreadable::Malformed(cause)) => {
+                // No fault of the mirror's, which a ref to it would look like.
+                incoming
+                    .delete()
+                    .map_err(Error::git("forget the fetched branch"))?;
+                return Err(Error::Malformed {
+                    url: self.url.as_str().to_owned(),
+                    branch: printable(branch, 200),
+                    cause,
+                });
+            }
+        };
         let set = || {
             repository
                 .reference(&kept, commit, true, "fetch")
@@ -262,12 +274,18 @@ impl Mirror {
     }
 
     /// What a failure means that no transport of ours has named, by what libgit2 says.
-    fn classify(&self, session: &Session, error: &git2::Error) -> Error {
+    fn classify(&self, session: &Session, branch: Option<&str>, error: &git2::Error) -> Error {
         let url = session.url.clone();
         let cause = printable(error.message(), 300);
         let lower = cause.to_lowercase();
         if session.remaining().is_none() {
             session.timed_out()
+        } else if is_of_object(error) {
+            Error::Malformed {
+                url,
+                branch: printable(branch.unwrap_or("HEAD"), 200),
+                cause,
+            }
         } else if error.class() == git2::ErrorClass::NoMemory {
             Error::OutOfMemory { cause }
         } else if lower.contains("no space left") || lower.contains("quota exceeded") {
@@ -312,6 +330,17 @@ const LOCAL_PATH: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUME
     .remove(b'-')
     .remove(b'_');
 
+/// Whether an object was read, and is none, or not of its type.
+fn is_of_object(error: &git2::Error) -> bool {
+    use git2::ErrorClass::{Invalid, Object, Tag, Tree};
+    let of_invalid = ["failed to parse", "does not match the type"];
+    match error.class() {
+        Object | Tag | Tree => true,
+        Invalid => of_invalid.iter().any(|text| error.message().contains(text)),
+        _ => false,
+    }
+}
+
 /// The branch that the remote's HEAD names; a detached or unborn HEAD names none.
 fn default_branch(
     connection: &git2::RemoteConnection<'_, '_, '_>,
@@ -323,11 +352,18 @@ fn default_branch(
     let name = connection.default_branch().map_err(|_| missing())?;
     let name = name.as_str().map_err(|_| missing())?.trim_end_matches('\0');
     let branch = name.strip_prefix("refs/heads/").ok_or_else(missing)?;
-    Ok(check_branch(branch)?.to_owned())
+    let checked = check_branch(branch).map_err(|_| Error::Malformed {
+        url: session.url.clone(),
+        branch: printable(branch, 200),
+        cause:
+            "the repository's HEAD names it, and no branch may be called so; name the branch to \
+                take"
+                .to_owned(),
+    })?;
+    Ok(checked.to_owned())
 }
 
-/// A branch name is safe as a part of a refspec and of a ref of ours.
-/// Whether a branch may be called so.
+/// Whether a branch may be called so: its name is safe as a part of a refspec and of a ref of ours.
 pub fn check_branch(name: &str) -> Result<&str, Error> {
     let valid = git2::Reference::is_valid_name(&format!("refs/heads/{name}"))
         && name.len() <= 1000
@@ -340,6 +376,25 @@ pub fn check_branch(name: &str) -> Result<&str, Error> {
             name: printable(name, 200),
         })
     }
+}
+
+/// The commit that `reference` leads to, with all that is in it, unless it is the `known` one.
+fn newest_commit(
+    repository: &git2::Repository,
+    reference: &git2::Reference<'_>,
+    known: Option<git2::Oid>,
+) -> Result<git2::Oid, Unreadable> {
+    let commit = reference.peel_to_commit().map_err(|_| {
+        let target = reference.target();
+        target.map_or(Unreadable::Missing, |id| {
+            Unreadable::of(repository, id, git2::ObjectType::Commit)
+        })
+    })?;
+    let (commit, tree) = (commit.id(), commit.tree_id());
+    if known == Some(commit) {
+        return Ok(commit);
+    }
+    upkeep::unreadable_below(repository, tree).map_or(Ok(commit), Err)
 }
 
 fn forget_conflicting(repository: &git2::Repository, kept: &str) -> Result<(), Error> {

@@ -15,6 +15,7 @@
 //! Start reading at [`Mirror::fetch`], then [`checkout`], then [`Workers`].
 
 mod checkout;
+mod echo;
 mod error;
 pub(crate) mod fuzzing;
 mod local;

@@ -93,16 +93,17 @@ pub(super) fn refs_are_sound(store: &git2::Repository) -> bool {
     })
 }
 
-/// Whether everything below the folder `root` is there, without reading the content of files.
-pub(super) fn tree_is_complete(store: &git2::Repository, root: git2::Oid) -> bool {
+/// Why something below the folder `root` cannot be had; `None`: all is there. The content of files is not read.
+pub(super) fn unreadable_below(store: &git2::Repository, root: git2::Oid) -> Option<Unreadable> {
+    let missing = Some(Unreadable::Missing);
     let Ok(odb) = store.odb() else {
-        return false;
+        return missing;
     };
     let mut seen = HashSet::from([root]);
     let mut pending = vec![root];
     while let Some(id) = pending.pop() {
         let Ok(tree) = store.find_tree(id) else {
-            return false;
+            return Some(Unreadable::of(store, id, git2::ObjectType::Tree));
         };
         for entry in tree.iter().filter(|entry| seen.insert(entry.id())) {
             match entry.kind() {
@@ -110,11 +111,37 @@ pub(super) fn tree_is_complete(store: &git2::Repository, root: git2::Oid) -> boo
                 // A submodule, whose commit is in another repository.
                 Some(git2::ObjectType::Commit) => (),
                 Some(_) | None if odb.exists(entry.id()) => (),
-                Some(_) | None => return false,
+                Some(_) | None => return missing,
             }
         }
     }
-    true
+    None
+}
+
+/// Why an object cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Unreadable {
+    /// It is not here, or it is not what its id says: another fetch may bring it.
+    Missing,
+    /// It is here as it was made, and that is wrong: another fetch brings the same.
+    Malformed(String),
+}
+
+impl Unreadable {
+    /// Of an object that is not to be had as the `wanted` one that it should be.
+    pub(super) fn of(store: &git2::Repository, id: git2::Oid, wanted: git2::ObjectType) -> Self {
+        // Reading compares the content with the id.
+        let read = store.odb().and_then(|odb| Ok(odb.read(id)?.kind()));
+        match read {
+            Err(_) => Self::Missing,
+            Ok(kind) if kind != wanted => Self::Malformed(format!(
+                "{id} is a {}, where a {} should be",
+                kind.str(),
+                wanted.str()
+            )),
+            Ok(_) => Self::Malformed(format!("the {} {id} is malformed", wanted.str())),
+        }
+    }
 }
 
 /// Whether every object can be read and is what its id says. Takes as long as reading all of them.

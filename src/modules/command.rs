@@ -23,6 +23,7 @@ use super::logins::Logins;
 use super::output::check_success;
 use super::progress::{Progress, Watcher};
 use super::repositories::Repositories;
+use super::turns::Turns;
 use crate::files::{ScratchFolder, WatchedDisk};
 use crate::process::{self, Ended, Launcher};
 use crate::sandbox::{CODE_FILE_BYTES, Network, SandboxPolicy};
@@ -38,6 +39,8 @@ pub struct InstallSandbox {
     pub limit: Duration,
     /// Ends it before its time.
     pub stop: CancellationToken,
+    /// How many run at the same time. `None`: whoever asks for one asks for no second.
+    pub turns: Option<Turns>,
     /// Repositories that pip's git cannot have may be copied with the credentials of our user.
     pub copies_repositories: bool,
     /// The proxy over which pip, and what it builds, reach hosts. `None`: they do directly, as the
@@ -171,6 +174,11 @@ impl Runner {
         let real = |path: &Path| std::fs::canonicalize(path).map_err(failed());
         let builds = real(folders.builds)?;
         let scratch = ScratchFolder::new("pip-", &builds).map_err(failed())?;
+        let logins = Logins::new(scratch.path());
+        for url in &repositories {
+            // pip's lock names them without.
+            logins.take_from(url).map_err(failed())?;
+        }
         let repositories = Repositories::new(sandbox, &builds, scratch.path(), repositories)?;
         let mut hidden = sandbox.hidden.clone();
         hidden.extend(credentials::all(uses_system_config));
@@ -190,7 +198,7 @@ impl Runner {
                 launcher,
                 proxy: sandbox.proxy.clone(),
                 memory_bytes: sandbox.memory_bytes,
-                logins: Logins::new(scratch.path()),
+                logins,
                 scratch,
                 repositories,
                 copies_repositories: sandbox.copies_repositories,
@@ -255,15 +263,38 @@ impl Runner {
         Ok(command)
     }
 
-    /// The URL of an index as an argument of pip's: on a server others read it ([`Logins`]).
-    pub(super) fn index_argument(&self, url: &str) -> Result<String, Error> {
+    /// A text that names URLs, for pip: on a server others read what pip makes of it ([`Logins`]).
+    pub(super) fn without_logins(&self, text: &str) -> Result<String, Error> {
         match &self.held {
-            None => Ok(url.to_owned()),
+            None => Ok(text.to_owned()),
             Some(held) => held
                 .logins
-                .take_from(url)
+                .take_from(text)
                 .map_err(Error::io("cannot write the logins of indexes")),
         }
+    }
+
+    /// Writes a requirement file of the copy of a project at `place` anew, without passwords.
+    pub(super) fn take_logins_from(
+        &self,
+        place: &Path,
+        file: &Path,
+        text: &str,
+    ) -> Result<(), Error> {
+        let failed = || Error::io(format!("cannot write {} anew", file.display()));
+        let real = |path: &Path| std::fs::canonicalize(path).map_err(failed());
+        let path = place.join(file);
+        let folder = real(path.parent().unwrap_or(place))?;
+        // A repository may have links in the place of folders, and one in the place of the file is replaced.
+        if folder.starts_with(real(place)?) {
+            let text = self.without_logins(text)?;
+            let mut written = NamedTempFile::new_in(&folder).map_err(failed())?;
+            written.write_all(text.as_bytes()).map_err(failed())?;
+            let name = path.file_name().unwrap_or_default();
+            let persisted = written.persist(folder.join(name));
+            persisted.map_err(|error| failed()(error.error))?;
+        }
+        Ok(())
     }
 
     /// A file for a program to read or to write.

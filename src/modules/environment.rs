@@ -121,6 +121,9 @@ impl Environments {
                 tool: String::new(),
             });
         }
+        let turns = self.sandbox.turns.as_ref();
+        let turn = turns.map(|turns| turns.take(&self.sandbox.stop, watcher));
+        let _turn = turn.transpose()?;
         let _ = fs::remove_file(&mark);
         if environment.exists() {
             remove_tree(&environment).map_err(failed())?;
@@ -168,7 +171,8 @@ impl Environments {
                 .packages
                 .iter()
                 .any(|package| is_folder(&package.source)),
-            None => requirements.in_project,
+            // The files are written anew without their passwords.
+            None => requirements.in_project || !requirements.with_logins.is_empty(),
         };
         let place = if installs_project {
             let place = environment.join(PROJECT);
@@ -192,6 +196,11 @@ impl Environments {
         let named = requirements.repositories.iter().cloned().chain(locked);
         let runner =
             Runner::sandboxed(&self.sandbox, folders, uses_system_config, named.collect())?;
+        if lock.is_none() {
+            for (file, text) in &requirements.with_logins {
+                runner.take_logins_from(&place, file, text)?;
+            }
+        }
         let offline = Offline::default();
         let job = Job {
             project,

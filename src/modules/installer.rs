@@ -129,7 +129,11 @@ impl<'a> Installer<'a> {
         let constraints = requirements.constraints.join("\n");
         let constraints = format!("{constraints}\n{}", self.own.constraints());
         let constraints = self.job.runner.file(&constraints)?;
-        let lines = self.job.runner.file(&requirements.lines.join("\n"))?;
+        let lines = self
+            .job
+            .runner
+            .without_logins(&requirements.lines.join("\n"))?;
+        let lines = self.job.runner.file(&lines)?;
         let mut files: Vec<PathBuf> = names.iter().map(|name| self.job.place.join(name)).collect();
         if !requirements.lines.is_empty() {
             files.push(lines.path().to_owned());
@@ -249,7 +253,9 @@ impl<'a> Installer<'a> {
             return Ok(());
         }
         let sources = self.job.requirements.sources.join("\n");
-        let archives = self.job.runner.file(&format!("{sources}\n{archives}"))?;
+        let archives = format!("{sources}\n{archives}");
+        let archives = self.job.runner.without_logins(&archives)?;
+        let archives = self.job.runner.file(&archives)?;
         let mut command = match &self.tool {
             Tool::Uv(uv) => uv.command(&self.job, &self.own, &["pip", "install"])?,
             Tool::Pip(pip) => pip.command(&self.job, &self.own)?,

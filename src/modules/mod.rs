@@ -25,6 +25,7 @@ mod project;
 mod record;
 mod repositories;
 mod requires;
+mod turns;
 mod uv;
 
 pub use command::{BuildProxy, InstallSandbox};
@@ -35,11 +36,12 @@ pub use hosts::MachineNetwork;
 pub use installer::Offline;
 pub use lock::{LOCK_FILE, Lock, Package, Source, normalized};
 pub use machine::missing_on_machine;
-pub use progress::{Part, Progress, Watcher};
+pub use progress::{Part, Progress, Watcher, with_tool};
 #[doc(hidden)]
 pub use project::read_any;
 pub use project::{Inspection, Requirements};
 pub use requires::requirements_of_module;
+pub use turns::Turns;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

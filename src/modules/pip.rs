@@ -132,12 +132,12 @@ impl Pip {
         } else if let Some(url) = &pip.index_url {
             command
                 .arg("--index-url")
-                .arg(job.runner.index_argument(url)?);
+                .arg(job.runner.without_logins(url)?);
         }
         for url in pip.extra_index_url.iter().filter(|_| !offline.no_index) {
             command
                 .arg("--extra-index-url")
-                .arg(job.runner.index_argument(url)?);
+                .arg(job.runner.without_logins(url)?);
         }
         for folder in offline.find_links.iter().chain([&own.folder]) {
             command.arg("--find-links").arg(folder);

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 /// A part of an installation, in the order in which they come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
+    /// Waits until fewer others install.
+    Turn,
     /// Makes the virtual environment.
     Environment,
     /// Versions are chosen.
@@ -31,6 +33,14 @@ pub enum Progress {
 
 /// Whoever wants to know.
 pub type Watcher<'a> = &'a (dyn Fn(Progress) + Sync);
+
+/// What begins as one text; the tool may be empty.
+pub fn with_tool(what: &str, tool: &str) -> String {
+    match tool {
+        "" => what.to_owned(),
+        tool => format!("{what}, with {tool}"),
+    }
+}
 
 /// Does a part, and reports when it begins and when it is done.
 pub(super) fn part<T, E>(

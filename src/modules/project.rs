@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use steward_compiler::is_carried;
 use steward_compiler::yaml::{self, LIMITS, Value};
 
-use super::{Error, LOCK_FILE, Lock, needs, requirements_of_module};
+use super::{Error, LOCK_FILE, Lock, logins, needs, requirements_of_module};
 use crate::domain::{
     HandlerPackages, PipOptions, check_requirement, module_of_requirement, name_of_requirement,
 };
@@ -33,6 +33,8 @@ pub struct Requirements {
     pub sources: Vec<String>,
     /// Repositories that lines of the files name.
     pub repositories: Vec<String>,
+    /// The files, with what is in them, whose lines name URLs with a password; those that others include are among them.
+    pub with_logins: Vec<(PathBuf, String)>,
     /// Parts of the project are asked for.
     pub in_project: bool,
     /// Modules of the language are asked for by the names of their packages.
@@ -116,6 +118,7 @@ impl Requirements {
             pip: file.pip.unwrap_or_default(),
             sources: Vec::new(),
             repositories: Vec::new(),
+            with_logins: Vec::new(),
             in_project: false,
             asks_for_modules: false,
             needs_pip: false,
@@ -143,6 +146,7 @@ impl Requirements {
             pip: packages.pip.clone(),
             sources: Vec::new(),
             repositories: Vec::new(),
+            with_logins: Vec::new(),
             in_project: false,
             asks_for_modules: false,
             needs_pip: false,
@@ -183,6 +187,7 @@ impl Requirements {
             let name = name.to_string_lossy().into_owned();
             let text = read_plain(&file).map_err(|error| unreadable(&name, named_by, error))?;
             part(&name);
+            let mut has_logins = false;
             for (n_before, line) in text.lines().map(str::trim).enumerate() {
                 if line.is_empty() || line.starts_with('#') {
                     continue;
@@ -191,11 +196,15 @@ impl Requirements {
                 part(line);
                 self.sources.extend(source(&file, line));
                 self.repositories.extend(repository(line));
+                has_logins |= logins::are_in(line);
                 self.in_project |= is_in_project(line);
                 self.asks_for_modules |= line.starts_with(PACKAGE);
                 self.needs_pip |= is_option_of_pip(line);
                 let place = || Some(format!("{name}:{}", n_before + 1));
                 open.extend(included(&file, line).map(|other| (other, place())));
+            }
+            if has_logins {
+                self.with_logins.push((name.into(), text));
             }
             seen.push(real);
         }

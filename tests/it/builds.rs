@@ -12,8 +12,8 @@ use tempfile::TempDir;
 use crate::crash::descendants;
 use crate::harness::{Host, Repo, Running, signal, wait_until};
 use crate::packages::{Wheels, environments, source_folder};
-use crate::sandbox::{below, first_report, server_of};
-use crate::serve::serve;
+use crate::sandbox::{below, first_report, report_of, server_of};
+use crate::serve::{Served, serve};
 
 const HANG_BUILD: &str = include_str!("../../fixtures/packages/hang_build.py");
 
@@ -54,27 +54,38 @@ impl Hanging {
     }
 
     /// The programs that its builds started, and that live.
-    fn programs(&self) -> usize {
+    fn programs(&self) -> Vec<u32> {
         let entries = fs::read_dir("/proc").unwrap().flatten();
-        let commands = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
         let wanted = format!("sleep\0{}\0", self.seconds);
-        commands
-            .filter(|command| command == wanted.as_bytes())
-            .count()
+        let is_one = |process: &fs::DirEntry| {
+            let command = fs::read(process.path().join("cmdline"));
+            command.is_ok_and(|command| command == wanted.as_bytes())
+        };
+        let found = entries.filter(is_one);
+        found
+            .filter_map(|process| process.file_name().to_str()?.parse().ok())
+            .collect()
     }
 
     #[track_caller]
     fn wait_for_build(&self) {
-        wait_until("the build begins", || self.programs() == 1);
+        wait_until("the build begins", || self.programs().len() == 1);
     }
 
     #[track_caller]
     fn wait_for_its_end(&self) {
-        wait_until("all of the build is gone", || self.programs() == 0);
+        wait_until("all of the build is gone", || self.programs().is_empty());
     }
 
     fn release(&self) {
         fs::remove_file(self.dir.path().join("hang")).unwrap();
+    }
+
+    /// Lets the build that runs go on: pip waits for all that may write into its pipe.
+    fn release_with_programs(&self) {
+        self.release();
+        let programs = self.programs();
+        programs.iter().for_each(|id| signal(*id, Signal::KILL));
     }
 }
 
@@ -118,6 +129,55 @@ fn a_build_that_hangs_is_stopped_with_all_of_it_and_the_next_compile_installs() 
         reports()[0]["success"] == true
     });
     assert_eq!(marks(&dir.path().join("data")).len(), 1);
+}
+
+/// As many as compiles. The time of waiting is none of their limit.
+#[test]
+fn installations_take_turns() {
+    let both = [Hanging::new(), Hanging::new()];
+    let dir = tempfile::tempdir().unwrap();
+    let section = |(name, hanging): (&str, &Hanging)| {
+        let path = hanging.repo.path().display();
+        format!("- {{project: p, name: {name}, repository: {path}}}\n")
+    };
+    let sections: String = ["a", "b"].into_iter().zip(&both).map(section).collect();
+    let config = format!("compile: {{slots: 1}}\nenvironments:\n{sections}");
+    let served = serve(dir.path(), &config);
+    let reports = ["a", "b"].map(|name| {
+        let environment = served.environment(name);
+        let served = &served;
+        move || served.get(&environment, "/api/v2/compilereport")["data"][0].clone()
+    });
+    let stages = |report: &Value| {
+        let url = format!("/api/v2/compilereport/{}", report["id"].as_str().unwrap());
+        served.get(report["environment"].as_str().unwrap(), &url)["data"]["reports"].to_string()
+    };
+    wait_until("one build begins", || {
+        both.iter().any(|one| !one.programs().is_empty())
+    });
+    let first = both
+        .iter()
+        .position(|one| !one.programs().is_empty())
+        .unwrap();
+    let second = 1 - first;
+    wait_until("the other one waits", || {
+        let report = reports[second]();
+        report["id"].is_string() && stages(&report).contains("Checking out")
+    });
+    assert_eq!(both[second].programs().len(), 0);
+    both[first].release_with_programs();
+    both[second].wait_for_build();
+    wait_until("the first compile is good", || {
+        reports[first]()["success"] == true
+    });
+    both[second].release_with_programs();
+    wait_until("the second compile is good", || {
+        reports[second]()["success"] == true
+    });
+    let waited = "Waiting for other installations";
+    assert!(!stages(&reports[first]()).contains(waited));
+    let of_second = stages(&reports[second]());
+    assert!(of_second.contains(waited), "{of_second}");
 }
 
 //: deploy 98
@@ -271,32 +331,72 @@ fn the_password_of_an_index_is_in_no_arguments() {
     repo.commit("asks a private index");
     let (_, config) = server_of(home.path(), &repo);
     let served = serve(home.path(), &config);
-    let is_done = AtomicBool::new(false);
-    let (seen, n_pips, report) = std::thread::scope(|scope| {
-        let watcher = scope.spawn(|| {
-            let (mut seen, mut n_pips) = (Vec::new(), 0);
-            while !is_done.load(Ordering::Relaxed) {
-                let all = below(served.child.id()).into_iter().map(|(_, line)| line);
-                let (bad, good): (Vec<_>, Vec<_>) =
-                    all.partition(|line| line.contains("a-password"));
-                seen.extend(bad);
-                n_pips += good
-                    .iter()
-                    .filter(|line| line.contains("--index-url"))
-                    .count();
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            (seen, n_pips)
-        });
-        let report = first_report(&served);
-        is_done.store(true, Ordering::Relaxed);
-        let (seen, n_pips) = watcher.join().unwrap();
-        (seen, n_pips, report)
+    let (report, [seen, pips]) = watched(&served, ["a-password", "--index-url"], || {
+        first_report(&served)
     });
     assert!(report.contains("\"success\":true"), "{report}");
     assert_eq!(seen, [""; 0]);
     // Where uv installs there is no such argument.
-    assert!(n_pips > 0 || report.contains("uv "), "{report}");
+    assert!(!pips.is_empty() || report.contains("uv "), "{report}");
+}
+
+/// Neither pip's git nor the git that this one starts has it, with a lock and without one.
+#[test]
+fn the_password_of_a_repository_is_in_no_arguments() {
+    let home = tempfile::tempdir().unwrap();
+    let module = Repo::new("");
+    source_folder(module.path(), "1.0");
+    module.commit("version 1.0");
+    let private = Private::serve(module.path());
+    let place = format!("127.0.0.1:{}/.git", private.port);
+    let repo = Repo::new("import greet\nstd::print(greet::version())\n");
+    let asked = format!("git+http://user:a-password@{place}@main");
+    // One file includes the other.
+    repo.write("requirements.txt", "--no-index\n-r more/modules.txt\n");
+    repo.write("more/modules.txt", &format!("{asked}\n"));
+    repo.commit("asks for a private module");
+    let (_, config) = server_of(home.path(), &repo);
+    let served = serve(home.path(), &config);
+    let words = ["a-password", "git-remote-http"];
+    let (report, [seen, gits]) = watched(&served, words, || first_report(&served));
+    assert!(report.contains("\"success\":true"), "{report}");
+    assert_eq!(seen, [""; 0]);
+    assert!(!gits.is_empty());
+    let [mark] = marks(&home.path().join("data")).try_into().unwrap();
+    let lock = fs::read_to_string(mark).unwrap();
+    assert!(lock.contains(&format!("http://{place}")), "{lock}");
+    repo.write("steward.lock", &lock);
+    let commit = repo.commit("locks it");
+    let (report, [seen, gits]) = watched(&served, words, || report_of(&served, &commit));
+    assert!(report.contains("\"success\":true"), "{report}");
+    assert_eq!(seen, [""; 0]);
+    assert!(!gits.is_empty());
+}
+
+/// What the work gives, and the arguments of processes of the server that have these words meanwhile.
+fn watched<T>(
+    served: &Served,
+    words: [&str; 2],
+    work: impl FnOnce() -> T,
+) -> (T, [Vec<String>; 2]) {
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut seen = [Vec::new(), Vec::new()];
+            while !is_done.load(Ordering::Relaxed) {
+                for (_, line) in below(served.child.id()) {
+                    for (seen, word) in seen.iter_mut().zip(words) {
+                        seen.extend(line.contains(word).then(|| line.clone()));
+                    }
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            seen
+        });
+        let done = work();
+        is_done.store(true, Ordering::Relaxed);
+        (done, watcher.join().unwrap())
+    })
 }
 
 #[test]

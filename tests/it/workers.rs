@@ -128,6 +128,29 @@ fn workers_outlive_the_threads_that_started_them() {
     assert_eq!(workers(), before, "{}", served.log());
 }
 
+/// Else they would count as workers that the next compile has ended, and three of those are its fault.
+#[test]
+fn idle_workers_that_were_killed_are_not_asked() {
+    let home = tempfile::tempdir().unwrap();
+    let repo = Repo::new("std::print(\"a model\")\n");
+    let (_, config) = server_of(home.path(), &repo);
+    let served = serve(home.path(), &config);
+    first_report(&served);
+    let workers = || -> Vec<u32> {
+        let all = below(served.child.id()).into_iter();
+        let workers = all.filter(|(_, command)| command.contains("compile-worker"));
+        workers.map(|(id, _)| id.cast_unsigned()).collect()
+    };
+    wait_until("there is a spare worker", || workers().len() == 4);
+    workers().iter().for_each(|id| signal(*id, Signal::KILL));
+    wait_until("they are gone", || workers().is_empty());
+    let commit = repo.commit("once more");
+    let report = report_of(&served, &commit);
+    assert!(report.contains("\"success\":true"), "{report}");
+    let log = served.log();
+    assert!(!log.contains("another compile worker is asked"), "{log}");
+}
+
 /// What counts, until a file is there.
 const WAITS: &str = r#"
 import os, time

@@ -42,6 +42,12 @@ fn name(entity: &ServiceEntity, problems: &mut Problems) {
             "name",
             format!("has the character {bad:?}, which no name of a service can have"),
         );
+    } else if name.trim().is_empty() || name == "." || name == ".." {
+        // Clients take the last two out of URLs.
+        problems.add(
+            "name",
+            format!("is {name:?}, which no service can be called"),
+        );
     }
 }
 

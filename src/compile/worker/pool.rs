@@ -17,7 +17,7 @@ use super::frames::{Job, JobDone, Refusal, Reply, Request};
 use super::stopped::{Which, stopped};
 use crate::compile::local_sources::LocalSources;
 use crate::git::{WorkerLimits, Workers};
-use crate::modules::Inspection;
+use crate::modules::{Inspection, Turns};
 use crate::process::{self, cgroup::Cgroup};
 use crate::python::Pythons;
 use crate::sandbox::{SandboxPolicy, SandboxSupport};
@@ -25,7 +25,7 @@ use crate::sandbox::{SandboxPolicy, SandboxSupport};
 /// Limits of a compile.
 #[derive(Debug, Clone)]
 pub struct PoolOptions {
-    /// Compiles at the same time.
+    /// Compiles at the same time, and installations beside them.
     pub slots: usize,
     pub timeout: Duration,
     /// Bytes of memory of each process of a compile, and of all together.
@@ -94,6 +94,7 @@ pub struct Pool {
     slots: Arc<tokio::sync::Semaphore>,
     idle: Arc<Mutex<Idle>>,
     git: Workers,
+    installations: Turns,
     local_sources: LocalSources,
 }
 
@@ -147,6 +148,7 @@ impl Pool {
         let slots = Arc::new(tokio::sync::Semaphore::new(options.slots.max(1)));
         Self {
             git: Workers::new(options.git),
+            installations: Turns::new(options.slots),
             options: Arc::new(options),
             slots,
             idle: Arc::default(),
@@ -157,6 +159,11 @@ impl Pool {
     /// What reads repositories: these workers have their own number, so a compile waits for no fetch of another environment.
     pub(in crate::compile) fn git(&self) -> &Workers {
         &self.git
+    }
+
+    /// The installations for compiles and for handlers: no more run at the same time than compiles do, beside them.
+    pub(in crate::compile) fn installations(&self) -> &Turns {
+        &self.installations
     }
 
     /// What environments are compiled from that is on this machine.
@@ -348,6 +355,10 @@ impl Pool {
     /// An idle worker in this sandbox, else the spare one, which will be replaced.
     fn take(&self, policy: &SandboxPolicy) -> Option<Worker> {
         let mut idle = self.idle();
+        // Nobody watches them: one that was killed meanwhile would count as one that the next job has ended.
+        idle.entered.retain_mut(Worker::lives);
+        let is_dead = idle.spare.as_mut().is_some_and(|spare| !spare.lives());
+        let dead = is_dead.then(|| idle.spare.take());
         let known = idle
             .entered
             .iter()
@@ -357,7 +368,7 @@ impl Pool {
         }
         let spare = idle.spare.take();
         drop(idle);
-        if spare.is_some() {
+        if spare.is_some() || dead.is_some() {
             let pool = self.clone();
             tokio::task::spawn_blocking(move || pool.warm());
         }
@@ -396,6 +407,12 @@ impl Pool {
             trail,
             _group: group,
         })
+    }
+}
+
+impl Worker {
+    fn lives(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
     }
 }
 

@@ -259,3 +259,41 @@ fn a_pack_of_one_endless_object_is_stopped_at_each_limit_and_leaves_nothing() {
         "took longer than 1 s",
     );
 }
+
+/// Input: a git server that repeats the token it was shown, in a message, as a redirect's host, as the name of its default branch (docs/reference/security.md § 3.31). Answer: the error has a mark in the token's place.
+#[test]
+fn a_server_that_repeats_the_token_is_not_quoted() {
+    let world = World::new();
+    let refs = |text: &str| {
+        let line = format!("{:04x}{text}", text.len() + 4);
+        Reply::refs(format!("001e# service=git-upload-pack\n0000{line}0000").as_bytes())
+    };
+    let id = "1".repeat(40);
+    let head = move |name: &str| {
+        refs(&format!(
+            "{id} HEAD\0symref=HEAD:refs/heads/{name} agent=x\n"
+        ))
+    };
+    let check = |reply: Box<dyn Fn() -> Reply + Send + Sync>, expected: &str| {
+        let server = serve(&world, move |_| reply());
+        // It fails by itself where the answer shows the token.
+        let error = fetch_with(&world, &server.url(PATH), &hasty()).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    };
+    check(
+        Box::new(move || refs("ERR you sent canary-s3cret")),
+        "you sent <redacted: token>",
+    );
+    check(
+        Box::new(move || refs("ERR Basic Ym90OmNhbmFyeS1zM2NyZXQ=")),
+        "Basic <redacted: token>",
+    );
+    check(
+        Box::new(|| Reply::redirect("http://canary-s3cret.example/x")),
+        "redirects to http://<redacted: token>.example",
+    );
+    check(
+        Box::new(move || head("-canary-s3cret")),
+        "<redacted: token>",
+    );
+}

@@ -5,6 +5,7 @@ mod http;
 mod http_limits;
 mod kill;
 mod links;
+mod malformed;
 mod mirror;
 mod pack;
 mod server;

@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use super::super::upkeep::{Tolerance, compact, objects_are_sound};
+use super::super::upkeep::{Tolerance, Unreadable, compact, objects_are_sound, unreadable_below};
 use super::*;
 
 const AT_ONCE: Tolerance = Tolerance {
@@ -128,7 +128,7 @@ fn a_commit_is_only_believed_when_all_of_its_tree_is_there() {
     let mirror = world.mirror();
     let store = mirror.open().unwrap();
     let tree = store.find_commit(commit.0).unwrap().tree_id();
-    assert!(super::super::upkeep::tree_is_complete(&store, tree));
+    assert_eq!(unreadable_below(&store, tree), None);
     let mut builder = store.treebuilder(None).unwrap();
     let missing = "1".repeat(40).parse::<CommitId>().unwrap().0;
     // As loose objects, where libgit2 does not look for what they lead to.
@@ -140,8 +140,8 @@ fn a_commit_is_only_believed_when_all_of_its_tree_is_there() {
         .unwrap();
     builder.insert("sub", folder, 0o040000).unwrap();
     let tree = builder.write().unwrap();
-    assert!(!super::super::upkeep::tree_is_complete(&store, tree));
-    assert!(!super::super::upkeep::tree_is_complete(&store, missing));
+    assert_eq!(unreadable_below(&store, tree), Some(Unreadable::Missing));
+    assert_eq!(unreadable_below(&store, missing), Some(Unreadable::Missing));
 }
 
 #[test]

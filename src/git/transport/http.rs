@@ -19,6 +19,7 @@ use ureq::{Agent, Body, BodyReader, Proxy};
 
 use super::{REFS_MAX_BYTES, Session, check_format};
 use crate::domain::printable;
+use crate::git::echo::basic;
 use crate::git::error::Error;
 use crate::git::rules::{Reach, is_private};
 use crate::git::url::{Address, is_link_local};
@@ -120,12 +121,7 @@ impl Connection {
             GuardedResolver::new(session.options.reach),
         );
         let login = session.credentials.login.as_ref();
-        let authorization = login.map(|login| {
-            format!(
-                "Basic {}",
-                base64(&format!("{}:{}", login.user, login.token))
-            )
-        });
+        let authorization = login.map(|login| format!("Basic {}", basic(login)));
         let (origin, base) = (origin.clone(), Mutex::new(format!("{origin}{path}")));
         Ok(Connection {
             session,
@@ -471,43 +467,5 @@ fn origin_of(uri: &Uri) -> Option<String> {
     match uri.port_u16().filter(|port| *port != default) {
         Some(port) => Some(format!("{scheme}://{host}:{port}")),
         None => Some(format!("{scheme}://{host}")),
-    }
-}
-
-fn base64(text: &str) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut encoded = String::new();
-    for chunk in text.as_bytes().chunks(3) {
-        let bytes = [
-            chunk[0],
-            *chunk.get(1).unwrap_or(&0),
-            *chunk.get(2).unwrap_or(&0),
-        ];
-        let bits = u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]]);
-        for place in 0..4 {
-            let digit = (bits >> (18 - 6 * place)) & 63;
-            encoded.push(if place > chunk.len() {
-                '='
-            } else {
-                DIGITS[digit as usize] as char
-            });
-        }
-    }
-    encoded
-}
-
-#[cfg(test)]
-#[test]
-fn base64_is_that_of_the_standard() {
-    let pairs = [
-        ("", ""),
-        ("f", "Zg=="),
-        ("fo", "Zm8="),
-        ("foo", "Zm9v"),
-        ("foob", "Zm9vYg=="),
-        ("a:\u{ff}?", "YTrDvz8="),
-    ];
-    for (text, encoded) in pairs {
-        assert_eq!(base64(text), encoded);
     }
 }
