@@ -26,7 +26,7 @@ use super::repositories::Repositories;
 use super::turns::Turns;
 use crate::files::{ScratchFolder, WatchedDisk};
 use crate::process::{self, Ended, Launcher};
-use crate::sandbox::{CODE_FILE_BYTES, Network, SandboxPolicy};
+use crate::sandbox::{CODE_FILE_BYTES, Network, OpenNetwork, SandboxPolicy};
 
 /// What holds an installation on a server.
 #[derive(Debug, Clone)]
@@ -378,9 +378,16 @@ impl Runner {
             was_full.get()
         };
         let is_over = || is_late() || held.stop.is_cancelled() || is_full();
+        // The proxy would be enough for most of them, but not for a git that copies.
+        let open = OpenNetwork::begin();
         let ended = process::run_supervised(command, is_over);
         match ended.map_err(cannot)? {
-            Ended::Done(output) => whole(output),
+            Ended::Done(output) => {
+                if output.status.code().is_none() {
+                    open.has_left_something();
+                }
+                whole(output)
+            }
             Ended::Stopped if was_full.get() => Err(Error::DiskFull {
                 what: what.to_owned(),
                 folder: held.disk.folder().to_owned(),

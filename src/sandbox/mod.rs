@@ -60,6 +60,7 @@ mod attributes;
 mod files;
 pub(crate) mod fuzzing;
 mod limits;
+mod open_network;
 mod supervisor_link;
 mod syscalls;
 
@@ -70,6 +71,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use attributes::Broker;
+pub use open_network::{OpenNetwork, may_connect_anywhere};
 pub use supervisor_link::{SUPERVISOR, SupervisorLink};
 
 /// What a sandboxed process may do. Paths are absolute and without links.

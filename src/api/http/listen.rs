@@ -25,6 +25,7 @@ use crate::api::http::places::{Limits, Place, Places, client_of};
 use crate::app::App;
 use crate::observe::LineLimit;
 use crate::process::{self, Peer};
+use crate::sandbox;
 
 /// Pause after a connection that could not be taken: files may have run out.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -153,6 +154,9 @@ impl Door {
     }
 
     async fn is_refused(&self, stream: &TcpStream, client: SocketAddr) -> bool {
+        if !sandbox::may_connect_anywhere() {
+            return has_hung_up(stream);
+        }
         let Ok(server) = stream.local_addr() else {
             return true;
         };

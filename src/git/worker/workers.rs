@@ -20,7 +20,7 @@ use crate::git::rules::Reach;
 use crate::git::transport::Credentials;
 use crate::git::url::RepositoryUrl;
 use crate::process::{self, cgroup::Cgroup};
-use crate::sandbox::{SandboxPolicy, SandboxSupport, support};
+use crate::sandbox::{Network, OpenNetwork, SandboxPolicy, SandboxSupport, support};
 
 /// Workers at the same time. Each takes some MiB and mostly waits for its remote.
 const MAX_WORKERS: usize = 32;
@@ -199,6 +199,9 @@ impl Workers {
         };
         let mut worker = self.worker().map_err(|error| not_started(chain(&error)))?;
         self.prepare();
+        if policy.network == Network::Open {
+            worker.open = Some(OpenNetwork::begin());
+        }
         let enter = Request::Enter(Box::new(policy));
         let entered = Instant::now() + ENTER_TIMEOUT;
         match timeout_at(entered, worker.exchange(&enter)).await {
@@ -292,7 +295,9 @@ fn check(held: SandboxSupport) -> Result<(), String> {
 /// A process that was started for one job. Dropping it ends it with all below it.
 #[derive(Debug)]
 struct Worker {
-    child: Child,
+    /// `None`: this is being dropped.
+    child: Option<Child>,
+    open: Option<OpenNetwork>,
     stdin: ChildStdin,
     stdout: ChildStdout,
     /// Ends what is left when the supervisor is gone, where groups can be made.
@@ -316,13 +321,15 @@ impl Worker {
         Ok(Worker {
             stdin: child.stdin.take().ok_or_else(pipe)?,
             stdout: child.stdout.take().ok_or_else(pipe)?,
-            child,
+            child: Some(child),
+            open: None,
             _group: group,
         })
     }
 
     fn runs(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+        let ended = self.child.as_mut().map(Child::try_wait);
+        matches!(ended, Some(Ok(None)))
     }
 
     /// Asks, and waits for the answer; the error says how the worker ended.
@@ -342,17 +349,30 @@ impl Worker {
 
     /// How it ended, if it does so soon.
     async fn end(&mut self) -> String {
-        let ended = tokio::time::timeout(Duration::from_secs(1), self.child.wait());
+        let ended = async {
+            let ended = self.child.as_mut()?.wait();
+            let status = tokio::time::timeout(Duration::from_secs(1), ended).await;
+            status.ok()?.ok()
+        };
         match ended.await {
-            Ok(Ok(status)) => ExitStatus::to_string(&status),
-            _ => "its pipe was closed".to_owned(),
+            Some(status) => ExitStatus::to_string(&status),
+            None => "its pipe was closed".to_owned(),
         }
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        let (Some(mut child), open) = (self.child.take(), self.open.take()) else {
+            return;
+        };
         // The supervisor ends all that is below it before it ends itself.
-        process::end_supervised(&self.child);
+        process::end_supervised(&child);
+        if let (Some(open), Ok(runtime)) = (open, tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move {
+                let _ = child.wait().await;
+                drop(open);
+            });
+        }
     }
 }
