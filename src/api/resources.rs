@@ -1,6 +1,7 @@
 //! Resources with their state and history. Source: docs/reference/rest.md § 1.6.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -237,9 +238,21 @@ async fn details(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
 async fn explanation(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     let found = crate::deploy::explain(&app.store, &environment, &id.resource_id()).await?;
-    let found = found.ok_or_else(|| ApiError::not_found(format!("resource {}", id.0)))?;
+    let mut found = found.ok_or_else(|| ApiError::not_found(format!("resource {}", id.0)))?;
+    if let Some(root) = crate::deploy::root_that_deploys(&found)
+        && let Some(engine) = app.engine(environment.id)
+    {
+        // While it is busy, the rest is explained.
+        let asked = tokio::time::timeout(ENGINE_PATIENCE, engine.installing_for(root));
+        if let Ok(Some(since)) = asked.await {
+            crate::deploy::add_installation(&mut found, since);
+        }
+    }
     Ok(Answer::Data(found))
 }
+
+/// How long an explanation waits for what only the engine knows.
+const ENGINE_PATIENCE: Duration = Duration::from_millis(500);
 
 async fn history_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;

@@ -344,6 +344,9 @@ impl Reconciler {
             Some(Request::Inspect { reply }) => {
                 let _ = reply.send(self.inspect().await);
             }
+            Some(Request::Installing { resource_id, reply }) => {
+                let _ = reply.send(self.executor.installing_for(&resource_id));
+            }
             Some(Request::Finish { reply }) => self.ending.get_or_insert_default().push(reply),
             Some(Request::Facts { resource_id }) => self.ask_for_facts(&resource_id),
             Some(Request::Stop { reply }) => {

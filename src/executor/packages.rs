@@ -16,7 +16,7 @@ use serde_json::Map;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::domain::{ActionId, HandlerPackages, LogLevel, Timestamp};
+use crate::domain::{ActionId, HandlerPackages, LogLevel, ResourceId, Timestamp};
 use crate::executor::agent_code::AgentCode;
 use crate::executor::link::{Message, Purpose, TaskResult};
 use crate::executor::protocol::{LogLine, Task};
@@ -76,9 +76,15 @@ pub(super) struct Packages {
 
 #[derive(Debug)]
 enum Venv {
-    Making(Vec<WaitingRun>),
+    Making {
+        since: Timestamp,
+        waiting: Vec<WaitingRun>,
+    },
     Made(PathBuf),
-    Failed { why: String, at: Instant },
+    Failed {
+        why: String,
+        at: Instant,
+    },
 }
 
 /// A run that has to wait for packages.
@@ -135,7 +141,7 @@ impl Packages {
         };
         let digest = packages.digest();
         match self.venvs.get_mut(&digest) {
-            Some(Venv::Making(waiting)) => {
+            Some(Venv::Making { waiting, .. }) => {
                 waiting.push(WaitingRun { task, code });
                 return None;
             }
@@ -152,9 +158,23 @@ impl Packages {
             _ => {}
         }
         self.install(digest.clone(), packages.clone());
-        let waiting = vec![WaitingRun { task, code }];
-        self.venvs.insert(digest, Venv::Making(waiting));
+        let making = Venv::Making {
+            since: Timestamp::now(),
+            waiting: vec![WaitingRun { task, code }],
+        };
+        self.venvs.insert(digest, making);
         None
+    }
+
+    /// Since when the packages are being installed that a run of a resource waits for.
+    pub(super) fn installing_for(&self, resource_id: &ResourceId) -> Option<Timestamp> {
+        self.venvs.values().find_map(|venv| match venv {
+            Venv::Making { since, waiting } => {
+                let mut ids = waiting.iter().map(|run| &run.task.resource_id);
+                ids.any(|id| id == resource_id).then_some(*since)
+            }
+            Venv::Made(_) | Venv::Failed { .. } => None,
+        })
     }
 
     fn install(&mut self, digest: String, packages: HandlerPackages) {
@@ -173,7 +193,7 @@ impl Packages {
         made: Result<HandlerVenv, String>,
     ) -> Vec<ReadyRun> {
         while self.installations.try_join_next().is_some() {}
-        let Some(Venv::Making(waiting)) = self.venvs.remove(&digest) else {
+        let Some(Venv::Making { waiting, .. }) = self.venvs.remove(&digest) else {
             return Vec::new();
         };
         match made {
@@ -217,7 +237,7 @@ impl Packages {
     pub(super) fn stop(&mut self, message: &str) -> Vec<TaskResult> {
         self.installations.abort_all();
         let waiting = self.venvs.drain().filter_map(|(_, venv)| match venv {
-            Venv::Making(waiting) => Some(waiting),
+            Venv::Making { waiting, .. } => Some(waiting),
             Venv::Made(_) | Venv::Failed { .. } => None,
         });
         let unavailable = |run: WaitingRun| result_of(&run.task, message.to_owned());

@@ -10,7 +10,9 @@ use serde_json::Value;
 use steward_compiler::PythonRuntime;
 use tokio::sync::mpsc;
 
-use crate::domain::{ActionId, AgentName, AgentPlace, EnvironmentId, ResourceId, SshTarget};
+use crate::domain::{
+    ActionId, AgentName, AgentPlace, EnvironmentId, ResourceId, SshTarget, Timestamp,
+};
 use crate::executor::agent_code::AgentCode;
 use crate::executor::external::External;
 use crate::executor::limits::Limits;
@@ -132,6 +134,11 @@ impl Executors {
             let interpreter = ready.interpreter.as_deref();
             here.run(ready.task, &ready.code, interpreter).await;
         }
+    }
+
+    /// Since when packages are being installed on this machine that a run of a resource waits for.
+    pub(crate) fn installing_for(&self, resource_id: &ResourceId) -> Option<Timestamp> {
+        self.packages.installing_for(resource_id)
     }
 
     /// An installation of packages has ended: what has waited for it begins.

@@ -327,7 +327,8 @@ fn the_password_of_an_index_is_in_no_arguments() {
     let url = format!("http://user:a-password@127.0.0.1:{}/simple", index.port);
     let project = format!("name: test\npip:\n  index-url: {url}\n  extra-index-url: [{url}]\n");
     repo.write("project.yml", &project);
-    repo.write("requirements.txt", "inmanta-module-greet==1.0\n");
+    let requirements = format!("--extra-index-url {url}\ninmanta-module-greet==1.0\n");
+    repo.write("requirements.txt", &requirements);
     repo.commit("asks a private index");
     let (_, config) = server_of(home.path(), &repo);
     let served = serve(home.path(), &config);
@@ -389,7 +390,8 @@ fn watched<T>(
                         seen.extend(line.contains(word).then(|| line.clone()));
                     }
                 }
-                std::thread::sleep(Duration::from_millis(10));
+                // All of /proc is read each time.
+                std::thread::sleep(Duration::from_millis(50));
             }
             seen
         });

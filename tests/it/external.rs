@@ -147,13 +147,14 @@ fn a_resource_waits_for_its_agent_and_is_deployed_when_that_comes() {
     let served = world.serve();
     let environment = served.environment("prod");
     let agents = || served.get(&environment, "/api/v2/agents")["data"].clone();
+    let resources = || served.get(&environment, "/api/v2/resource")["data"].clone();
     wait_until("the version is in force", || {
-        agents().as_array().is_some_and(|agents| !agents.is_empty())
+        resources().as_array().is_some_and(|all| !all.is_empty())
     });
     wait_until("the agent is down", || agents()[0]["status"] == "down");
     assert!(!world.host.file("a").exists());
-    let listed = served.get(&environment, "/api/v2/resource");
-    let id = listed["data"][0]["resource_id"].as_str().unwrap();
+    let listed = resources();
+    let id = listed[0]["resource_id"].as_str().unwrap();
     let path = format!("/api/v2/resource/{}/explain", crate::harness::segment(id));
     let explained = served.get(&environment, &path);
     let chain = explained["data"]["chain"].as_array().unwrap();

@@ -463,7 +463,12 @@ fn the_server_installs_what_the_code_of_handlers_requires() {
         wheels.wheel("paint", version, &[], &files);
     }
     let folder = wheels.path().to_str().unwrap();
-    let variables = [("PIP_FIND_LINKS", folder), ("PIP_NO_INDEX", "1")];
+    // uv could be too fast to be seen.
+    let variables = [
+        ("PIP_FIND_LINKS", folder),
+        ("PIP_NO_INDEX", "1"),
+        ("STEWARD_INSTALLER", "pip"),
+    ];
     let target = Target::with("", &variables);
     let project = shelves(&target.config());
     let push = |requirement: &str, color: &str| {
@@ -471,7 +476,19 @@ fn the_server_installs_what_the_code_of_handlers_requires() {
         project.write("main.cf", &paint(color));
         export(&project, &["-d"]);
     };
-    push("paint < 2  # the old one\n", "red");
+    let explained = || {
+        let path = "/api/v2/resource/shelf%3A%3AShelf%5Ba%2Cname%3Da%5D/explain";
+        target.served.get(&target.environment, path)["data"]["chain"].to_string()
+    };
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            wait_until("what a run waits for is explained", || {
+                explained().contains("until the packages are installed that its handler requires")
+            });
+        });
+        push("paint < 2  # the old one\n", "red");
+        waits.join().unwrap();
+    });
     target.wait_for_statuses(json!({"a": "deployed", "b": "deployed", "n": "deployed"}));
     let said = said_by(&target, "a");
     assert!(said.contains("painted red, once"), "{said}");

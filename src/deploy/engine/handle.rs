@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Admission, run_until_stopped};
 use crate::deploy::ApiRequests;
 use crate::domain::{
-    AgentName, DryRunId, EnvironmentId, FactTimes, ResourceId, VersionNumber, chain,
+    AgentName, DryRunId, EnvironmentId, FactTimes, ResourceId, Timestamp, VersionNumber, chain,
 };
 use crate::executor::external::Outgoing;
 use crate::executor::limits::Limits;
@@ -77,6 +77,11 @@ pub(super) enum Request {
     /// What is known of each resource, when all of it is in the store.
     Inspect {
         reply: oneshot::Sender<Result<Inspected, RequestError>>,
+    },
+    /// Since when the packages are being installed that a run of a resource waits for.
+    Installing {
+        resource_id: ResourceId,
+        reply: oneshot::Sender<Option<Timestamp>>,
     },
     /// Ask a resource's handler for its facts.
     Facts {
@@ -249,6 +254,15 @@ impl Engine {
             // It may have ended in another way: then nothing runs either.
             let _ = answer.await;
         }
+    }
+
+    /// Since when the packages are being installed that the run of a resource waits for; `None`: it waits for none, or the
+    /// engine does not say.
+    pub async fn installing_for(&self, resource_id: ResourceId) -> Option<Timestamp> {
+        let (reply, answer) = oneshot::channel();
+        let request = Request::Installing { resource_id, reply };
+        self.inbox.send(request).ok()?;
+        answer.await.ok()?
     }
 
     /// What it knows of each resource. What it had found out before is then in the store.

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
-use crate::domain::{ActionKind, EnvironmentId, ResourceId, VersionNumber};
+use crate::domain::{ActionKind, EnvironmentId, ResourceId, Timestamp, VersionNumber};
 use crate::store::{Action, Environment, ResourceState, Result, Store, StoredResource};
 use reasons::{Reason, Surroundings, awaited};
 
@@ -95,6 +95,27 @@ pub async fn explain(
         "n_others": roots.len().saturating_sub(1),
         "log": run.as_ref().map_or_else(Vec::new, log_of),
     })))
+}
+
+/// The resource that an explanation ends with, if that is being deployed.
+pub fn root_that_deploys(explanation: &Value) -> Option<ResourceId> {
+    let root = explanation["chain"].as_array()?.last()?;
+    let is_deploying = root["reason"] == Reason::Deploying.word();
+    let id = root["resource_id"].as_str().filter(|_| is_deploying)?;
+    Some(ResourceId::new(id))
+}
+
+/// Adds that its run waits for packages that its handler requires, which no row tells.
+pub fn add_installation(explanation: &mut Value, since: Timestamp) {
+    let chain = explanation["chain"].as_array_mut();
+    let Some(root) = chain.and_then(|chain| chain.last_mut()) else {
+        return;
+    };
+    root["installing_since"] = json!(since.to_string());
+    root["text"] = format!(
+        "is being deployed; since {since} its run waits until the packages are installed that its handler requires"
+    )
+    .into();
 }
 
 async fn surroundings(
