@@ -66,6 +66,11 @@ fn an_agent_installs_what_the_code_of_its_handlers_requires() {
     let world = World::new("", "agent_map: {a: 'external:', b: 'external:'}");
     let served = world.serve();
     let environment = served.environment("prod");
+    // What is exported before it would be replaced by it.
+    wait_until("the commit is compiled", || {
+        let reports = served.get(&environment, "/api/v2/compilereport");
+        reports["data"][0]["success"] == true
+    });
     let places = [
         format!("PIP_FIND_LINKS={}", wheels.path().display()),
         "PIP_NO_INDEX=1".to_owned(),

@@ -28,17 +28,9 @@ pub fn lay_out(data: &Path) {
     let has_room =
         rustix::fs::statvfs(&runtime).is_ok_and(|disk| disk.f_bavail * disk.f_frsize > ROOM);
     if has_room && !copied.exists() {
-        // With the times of the sources, which their bytecode names. Nobody writes into a file of it, so its files may be the
-        // same ones, where both are on one disk.
-        let copy = |how: &str| {
-            let mut command = Command::new("cp");
-            command.arg(how).arg(package).arg(&copied);
-            command.stderr(Stdio::null()).status()
-        };
-        if !copy("-al").is_ok_and(|status| status.success()) {
-            let _ = std::fs::remove_dir_all(&copied);
-            let _ = copy("-a");
-        }
+        // With the times of the sources, which their bytecode names.
+        let mut command = Command::new("cp");
+        let _ = command.arg("-a").arg(package).arg(copied).status();
     }
 }
 

@@ -357,22 +357,23 @@ impl Pool {
         let mut idle = self.idle();
         // Nobody watches them: one that was killed meanwhile would count as one that the next job has ended.
         idle.entered.retain_mut(Worker::lives);
-        let is_dead = idle.spare.as_mut().is_some_and(|spare| !spare.lives());
-        let dead = is_dead.then(|| idle.spare.take());
+        let had_spare = idle.spare.is_some();
+        idle.spare.take_if(|spare| !spare.lives());
         let known = idle
             .entered
             .iter()
             .rposition(|worker| worker.policy.as_ref() == Some(policy));
-        if let Some(at) = known {
-            return Some(idle.entered.remove(at));
-        }
-        let spare = idle.spare.take();
+        let taken = match known {
+            Some(at) => Some(idle.entered.remove(at)),
+            None => idle.spare.take(),
+        };
+        let is_spare_gone = had_spare && idle.spare.is_none();
         drop(idle);
-        if spare.is_some() || dead.is_some() {
+        if is_spare_gone {
             let pool = self.clone();
             tokio::task::spawn_blocking(move || pool.warm());
         }
-        spare
+        taken
     }
 
     fn put_back(&self, worker: Worker) {
