@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::modules::Progress;
+use crate::modules::{Progress, with_tool};
 
 /// How often a line at a terminal is drawn anew.
 const REDRAW: Duration = Duration::from_millis(250);
@@ -55,7 +55,7 @@ impl InstallProgress {
         match progress {
             Progress::Began { what, tool, .. } => {
                 if !state.is_terminal {
-                    write(&format!("{what}, with {tool}\n"));
+                    write(&format!("{}\n", with_tool(&what, &tool)));
                 }
                 state.open = Some((what, Instant::now()));
                 state.last_line.clear();
