@@ -58,8 +58,15 @@ async fn events_of(id: &Segment, app: &App, args: &Args) -> Result<Events, ApiEr
     let version: i64 = version.parse().map_err(|_| bad_id())?;
     let rid = ResourceId::new(rid);
     let state = app.store.state_fetch(environment.id, &rid).await?;
-    let active = environment.active_version.unwrap_or_default();
-    let Some(state) = state.filter(|state| state.is_deploying && active == version) else {
+    let is_deploying = state.as_ref().is_some_and(|state| state.is_deploying);
+    let running = if is_deploying {
+        app.store.action_running(environment.id, &rid).await?
+    } else {
+        None
+    };
+    // The run goes on with what it began with, whatever version came in force meanwhile.
+    let (Some(state), Some(version)) = (state, running.filter(|running| *running == version))
+    else {
         let message = format!(
             "Fetching resource events only makes sense when the resource is currently deploying; {} is not",
             id.0
@@ -68,7 +75,7 @@ async fn events_of(id: &Segment, app: &App, args: &Args) -> Result<Events, ApiEr
     };
     let resource = app
         .store
-        .resource_fetch(environment.id, active, &rid)
+        .resource_fetch(environment.id, version, &rid)
         .await?;
     let requires = resource
         .map(|resource| resource.requires)

@@ -20,6 +20,7 @@
 mod action_log;
 mod agent_rights;
 mod agents;
+mod crons;
 mod dry_run;
 mod handle;
 mod results;
@@ -37,6 +38,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crons::Crons;
 use handle::Request;
 
 use results::Round;
@@ -85,6 +87,14 @@ struct InFlight {
     started: Timestamp,
 }
 
+/// A task that is no deployment, and waits for its turn.
+pub(super) struct QueuedTask {
+    pub(super) task: Task,
+    pub(super) code: Arc<AgentCode>,
+    /// Where it runs; `None`: where its agent is.
+    pub(super) place: Option<AgentPlace>,
+}
+
 /// All that the loop owns.
 pub(super) struct Reconciler {
     pub(super) environment: EnvironmentId,
@@ -106,7 +116,7 @@ pub(super) struct Reconciler {
     deploys: bool,
     in_flight: HashMap<ActionId, InFlight>,
     /// Dry runs and questions for facts that wait in the queues of their agents.
-    queued_tasks: HashMap<ActionId, (Task, Arc<AgentCode>)>,
+    queued_tasks: HashMap<ActionId, QueuedTask>,
     pub(super) facts: Facts,
     shutdown: CancellationToken,
     services: Services,
@@ -125,9 +135,7 @@ pub(super) struct Reconciler {
     /// The round of work that goes on; `None`: the environment is at rest.
     round: Option<Round>,
     n_rounds: u64,
-    /// When the cron expressions of the settings ask for a deploy next, and for a repair.
-    next_deploy_cron: Option<Timestamp>,
-    next_repair_cron: Option<Timestamp>,
+    crons: Crons,
 }
 
 /// A wake-up may be lost with the process that gave it: the store is looked at this often without one.
@@ -220,10 +228,9 @@ impl Reconciler {
             daily: Daily::default(),
             round: None,
             n_rounds: 0,
-            next_deploy_cron: None,
-            next_repair_cron: None,
+            crons: Crons::default(),
         };
-        engine.plan_crons(now);
+        engine.crons.plan(&engine.settings, now);
         engine.resume_dry_runs().await?;
         Ok(engine)
     }
@@ -250,10 +257,7 @@ impl Reconciler {
             tracing::error!(environment.id = %self.environment, %error, "cannot start the executor process");
         }
         loop {
-            // Before a refresh, which plans the crons anew.
-            if !self.halted {
-                self.tick();
-            }
+            self.tick();
             self.give_up_overdue().await;
             if Instant::now() >= next_refresh {
                 let pause = if self.refresh().await {
@@ -371,7 +375,7 @@ impl Reconciler {
         let now = Timestamp::now();
         self.settings = self.store.settings_fetch(self.environment).await?;
         self.schedule.set_policy(policy(&self.settings), now);
-        self.plan_crons(now);
+        self.crons.plan(&self.settings, now);
         let Some(record) = self.store.environment_fetch(self.environment).await? else {
             return Ok(());
         };
@@ -465,28 +469,25 @@ impl Reconciler {
         u64::try_from(self.settings.deploy_timeout().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Schedules what is due by timers and by cron expressions.
+    /// Schedules what is due by timers and by cron expressions. What comes due while the environment is halted is not made up
+    /// for.
     fn tick(&mut self) {
         let now = Timestamp::now();
+        let due = self.crons.take(now);
+        if self.halted {
+            return;
+        }
         self.schedule.tick(now);
-        if self.next_deploy_cron.is_some_and(|due| due <= now) {
+        if due.deploy {
             let reason = "a global deploy was triggered by a cron expression";
             self.schedule
                 .request(Selection::Dirty, Priority::IntervalDeploy, reason, None);
-            self.plan_crons(now);
         }
-        if self.next_repair_cron.is_some_and(|due| due <= now) {
+        if due.repair {
             let reason = "a global repair was triggered by a cron expression";
             self.schedule
                 .request(Selection::All, Priority::IntervalRepair, reason, None);
-            self.plan_crons(now);
         }
-    }
-
-    /// Computes when the cron expressions are due next.
-    fn plan_crons(&mut self, now: Timestamp) {
-        self.next_deploy_cron = self.settings.deploy_interval().next_cron(now);
-        self.next_repair_cron = self.settings.repair_interval().next_cron(now);
     }
 
     /// Hands out all that may run.
@@ -545,13 +546,14 @@ impl Reconciler {
     }
 
     /// Lets a task that is no deployment wait for its turn in the queue of its agent.
-    pub(super) fn queue_task(&mut self, task: Task, code: Arc<AgentCode>, priority: Priority) {
+    pub(super) fn queue_task(&mut self, queued: QueuedTask, priority: Priority) {
+        let task = &queued.task;
         self.schedule.add_task(task.action, &task.agent, priority);
-        self.queued_tasks.insert(task.action, (task, code));
+        self.queued_tasks.insert(task.action, queued);
     }
 
     async fn start_task(&mut self, action: ActionId) {
-        let Some((task, code)) = self.queued_tasks.remove(&action) else {
+        let Some(QueuedTask { task, code, place }) = self.queued_tasks.remove(&action) else {
             self.schedule.task_finished(action);
             return;
         };
@@ -565,7 +567,10 @@ impl Reconciler {
                 started: Timestamp::now(),
             });
         }
-        self.executor.run(task, &code).await;
+        match place {
+            None => self.executor.run(task, &code).await,
+            Some(place) => self.executor.run_at(place, task, &code).await,
+        }
     }
 
     /// Schedules what somebody asks for.
@@ -597,7 +602,7 @@ impl Reconciler {
         })
     }
 
-    /// Schedules what somebody asks for of some resources, and gives those.
+    /// Schedules what somebody asks for of some resources, and gives those that the model has.
     fn request_some(
         &mut self,
         method: DeployKind,
@@ -622,11 +627,7 @@ impl Reconciler {
 
     /// The time until the next timer fires, at most a minute.
     fn wait(&self) -> Duration {
-        let due = [
-            self.schedule.next_due(),
-            self.next_deploy_cron,
-            self.next_repair_cron,
-        ];
+        let due = [self.schedule.next_due(), self.crons.next()];
         let due = due.into_iter().flatten().min();
         // At most a minute: a clock that jumps is noticed then.
         let longest = Duration::from_secs(60);

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-use super::engine::Reconciler;
+use super::engine::{QueuedTask, Reconciler};
 use super::schedule::Priority;
 use crate::domain::{
     ActionId, Change, EnvironmentId, FactTimes, ResourceId, Timestamp, VersionNumber, chain,
@@ -33,6 +33,8 @@ pub(super) struct Facts {
     renewed: HashMap<ResourceId, Instant>,
     unknowns: BTreeSet<Unknown>,
     recompile: Arc<Notify>,
+    /// Why a compile is needed that could not be queued yet.
+    owed_compile: Option<String>,
     pub(super) times: FactTimes,
 }
 
@@ -48,6 +50,7 @@ impl Facts {
             renewed: HashMap::new(),
             unknowns,
             recompile,
+            owed_compile: None,
             times,
         }
     }
@@ -110,6 +113,9 @@ pub(super) fn facts_of(outcome: &TaskOutcome) -> Vec<(String, String, bool)> {
 impl Reconciler {
     /// Asks for what grows old, and for what the model waits for.
     pub(super) async fn renew_facts(&mut self, now: Timestamp) -> Result<(), store::Error> {
+        if let Some(message) = self.facts.owed_compile.take() {
+            self.compile_for_facts(&message).await;
+        }
         let before = Timestamp(now.0 - self.facts.times.renew.as_micros() as i64);
         let outdated = self.store.fact_outdated(self.environment, before).await?;
         let unknown = self.facts.unknowns.iter().map(|(id, _)| id.clone());
@@ -157,7 +163,12 @@ impl Reconciler {
             reason: "its facts were asked for".to_owned(),
             limit_ms: self.limit_ms(),
         };
-        self.queue_task(task, code, Priority::CollectFacts);
+        let queued = QueuedTask {
+            task,
+            code,
+            place: None,
+        };
+        self.queue_task(queued, Priority::CollectFacts);
     }
 
     /// Notes what a handler answered, to be written. The state of the resource is as it was.
@@ -219,11 +230,13 @@ impl Reconciler {
         }
     }
 
-    async fn compile_for_facts(&self, message: &str) {
+    /// Queues a compile. If the database does not take it, the next look at the store tries again.
+    async fn compile_for_facts(&mut self, message: &str) {
         match queue_compile(&self.store, self.environment, message).await {
             Ok(()) => self.facts.recompile.notify_one(),
             Err(error) => {
-                tracing::error!(environment.id = %self.environment, error = chain(&error), "cannot queue a compile for a fact");
+                tracing::error!(environment.id = %self.environment, error = chain(&error), "cannot queue a compile for a fact; trying again later");
+                self.facts.owed_compile = Some(message.to_owned());
             }
         }
     }

@@ -281,7 +281,8 @@ impl Schedule {
         touched.into_iter().map(name).collect()
     }
 
-    /// As [`request`](Self::request), of these resources only; gives those that are scheduled, sorted.
+    /// As [`request`](Self::request), of these resources only; gives those that the model has, sorted, also where nothing is to
+    /// be done.
     pub fn request_some(
         &mut self,
         which: Selection,
@@ -290,17 +291,17 @@ impl Schedule {
         ids: &BTreeSet<ResourceId>,
     ) -> Vec<ResourceId> {
         let reason: Arc<str> = reason.into();
-        let mut scheduled = Vec::new();
+        let mut known = Vec::new();
         for id in ids {
             let Some(index) = self.by_id.get(id).copied() else {
                 continue;
             };
+            known.push(id.clone());
             if self.is_wanted(index, which) {
-                scheduled.push(id.clone());
                 self.enqueue(index, priority, Arc::clone(&reason), false);
             }
         }
-        scheduled
+        known
     }
 
     /// Whether a request is about a resource.

@@ -69,6 +69,14 @@ impl Interval {
         }
     }
 
+    /// The cron expression with all its fields, if this is one.
+    pub fn cron_expression(&self) -> Option<&str> {
+        match self {
+            Self::Cron(schedule) => Some(schedule.source()),
+            Self::Never | Self::Every(_) => None,
+        }
+    }
+
     /// The next moment of a cron expression after `now`.
     pub fn next_cron(&self, now: Timestamp) -> Option<Timestamp> {
         let Self::Cron(schedule) = self else {

@@ -106,18 +106,28 @@ impl Executors {
         }
     }
 
-    /// Hands a run over.
-    pub(crate) async fn run(&mut self, mut task: Task, code: &Arc<AgentCode>) {
-        let number = match self.places.get(&task.agent) {
-            None | Some(AgentPlace::Local) => {
+    /// Hands a run over to where its agent is.
+    pub(crate) async fn run(&mut self, task: Task, code: &Arc<AgentCode>) {
+        let place = self.places.get(&task.agent).cloned();
+        self.run_at(place.unwrap_or_default(), task, code).await;
+    }
+
+    /// Hands a run over to a place that is not that of its agent in the version in force.
+    pub(crate) async fn run_at(
+        &mut self,
+        place: AgentPlace,
+        mut task: Task,
+        code: &Arc<AgentCode>,
+    ) {
+        let number = match place {
+            AgentPlace::Local => {
                 if let Some(ready) = self.packages.admit(task, code) {
                     self.run_here(ready).await;
                 }
                 return;
             }
-            Some(AgentPlace::External) => return self.external.run(task, code),
-            Some(AgentPlace::Ssh(target)) => {
-                let target = target.clone();
+            AgentPlace::External => return self.external.run(task, code),
+            AgentPlace::Ssh(target) => {
                 if code.packages_elsewhere_for(&task.resource_type).is_some() {
                     task.code = code.key_with_packages();
                 }

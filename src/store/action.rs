@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::batch::{Batches as _, Known};
 use super::fact::{FactWriter as _, NewFact};
-use super::macros::{read, row, transaction, write};
+use super::macros::{read, row, transaction};
 use super::state::{ROWS, add, push_ids, status_sql, statuses};
 use super::{Error, ResourceState, Result, Store, document, is_duplicate, parsed, storable};
 use crate::domain::{
@@ -169,6 +169,18 @@ impl<'a> Runs<'a> {
     }
 }
 
+impl ActionEnd {
+    /// Whether the resource is gone as it shall be, and what was known of it with it. Not so where a later version wants it
+    /// there: then the run was for what it shall not be any more, and its end says nothing of the resource's state.
+    /// Source: docs/reference/deployment.md § 3.4.
+    fn is_purge(&self) -> bool {
+        let is_current = |state: &ResourceState| state.last_events == Some(self.finished);
+        self.change == Change::Purged
+            && self.status == ResourceStatus::Deployed
+            && self.state.as_ref().is_some_and(is_current)
+    }
+}
+
 impl Store {
     /// Writes beginnings and ends of runs in one transaction: the group commit of the scheduler. A run that began and ended
     /// since the last one is one row, written once. To write the same again changes nothing.
@@ -271,7 +283,7 @@ impl Store {
                         "facts of {} were not taken: {limit}", end.resource_id
                     );
                 }
-                if end.change == Change::Purged && end.status == ResourceStatus::Deployed {
+                if end.is_purge() {
                     sqlx::query(PURGED).bind(&environment).bind(&end.resource_id).execute(&mut *tx).await?;
                 }
             }
@@ -325,7 +337,8 @@ impl Store {
         }))
     }
 
-    /// Opens a run again that was closed because no server heard of its end, since it goes on, or its end is known.
+    /// Opens a run again that was closed because no server heard of its end, since it goes on, or its end is known. The resource
+    /// is being deployed again (docs/reference/deployment.md § 5.11).
     pub async fn action_reopen(
         &self,
         environment: EnvironmentId,
@@ -336,14 +349,22 @@ impl Store {
         const OPEN: &str = "UPDATE resource_action SET finished_us = NULL, status = NULL, messages = '[]' \
                             WHERE id = $1 AND environment_id = $2 AND resource_id = $3 AND change IS NULL";
         const IS_THERE: &str = "SELECT COUNT(*) FROM resource_action WHERE id = $1";
-        let n_opened = write!(self.db, pool => {
-            sqlx::query(OPEN)
+        let environment = environment.to_string();
+        let n_opened = transaction!(self.db, tx => {
+            // Its states are counted under the lock that other changes of them take.
+            tx.begin_batch(&environment).await?;
+            let opened = sqlx::query(OPEN)
                 .bind(id.to_string())
-                .bind(environment.to_string())
+                .bind(&environment)
                 .bind(resource_id)
-                .execute(pool)
+                .execute(&mut *tx)
                 .await?
-                .rows_affected()
+                .rows_affected();
+            if opened > 0 {
+                let (before, after) = tx.mark_deploying(&environment, &[resource_id]).await?;
+                add!(tx, &environment, before, after);
+            }
+            opened
         });
         if n_opened > 0 {
             return Ok(Reopened::IsOpen);
@@ -377,6 +398,19 @@ impl Store {
             query.bind(environment.to_string()).bind(resource_id.map_or("", ResourceId::as_str)).bind(limit).fetch_all(pool).await?
         });
         rows.into_iter().map(Row::into_action).collect()
+    }
+
+    /// The version that the run of a resource in progress is for.
+    pub async fn action_running(
+        &self,
+        environment: EnvironmentId,
+        resource_id: &ResourceId,
+    ) -> Result<Option<VersionNumber>> {
+        const SQL: &str = "SELECT version FROM resource_action WHERE environment_id = $1 AND resource_id = $2 \
+                           AND action = 'deploy' AND finished_us IS NULL ORDER BY started_us DESC LIMIT 1";
+        Ok(read!(self.db, pool => {
+            sqlx::query_scalar(SQL).bind(environment.to_string()).bind(resource_id).fetch_optional(pool).await?
+        }))
     }
 
     /// The deployments of some resources that began after a moment, or all for `None`, newest first: at most

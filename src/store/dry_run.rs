@@ -1,10 +1,10 @@
 //! Dry runs and what they found. Source: docs/reference/deployment.md § 5.10.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::macros::{read, transaction, write};
+use super::macros::{read, transaction};
 use super::{Result, Store, document, parsed};
 use crate::domain::{DryRunId, DryRunStatus, EnvironmentId, ResourceId, Timestamp, VersionNumber};
 
@@ -25,6 +25,16 @@ pub struct DryRunResult {
     pub status: DryRunStatus,
     /// attribute → {current, desired}; of a skipped resource `reason`.
     pub changes: Value,
+}
+
+/// What a dry run found of one resource, to be written.
+#[derive(Debug, Clone)]
+pub struct Compared {
+    pub dry_run: DryRunId,
+    pub resource_id: ResourceId,
+    pub status: DryRunStatus,
+    /// JSON, as [`DryRunResult::changes`].
+    pub changes: String,
 }
 
 /// Which resources of its version a dry run is about.
@@ -53,8 +63,8 @@ impl Store {
         about: About<'_>,
         known: &[(ResourceId, DryRunStatus)],
     ) -> Result<DryRunId> {
-        const SQL: &str = "INSERT INTO dry_run (id, environment_id, version, requested_us, total, resource_ids) \
-                           VALUES ($1, $2, $3, $4, $5, $6)";
+        const SQL: &str = "INSERT INTO dry_run (id, environment_id, version, requested_us, total, resource_ids, n_results) \
+                           VALUES ($1, $2, $3, $4, $5, $6, $7)";
         let id = DryRunId::generate();
         let (text, now) = (id.to_string(), Timestamp::now().0);
         let (total, ids) = match about {
@@ -69,6 +79,7 @@ impl Store {
                 .bind(now)
                 .bind(total)
                 .bind(ids.as_deref())
+                .bind(known.len() as i64)
                 .execute(&mut *tx)
                 .await?;
             for (resource_id, status) in known {
@@ -78,16 +89,28 @@ impl Store {
         Ok(id)
     }
 
-    /// Records one result; the first one wins.
-    pub async fn dry_run_result(
-        &self,
-        id: DryRunId,
-        resource_id: &ResourceId,
-        status: DryRunStatus,
-        changes: &str,
-    ) -> Result<()> {
-        write!(self.db, pool => {
-            sqlx::query(RESULT).bind(id.to_string()).bind(resource_id).bind(status.as_str()).bind(changes).execute(pool).await?.rows_affected()
+    /// Records results; the first one of a resource wins. Those of dry runs that are gone are dropped.
+    pub async fn dry_run_write(&self, compared: &[Compared]) -> Result<()> {
+        const COUNT: &str = "UPDATE dry_run SET n_results = n_results + $2 WHERE id = $1";
+        if compared.is_empty() {
+            return Ok(());
+        }
+        transaction!(self.db, tx => {
+            let mut n_new: BTreeMap<String, i64> = BTreeMap::new();
+            for one in compared {
+                let id = one.dry_run.to_string();
+                let written = sqlx::query(RESULT_IF_THERE)
+                    .bind(&id)
+                    .bind(&one.resource_id)
+                    .bind(one.status.as_str())
+                    .bind(&one.changes)
+                    .execute(&mut *tx)
+                    .await?;
+                *n_new.entry(id).or_default() += written.rows_affected() as i64;
+            }
+            for (id, n_new) in n_new {
+                sqlx::query(COUNT).bind(&id).bind(n_new).execute(&mut *tx).await?;
+            }
         });
         Ok(())
     }
@@ -105,9 +128,8 @@ impl Store {
 
     /// All dry runs of an environment, newest first.
     pub async fn dry_run_all(&self, environment: EnvironmentId) -> Result<Vec<DryRun>> {
-        const SQL: &str = "SELECT d.id, d.version, d.requested_us, d.total, (SELECT COUNT(*) FROM dry_run_result r \
-                           WHERE r.dry_run_id = d.id) FROM dry_run d WHERE d.environment_id = $1 \
-                           ORDER BY d.requested_us DESC";
+        const SQL: &str = "SELECT id, version, requested_us, total, n_results FROM dry_run WHERE environment_id = $1 \
+                           ORDER BY requested_us DESC";
         let rows: Vec<Columns> = read!(self.db, pool => {
             sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
         });
@@ -119,8 +141,8 @@ impl Store {
         &self,
         environment: EnvironmentId,
     ) -> Result<Vec<UnfinishedDryRun>> {
-        const SQL: &str = "SELECT d.id, d.version, d.resource_ids FROM dry_run d WHERE d.environment_id = $1 AND d.total > \
-                           (SELECT COUNT(*) FROM dry_run_result r WHERE r.dry_run_id = d.id) ORDER BY d.requested_us";
+        const SQL: &str = "SELECT id, version, resource_ids FROM dry_run WHERE environment_id = $1 AND total > n_results \
+                           ORDER BY requested_us";
         let rows: Vec<(String, VersionNumber, Option<String>)> = read!(self.db, pool => {
             sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
         });
@@ -175,3 +197,8 @@ fn dry_run((id, version, requested, total, n_results): Columns) -> Result<DryRun
 
 const RESULT: &str = "INSERT INTO dry_run_result (dry_run_id, resource_id, status, changes) VALUES ($1, $2, $3, $4) \
                       ON CONFLICT (dry_run_id, resource_id) DO NOTHING";
+
+/// The dry run of a result that comes late may have been deleted with its version.
+const RESULT_IF_THERE: &str = "INSERT INTO dry_run_result (dry_run_id, resource_id, status, changes) \
+                               SELECT id, $2, $3, $4 FROM dry_run WHERE id = $1 \
+                               ON CONFLICT (dry_run_id, resource_id) DO NOTHING";

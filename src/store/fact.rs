@@ -373,8 +373,8 @@ impl Store {
 mod tests {
     use serde_json::json;
 
-    use super::super::tests::{check, environment};
-    use super::super::{ActionEnd, Discovered, Error};
+    use super::super::tests::{check, environment, state};
+    use super::super::{ActionEnd, Discovered, Error, ResourceState};
     use super::{Fact, room};
     use crate::domain::{ActionId, Change, FactSource, ResourceId, ResourceStatus, Timestamp};
 
@@ -488,10 +488,27 @@ mod tests {
                 Some(reported)
             );
             assert!(outdated(100).await.is_empty());
-            store
-                .action_write(id, &[], &[end(one, "last", Change::Purged, "2")])
-                .await
-                .unwrap();
+            // Of a run for what the resource shall not be any more nothing follows.
+            let purged = end(one, "last", Change::Purged, "2");
+            let stale = ActionEnd {
+                state: Some(ResourceState {
+                    last_events: Some(Timestamp(3)),
+                    ..state("1")
+                }),
+                ..purged.clone()
+            };
+            for kept in [stale, purged.clone()] {
+                store.action_write(id, &[], &[kept]).await.unwrap();
+                assert_eq!(store.fact_list(id).await.unwrap().len(), 2);
+            }
+            let current = ActionEnd {
+                state: Some(ResourceState {
+                    last_events: Some(purged.finished),
+                    ..state("1")
+                }),
+                ..purged
+            };
+            store.action_write(id, &[], &[current]).await.unwrap();
             assert_eq!(store.fact_list(id).await.unwrap(), [fact(none, "p")]);
             assert!(store.fact_delete(id, None, "f").await.unwrap());
             assert!(!store.fact_delete(id, None, "f").await.unwrap());

@@ -77,6 +77,10 @@ const FILES: &[(&str, &str)] = &[
         "0017_service_in_model",
         include_str!("../../migrations/0017_service_in_model.sql"),
     ),
+    (
+        "0018_dry_run_counts",
+        include_str!("../../migrations/0018_dry_run_counts.sql"),
+    ),
 ];
 
 /// What PostgreSQL needs behind the file of that name, and SQLite does not: `0004_x.postgres.sql` for `0004_x`.

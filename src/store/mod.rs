@@ -49,7 +49,7 @@ pub use compile::{
     ServiceCompile, ServiceRequest, Stage,
 };
 pub use discovered::{Discovered, DiscoveredEntry};
-pub use dry_run::{About, DryRun, DryRunResult, UnfinishedDryRun};
+pub use dry_run::{About, Compared, DryRun, DryRunResult, UnfinishedDryRun};
 pub use environment::{Environment, NewEnvironment};
 pub use error::Error;
 pub use fact::Fact;

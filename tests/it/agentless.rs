@@ -187,3 +187,94 @@ fn a_model_alone_says_that_a_host_is_reached_over_ssh() {
         far.world.host.read("a") == "over ssh\n"
     });
 }
+
+/// Given: the first version of a model, not released, with a host behind ssh and an agent that nobody has started. Expected: a
+/// dry run compares where that version says that its agents are, and not on the machine of the server.
+#[test]
+fn a_dry_run_of_a_version_that_is_not_released_is_made_where_its_agents_are() {
+    let Some(sshd) = Sshd::start() else {
+        return;
+    };
+    let more = "import exec\n\
+        exec::Run(host=host, command=\"touch {{root}}/made\", unless=\"readlink /proc/$PPID/exe > {{root}}/where; false\")\n\
+        away = std::Host(name=\"away\", os=std::linux)\n\
+        exec::Run(host=away, command=\"touch {{root}}/made\", unless=\"sh -c 'touch {{root}}/here; false'\")\n";
+    let main = remote(&sshd.user, sshd.port) + more;
+    let settings = "auto_deploy: false, agent_map: {away: 'external:'}";
+    let far = Far::behind(sshd, &main, settings, "known_hosts");
+    let served = far.world.serve();
+    let environment = served.environment("prod");
+    wait_until("there is a version", || {
+        let versions = served.get(&environment, "/api/v2/desiredstate");
+        versions["data"]
+            .as_array()
+            .is_some_and(|all| all.len() == 1)
+    });
+    let url = format!("{}/api/v2/dryrun/1", served.api);
+    let (status, body) = request("POST", &url, Some(&environment), None);
+    assert_eq!(status, 200, "{body}");
+    wait_until("it is done", || {
+        served.get(&environment, "/api/v2/dryrun/1")["data"][0]["todo"] == 0
+    });
+    let path = format!("/api/v2/dryrun/1/{}", body["data"].as_str().unwrap());
+    let diff = served.get(&environment, &path)["data"]["diff"].clone();
+    let of_agent = |agent: &str| {
+        let mut all = diff.as_array().unwrap().iter();
+        let found = all.find(|one| {
+            let id = one["resource_id"].as_str().unwrap();
+            id.starts_with(&format!("exec::Run[{agent},"))
+        });
+        found.unwrap()["status"].clone()
+    };
+    assert_eq!(of_agent("away"), "agent_down", "{diff}");
+    assert_eq!(of_agent("localhost"), "modified", "{diff}");
+    let there = far.world.host.read("where");
+    assert!(
+        there.starts_with(far.folder.path().to_str().unwrap()),
+        "{there:?} {}",
+        far.sshd.log()
+    );
+    for never in ["here", "made", "a"] {
+        assert!(!far.world.host.file(never).exists(), "{never}");
+    }
+}
+
+/// Given: a line to a machine that is cut in the middle of a run. Expected: the run is `unavailable`, which its history says, and
+/// the resource is tried again over a new line.
+#[test]
+fn a_run_whose_line_is_cut_is_unavailable_and_tried_again() {
+    let main = "import exec\nroot = std::get_env(\"ROOT\")\nhost = std::Host(name=\"localhost\", os=std::linux)\n\
+        exec::Run(host=host, command=\"/bin/sh -c 'echo run >> {{root}}/runs; test -e {{root}}/go || sleep 600'\")\n";
+    let Some(far) = Far::new(main, "known_hosts") else {
+        return;
+    };
+    let served = far.world.serve();
+    let n_runs = || {
+        let runs = fs::read_to_string(far.world.host.file("runs"));
+        runs.unwrap_or_default().lines().count()
+    };
+    wait_until("it runs", || n_runs() == 1);
+    fs::write(far.world.host.file("go"), "").unwrap();
+    let sessions = crate::sandbox::below(far.sshd.child.id());
+    let mut n_cut = 0;
+    for (process, command) in sessions {
+        if command.starts_with("sshd") {
+            let process = rustix::process::Pid::from_raw(process).unwrap();
+            let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
+            n_cut += 1;
+        }
+    }
+    assert!(n_cut > 0, "there is a line");
+    wait_until("it is deployed", || is_deployed(&served));
+    assert_eq!(n_runs(), 2);
+    let environment = served.environment("prod");
+    let actions = served.get(&environment, "/api/v2/resource_actions?action=deploy");
+    let statuses: Vec<&str> = actions["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|action| action["action"] == "deploy")
+        .map(|action| action["status"].as_str().unwrap_or("open"))
+        .collect();
+    assert_eq!(statuses, ["deployed", "unavailable"], "{actions:#}");
+}

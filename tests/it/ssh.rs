@@ -16,7 +16,7 @@ const PROGRAM: &str = "/usr/sbin/sshd";
 
 /// An sshd of our own, that lets one key in.
 pub struct Sshd {
-    child: Child,
+    pub child: Child,
     pub port: u16,
     pub user: String,
     /// The home of who has the key.

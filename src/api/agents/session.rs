@@ -295,3 +295,64 @@ async fn send_document(
         )),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{ActionId, HandlerStatus};
+    use crate::executor::protocol::TaskOutcome;
+
+    const YEAR: i64 = 365 * 86_400_000_000;
+
+    fn done(finished_us: i64) -> TaskDone {
+        let line = |msg: &str, timestamp_us: i64| LogLine {
+            level: LogLevel::Info,
+            msg: msg.into(),
+            kwargs: Map::new(),
+            timestamp_us,
+        };
+        TaskDone {
+            action: ActionId::generate(),
+            finished_us,
+            outcome: TaskOutcome {
+                logs: vec![line("begin", finished_us - 5), line("end", finished_us)],
+                ..TaskOutcome::of(HandlerStatus::Deployed)
+            },
+        }
+    }
+
+    /// Given: agents whose clocks are a year behind, a year ahead, and a second off. Expected: the times of the first two are
+    /// ours, and their logs say so in front of the line that says what came of the run.
+    #[test]
+    fn a_clock_that_is_wrong_is_corrected_and_called_wrong() {
+        for (off, word) in [(-YEAR, "behind"), (YEAR, "ahead")] {
+            let now = Timestamp::now().0;
+            let clock = Clock::default();
+            clock.set(now + off);
+            let mut done = done(now + off);
+            clock.correct(&mut done);
+            let error = (done.finished_us - now).abs();
+            assert!(error < CLOCK_TOLERANCE_US, "{word}: {error}");
+            let logs = &done.outcome.logs;
+            let texts: Vec<&str> = logs.iter().map(|line| &*line.msg).collect();
+            assert!(
+                matches!(texts[..], ["begin", warning, "end"] if warning.contains(word)),
+                "{texts:?}"
+            );
+            assert!(
+                logs.iter()
+                    .all(|line| (line.timestamp_us - now).abs() < CLOCK_TOLERANCE_US),
+                "{logs:?}"
+            );
+        }
+        let now = Timestamp::now().0;
+        let clock = Clock::default();
+        clock.set(now - 1_000_000);
+        let mut done = done(now - 1_000_000);
+        clock.correct(&mut done);
+        assert_eq!(
+            (done.finished_us, done.outcome.logs.len()),
+            (now - 1_000_000, 2)
+        );
+    }
+}

@@ -12,7 +12,7 @@ use crate::api::{Answer, versions, wire};
 use crate::app::App;
 use crate::deploy::LIFECYCLE_TRANSFER;
 use crate::domain::{DryRunStatus, VersionNumber};
-use crate::store::{DryRun, DryRunResult};
+use crate::store::{Compared, DryRun, DryRunResult};
 
 routes! {
     Get "/api/v1/dryrun" Environment "the dry runs" => Query list();
@@ -126,8 +126,12 @@ async fn update(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
         Some(changes @ Value::Object(_)) => changes.to_string(),
         _ => return Err(ApiError::bad_request("Field 'changes' has to be an object")),
     };
-    app.store
-        .dry_run_result(dry_run.id, &resource, DryRunStatus::Changes, &changes)
-        .await?;
+    let compared = Compared {
+        dry_run: dry_run.id,
+        resource_id: resource,
+        status: DryRunStatus::Changes,
+        changes,
+    };
+    app.store.dry_run_write(&[compared]).await?;
     Ok(Answer::Empty)
 }

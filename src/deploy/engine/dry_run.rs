@@ -1,16 +1,28 @@
 //! What a version would change.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::services::LIFECYCLE_TRANSFER;
-use super::{Reconciler, RequestError, blocked_ids};
+use super::{QueuedTask, Reconciler, RequestError, blocked_ids};
 use crate::deploy::Intent;
 use crate::deploy::code::{Code, code_of};
 use crate::deploy::schedule::Priority;
-use crate::domain::{ActionId, AgentName, DryRunId, DryRunStatus, ResourceId, VersionNumber};
+use crate::domain::{
+    ActionId, AgentName, AgentPlace, DryRunId, DryRunStatus, ResourceId, VersionNumber,
+    read_agent_map,
+};
 use crate::executor::protocol::{Task, TaskKind};
 use crate::store::{self, About, UnfinishedDryRun};
+
+/// What a dry run needs of a version.
+struct Contents {
+    intents: Vec<Intent>,
+    /// The code that their handlers need.
+    code: Code,
+    /// Where its agents are, of those that are not here.
+    places: BTreeMap<AgentName, AgentPlace>,
+}
 
 impl Reconciler {
     /// Lets the handler of every defined resource of a version compare it, in the queue of its agent.
@@ -31,15 +43,20 @@ impl Reconciler {
         {
             return Err(RequestError::NoVersion(version));
         }
-        let (mut intents, code) = self.contents(version).await?;
-        let undefined = blocked_ids(&intents);
-        intents.retain(|intent| ids.is_none_or(|ids| ids.contains(&intent.resource_id)));
-        let paused: BTreeSet<AgentName> = self
-            .schedule
-            .agents()
-            .filter(|(_, paused)| *paused)
-            .map(|(name, _)| name.clone())
-            .collect();
+        let mut contents = self.contents(version).await?;
+        let undefined = blocked_ids(&contents.intents);
+        let is_meant = |id: &ResourceId| ids.is_none_or(|ids| ids.contains(id));
+        contents
+            .intents
+            .retain(|intent| is_meant(&intent.resource_id));
+        let intents = &contents.intents;
+        let still = self.schedule.agents().filter(|(_, is_still)| *is_still);
+        let mut down: BTreeSet<AgentName> = still.map(|(name, _)| name.clone()).collect();
+        // The version in force may not know of them.
+        let external = contents.places.iter().filter(|(name, place)| {
+            **place == AgentPlace::External && !self.executor.external.is_connected(name)
+        });
+        down.extend(external.map(|(name, _)| name.clone()));
         let known: Vec<(ResourceId, DryRunStatus)> = intents
             .iter()
             .filter_map(|intent| {
@@ -47,7 +64,7 @@ impl Reconciler {
                     DryRunStatus::Undefined
                 } else if undefined.contains(&intent.resource_id) {
                     DryRunStatus::SkippedForUndefined
-                } else if paused.contains(&intent.agent) {
+                } else if down.contains(&intent.agent) {
                     DryRunStatus::AgentDown
                 } else if intent.resource_type == LIFECYCLE_TRANSFER {
                     // It changes nothing.
@@ -71,7 +88,7 @@ impl Reconciler {
             .dry_run_create(self.environment, version, about, &known)
             .await?;
         let known = known.into_iter().map(|(id, _)| id).collect();
-        self.queue_dry_run(id, version, intents, &code, &known);
+        self.queue_dry_run(id, version, contents, &known);
         Ok(id)
     }
 
@@ -82,36 +99,49 @@ impl Reconciler {
             let results = self.store.dry_run_results(id).await?;
             let known = results.into_iter().map(|result| result.resource_id);
             let known = known.collect();
-            let (mut intents, code) = self.contents(version).await?;
+            let mut contents = self.contents(version).await?;
             let is_meant = |id: &ResourceId| ids.as_ref().is_none_or(|ids| ids.contains(id));
-            intents.retain(|intent| is_meant(&intent.resource_id));
-            self.queue_dry_run(id, version, intents, &code, &known);
+            contents
+                .intents
+                .retain(|intent| is_meant(&intent.resource_id));
+            self.queue_dry_run(id, version, contents, &known);
         }
         Ok(())
     }
 
-    /// The resources of a version, and the code that their handlers need.
-    async fn contents(&self, version: VersionNumber) -> Result<(Vec<Intent>, Code), store::Error> {
+    async fn contents(&self, version: VersionNumber) -> Result<Contents, store::Error> {
         let resources = self.store.resource_list(self.environment, version).await?;
         let code = code_of(&self.store, self.environment, version).await?;
         let intents: Vec<Intent> = resources.into_iter().map(Intent::from).collect();
         let types = intents.iter();
         let code = code.for_agents(types.map(|of| (&of.agent, &*of.resource_type)));
-        Ok((intents, code))
+        let places = self.store.version_agent_places(self.environment, version);
+        let mut places = read_agent_map(&places.await?);
+        places.extend(self.settings.agent_map());
+        Ok(Contents {
+            intents,
+            code,
+            places,
+        })
     }
 
-    /// Queues the comparison of all resources but those whose result is known.
+    /// Queues the comparison of all resources but those whose result is known, each where its version says that its agent is.
     fn queue_dry_run(
         &mut self,
         id: DryRunId,
         version: VersionNumber,
-        intents: Vec<Intent>,
-        code: &Code,
+        contents: Contents,
         known: &BTreeSet<ResourceId>,
     ) {
+        let Contents {
+            intents,
+            code,
+            places,
+        } = contents;
         let is_open = |intent: &Intent| !known.contains(&intent.resource_id);
         for intent in intents.into_iter().filter(is_open) {
             let code = Arc::clone(code.of(&intent.agent));
+            let place = places.get(&intent.agent).cloned().unwrap_or_default();
             let task = Task {
                 action: ActionId::generate(),
                 kind: TaskKind::DryRun {
@@ -127,7 +157,12 @@ impl Reconciler {
                 reason: "a dry run was requested".to_owned(),
                 limit_ms: self.limit_ms(),
             };
-            self.queue_task(task, code, Priority::DryRun);
+            let queued = QueuedTask {
+                task,
+                code,
+                place: Some(place),
+            };
+            self.queue_task(queued, Priority::DryRun);
         }
     }
 }

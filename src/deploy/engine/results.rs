@@ -9,13 +9,12 @@ use crate::deploy::facts::facts_of;
 use crate::deploy::schedule::Ended;
 use crate::domain::{
     Change, DryRunId, DryRunStatus, HandlerStatus, LogLevel, ResourceId, ResourceStatus, Timestamp,
-    chain,
 };
 use crate::executor::bounds::{bound, messages_json};
 use crate::executor::link::{Message, Purpose, TaskResult};
 use crate::executor::protocol::TaskOutcome;
 use crate::observe::{EventKind, ResourceDone, Summary};
-use crate::store::ActionEnd;
+use crate::store::{ActionEnd, Compared};
 
 /// The work of an environment from rest to rest; it ends with a summary.
 pub(super) struct Round {
@@ -86,23 +85,21 @@ impl Reconciler {
                     self.ask_for_awaited(&resource_id, &found).await;
                 }
             }
-            Purpose::DryRun(run) => self.on_compared(run, result).await,
+            Purpose::DryRun(run) => self.on_compared(run, result),
             Purpose::CollectFacts => self.on_facts_collected(result),
         }
     }
 
-    /// Writes what a dry run would change on one resource.
-    async fn on_compared(&mut self, run: DryRunId, result: TaskResult) {
+    /// Notes what a dry run would change on one resource, to be written.
+    fn on_compared(&mut self, dry_run: DryRunId, result: TaskResult) {
         self.schedule.task_finished(result.action);
         let (status, changes) = comparison(result.outcome);
-        let changes = serde_json::Value::Object(changes).to_string();
-        let written = self
-            .store
-            .dry_run_result(run, &result.resource_id, status, &changes)
-            .await;
-        if let Err(error) = written {
-            tracing::error!(dry_run.id = %run, error = chain(&error), "cannot write the result of a dry run");
-        }
+        self.unwritten.compared.push(Compared {
+            dry_run,
+            resource_id: result.resource_id,
+            status,
+            changes: serde_json::Value::Object(changes).to_string(),
+        });
     }
 
     /// Takes the end of a deployment into the schedule, and notes what is to be written.

@@ -27,7 +27,7 @@ use crate::domain::{Change, EnvironmentId, ResourceStatus, chain};
 use crate::executor::replies::Held;
 use crate::lsm::{Report, Services};
 use crate::observe::{ActionLogs, Bus, EventKind, ResourceDone};
-use crate::store::{self, ActionEnd, ActionStart, Store};
+use crate::store::{self, ActionEnd, ActionStart, Compared, Store};
 
 /// Results that may wait for the database before runs are held back: as many as one transaction takes within a few seconds.
 const MAX_UNWRITTEN: usize = 20_000;
@@ -46,7 +46,9 @@ pub(in crate::deploy) struct Batch {
     pub(in crate::deploy) starts: Vec<ActionStart>,
     /// Ends of runs, with the event to publish when they are written; `None`: nobody is told.
     pub(in crate::deploy) ends: Vec<(ActionEnd, Option<ResourceDone>)>,
-    /// The room that the answers in `ends` take; it is given back when they are written.
+    /// What dry runs found.
+    pub(in crate::deploy) compared: Vec<Compared>,
+    /// The room that the answers in `ends` and `compared` take; it is given back when they are written.
     pub(in crate::deploy) held: Vec<Held>,
 }
 
@@ -69,7 +71,7 @@ pub(super) struct Writing {
 
 impl Batch {
     pub(super) fn is_empty(&self) -> bool {
-        self.starts.is_empty() && self.ends.is_empty()
+        self.starts.is_empty() && self.ends.is_empty() && self.compared.is_empty()
     }
 }
 
@@ -102,7 +104,7 @@ impl Reconciler {
     pub(super) fn may_begin(&self) -> bool {
         !self.writing.has_failed.load(Ordering::Relaxed)
             && !self.writing.is_late()
-            && self.unwritten.ends.len() < MAX_UNWRITTEN
+            && self.unwritten.ends.len() + self.unwritten.compared.len() < MAX_UNWRITTEN
             && self.store.is_usable().is_ok()
     }
 
@@ -206,36 +208,20 @@ impl Attempts {
     /// whose report was lost in a crash is a run that has not ended. A database that is away is waited for. `None`: it is time
     /// to stop instead, and what is not written is verified again after the next start.
     async fn write(self, reports: Vec<Report>, batch: Batch) -> Option<Written> {
-        let Batch { starts, ends, held } = batch;
+        let Batch {
+            starts,
+            ends,
+            compared,
+            held,
+        } = batch;
         let (ends, events): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
-        let mut pause = Duration::from_millis(100);
-        while let Err(error) = self.services.reported_all(self.environment, &reports).await {
-            self.has_failed.store(true, Ordering::Relaxed);
-            let notified = (self.environment, &self.bus);
-            let what = "report to service instances";
-            if !complain_and_wait(notified, &self.shutdown, what, &error, &mut pause).await {
-                return None;
-            }
-        }
-        while let Err(error) = self
-            .store
-            .action_write(self.environment, &starts, &ends)
-            .await
-        {
-            self.has_failed.store(true, Ordering::Relaxed);
-            let notified = (self.environment, &self.bus);
-            if !complain_and_wait(
-                notified,
-                &self.shutdown,
-                "write results",
-                &error,
-                &mut pause,
-            )
-            .await
-            {
-                return None;
-            }
-        }
+        let (id, store) = (self.environment, &self.store);
+        let report = || self.services.reported_all(id, &reports);
+        self.insist("report to service instances", report).await?;
+        let write = || store.action_write(id, &starts, &ends);
+        self.insist("write results", write).await?;
+        let write = || store.dry_run_write(&compared);
+        self.insist("write results of dry runs", write).await?;
         self.has_failed.store(false, Ordering::Relaxed);
         drop(held);
         let lines = self.action_logs.as_ref().map(|_| action_log::lines(&ends));
@@ -245,6 +231,22 @@ impl Attempts {
         }
         let events = events.into_iter().flatten().collect();
         Some(Written { ends, events })
+    }
+
+    /// Tries until the database takes it. `None`: it is time to stop instead.
+    async fn insist<F>(&self, what: &str, attempt: impl Fn() -> F) -> Option<()>
+    where
+        F: Future<Output = Result<(), store::Error>>,
+    {
+        let notified = (self.environment, &self.bus);
+        let mut pause = Duration::from_millis(100);
+        while let Err(error) = attempt().await {
+            self.has_failed.store(true, Ordering::Relaxed);
+            if !complain_and_wait(notified, &self.shutdown, what, &error, &mut pause).await {
+                return None;
+            }
+        }
+        Some(())
     }
 }
 

@@ -32,7 +32,9 @@ fn every_file_of_the_folder_is_a_migration_in_the_order_of_the_names() {
         let numbers: Vec<i64> = migrator(dialect).iter().map(|step| step.version).collect();
         assert_eq!(
             numbers,
-            [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]
+            [
+                1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18
+            ]
         );
     }
 }
@@ -59,6 +61,7 @@ fn the_text_of_a_migration_that_servers_have_run_never_changes() {
             "55497fdac59bc82794e5cb873d1d60635d0caf7c8b4b4806f733048b4a3a79dcbea00573659ae0e79571af2f75cdaacd",
             history_at_scale,
             "dac8e56563a6a1b0c98ce3de682930d418c4732c30446c6d2dc52b93b9431b22930b4f78ba7254ef52209af94eae3f3c",
+            "afb1fa9ae6c38d23555a04302406a18edfac0f1685fc55430651fe72944880317e3e84cf14321d3db9cf04aa58577c4f",
         ]
     };
     let sqlite = digests(
