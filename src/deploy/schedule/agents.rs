@@ -37,6 +37,8 @@ pub(super) struct Queue {
     n_deploys: usize,
     /// Deployments of this agent in progress, also those whose resources have left the model.
     n_running: usize,
+    /// How many of these are of resources that have left the model.
+    n_orphans: usize,
     /// A task of this agent is in progress.
     has_task: bool,
     /// How many deployments of it may be in progress at once: see [`Schedule::measured`].
@@ -85,6 +87,7 @@ impl Schedule {
             ready: BTreeSet::new(),
             n_deploys: 0,
             n_running: 0,
+            n_orphans: 0,
             has_task: false,
             n_ahead: 1,
             quick_type: None,
@@ -177,6 +180,17 @@ impl Schedule {
         self.change(agent, |queue| queue.n_running += 1);
     }
 
+    /// A resource left the model while it was being deployed.
+    pub(super) fn run_orphaned(&mut self, agent: AgentIndex) {
+        self.change(agent, |queue| queue.n_orphans += 1);
+    }
+
+    /// A deployment of a resource that has left the model has ended.
+    pub(super) fn orphan_ended(&mut self, agent: AgentIndex) {
+        self.change(agent, |queue| queue.n_orphans -= 1);
+        self.run_ended(agent);
+    }
+
     /// A deployment of the agent has ended.
     pub(super) fn run_ended(&mut self, agent: AgentIndex) {
         self.change(agent, |queue| {
@@ -194,10 +208,12 @@ impl Schedule {
         self.change(agent, |queue| queue.is_held = true);
     }
 
-    /// Whether a resource may be handed out while another one of its agent is in progress.
+    /// Whether a resource may be handed out while another one of its agent is in progress. Not while that is one that has left
+    /// the model: it may have come back, and must not run twice.
     pub(super) fn may_go_ahead(&self, index: Index) -> bool {
         let entry = self.entry(index);
-        self.queue(entry.agent).quick_type.as_ref() == Some(&entry.intent.resource_type)
+        let queue = self.queue(entry.agent);
+        queue.n_orphans == 0 && queue.quick_type.as_ref() == Some(&entry.intent.resource_type)
     }
 
     /// Takes note of how long a run took that an executor on this machine did. The executor works off the runs of an agent

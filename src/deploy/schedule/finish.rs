@@ -20,7 +20,7 @@ impl Schedule {
     ) -> Option<ResourceState> {
         if let Some(agent) = self.orphans.remove(&action) {
             self.n_running -= 1;
-            self.run_ended(agent);
+            self.orphan_ended(agent);
             return None;
         }
         let index = *self.by_id.get(resource_id)?;

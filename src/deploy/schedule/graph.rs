@@ -44,7 +44,9 @@ impl Schedule {
         self.unqueue(index);
         let entry = self.entry(index);
         if let Phase::Running { action, .. } = &entry.phase {
-            self.orphans.insert(*action, entry.agent);
+            let (action, agent) = (*action, entry.agent);
+            self.orphans.insert(action, agent);
+            self.run_orphaned(agent);
             self.running.remove(&index);
         }
         self.set_requires(index, Vec::new());

@@ -6,7 +6,9 @@ use std::time::Duration;
 use super::super::entry::Phase;
 use super::super::{Counts, Ended, Priority, Run};
 use super::life::{Life, agents, is_dirty};
-use crate::domain::{AgentName, Blocked, HandlerStatus, ResourceId, ResourceStatus, Timestamp};
+use crate::domain::{
+    AgentName, Blocked, HandlerStatus, ResourceId, ResourceStatus, SharedText, Timestamp,
+};
 use crate::store::ResourceState;
 
 impl Life {
@@ -42,9 +44,23 @@ impl Life {
     }
 
     /// An agent may start what has this place in its queue.
-    pub(super) fn check_agent(&self, agent: &AgentName, key: (Priority, u64)) {
-        assert!(!self.paused.contains(agent), "{agent} is paused");
-        assert_eq!(self.naive.n_running(agent), 0, "{agent} is busy");
+    /// `resource_type`: of what is deployed; `None`: it is a task.
+    pub(super) fn check_agent(
+        &self,
+        agent: &AgentName,
+        key: (Priority, u64),
+        resource_type: Option<&SharedText>,
+    ) {
+        assert!(!self.is_still(agent), "{agent} is paused or away");
+        let n_running = self.naive.n_running(agent);
+        if n_running > 0 {
+            // Only what is quick is handed out ahead, and nothing beside a task.
+            let pace = self.pace.get(agent).expect("something of it was quick");
+            assert!(n_running < pace.n_ahead, "{agent} is busy");
+            assert!(pace.quick.is_some() && pace.quick.as_ref() == resource_type);
+            let mut tasks = self.naive.running_tasks.values();
+            assert!(tasks.all(|of| of != agent), "{agent} is at a task");
+        }
         assert_eq!(
             Some(key),
             self.naive.next_of(agent),
@@ -63,7 +79,8 @@ impl Life {
             "{id} runs twice"
         );
         let key = self.naive.queue.get(id).copied();
-        self.check_agent(agent, key.expect("a reason to run it"));
+        let resource_type = Some(&run.intent.resource_type);
+        self.check_agent(agent, key.expect("a reason to run it"), resource_type);
         let requires: BTreeSet<&ResourceId> = run.intent.requires.iter().collect();
         let known: BTreeSet<&ResourceId> =
             run.requires.iter().map(|one| &one.resource_id).collect();
@@ -208,7 +225,7 @@ impl Life {
             } += 1;
         }
         assert_eq!(*self.schedule.counts(), counts);
-        let mut agents = agents().filter(|agent| !self.paused.contains(agent));
+        let mut agents = agents().filter(|agent| !self.is_still(agent));
         let could_start = agents.any(|agent| {
             self.naive.next_of(&agent).is_some_and(|(_, request)| {
                 !self.naive.tasks.values().any(|task| task.2 == request)
@@ -218,7 +235,7 @@ impl Life {
             !self.schedule.is_idle() || !could_start,
             "something may start"
         );
-        let goes_on = |id: &ResourceId| !self.paused.contains(&self.naive.model[id].agent);
+        let goes_on = |id: &ResourceId| !self.is_still(&self.naive.model[id].agent);
         let waits = self.naive.queue.keys().any(goes_on);
         let is_busy = self.naive.running.len() + self.naive.orphans.len() > 0;
         // What waits for a resource of a paused agent waits as long.
@@ -237,7 +254,7 @@ impl Life {
                 continue;
             }
             if self.naive.queue.contains_key(id) {
-                let is_held_up = self.paused.contains(&state.agent)
+                let is_held_up = self.is_still(&state.agent)
                     || requires.any(|one| self.naive.queue.contains_key(one));
                 assert!(is_held_up, "{id} waits for nothing");
                 continue;

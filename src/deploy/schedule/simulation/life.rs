@@ -11,7 +11,8 @@ use super::naive::Naive;
 use super::seen::Seen;
 use super::{AGENTS, Model, changed_model, random_model};
 use crate::domain::{
-    ActionId, AgentName, Blocked, LastRun, ResourceId, ResourceStatus, Timestamp, VersionNumber,
+    ActionId, AgentName, Blocked, LastRun, ResourceId, ResourceStatus, SharedText, Timestamp,
+    VersionNumber,
 };
 use crate::store::ResourceState;
 
@@ -26,6 +27,15 @@ pub(super) struct Held {
 pub(super) enum Write {
     Start(ActionId, ResourceId, Timestamp),
     End(ActionId, ResourceId, Option<Box<ResourceState>>),
+}
+
+/// What is known of how fast the runs of an agent are.
+pub(super) struct Pace {
+    pub(super) last_end: Timestamp,
+    /// The type of resources whose last run was quick.
+    pub(super) quick: Option<SharedText>,
+    /// How many runs may be in progress at once.
+    pub(super) n_ahead: usize,
 }
 
 /// What a kill leaves.
@@ -50,6 +60,11 @@ pub(super) struct Life {
     pub(super) held: Vec<Held>,
     pub(super) unwritten: Vec<Write>,
     pub(super) paused: BTreeSet<AgentName>,
+    /// On machines that are not connected.
+    pub(super) away: BTreeSet<AgentName>,
+    /// Whether runs are measured, as those on the machine of the server are: after quick ones an agent is handed several.
+    pub(super) is_measured: bool,
+    pub(super) pace: BTreeMap<AgentName, Pace>,
     pub(super) halted: bool,
     pub(super) healed: bool,
     pub(super) seen: Seen,
@@ -73,8 +88,9 @@ pub(super) fn is_dirty(state: &ResourceState) -> bool {
 }
 
 impl Life {
-    pub(super) fn new(random: StdRng) -> Self {
+    pub(super) fn new(mut random: StdRng) -> Self {
         let mut life = Self {
+            is_measured: random.random_bool(0.5),
             random,
             now: Timestamp(SECOND),
             schedule: Schedule::default(),
@@ -85,6 +101,8 @@ impl Life {
             held: Vec::new(),
             unwritten: Vec::new(),
             paused: BTreeSet::new(),
+            away: BTreeSet::new(),
+            pace: BTreeMap::new(),
             halted: false,
             healed: false,
             seen: Seen::default(),
@@ -126,6 +144,9 @@ impl Life {
         self.refresh();
         for agent in std::mem::take(&mut self.paused) {
             self.schedule.pause(&agent, false);
+        }
+        for agent in std::mem::take(&mut self.away) {
+            self.schedule.set_away(&agent, false);
         }
         let policy = RetryPolicy {
             deploy: Some(Duration::from_secs(60)),
@@ -324,8 +345,22 @@ impl Life {
         self.naive.tasks.insert(action, (agent, priority, request));
     }
 
+    /// Nothing of an agent starts.
+    pub(super) fn is_still(&self, agent: &AgentName) -> bool {
+        self.paused.contains(agent) || self.away.contains(agent)
+    }
+
+    /// Somebody pauses an agent or lets it go on, or it loses its connection or has it again.
     fn pause(&mut self) {
         let agent = agents().nth(self.random.random_range(0..AGENTS)).unwrap();
+        if self.random.random_bool(0.4) {
+            self.seen.note("away");
+            let is_away = !self.away.remove(&agent);
+            if is_away {
+                self.away.insert(agent.clone());
+            }
+            return self.schedule.set_away(&agent, is_away);
+        }
         let paused = !self.paused.remove(&agent);
         if paused {
             self.paused.insert(agent.clone());

@@ -2,11 +2,13 @@
 //!
 //! A life is a random series of what can happen: versions are released (all of the model anew, or a few resources
 //! changed), taken over one by one or several at once, handlers end as they like, people ask for deploys and repairs,
-//! pause agents and halt the environment, the clock goes on and the server is killed. After each step the schedule is
+//! pause agents and halt the environment, agents lose their connections, the clock goes on, and the server is killed and hears
+//! of runs that go on. After each step the schedule is
 //! compared with `naive`, the same rules written down without a thought for speed, and what must hold is checked:
 //!
-//! - Nothing starts before what it requires; nothing runs twice at once; an agent runs one thing at a time.
-//! - Nothing of a paused agent starts, nothing that is blocked, and nothing for another intent than the newest.
+//! - Nothing starts before what it requires; nothing runs twice at once; an agent is handed one thing at a time, or, after quick
+//!   runs, a few of the same type, in their order.
+//! - Nothing of an agent that is paused or away starts, nothing that is blocked, and nothing for another intent than the newest.
 //! - An agent that has something to run and is free runs it, the most urgent first, in the order of the requests. So
 //!   nothing starves, and a repair is not lost when a deploy comes in the middle.
 //! - A run counts for the intent that it was started for, and for no newer one.
@@ -39,7 +41,12 @@ const AGENTS: usize = 4;
 
 /// The id of resource `n`, which has always the same agent.
 fn id(n: usize) -> ResourceId {
-    ResourceId::new(format!("t::R[a{},name=r{n}]", n % AGENTS))
+    ResourceId::new(format!("{}[a{},name=r{n}]", type_of(n), n % AGENTS))
+}
+
+/// Each agent has resources of two types.
+fn type_of(n: usize) -> &'static str {
+    if n < RESOURCES / 2 { "t::R" } else { "t::S" }
 }
 
 /// A resource with a random content, which requires some of `before`.
@@ -54,7 +61,7 @@ fn random_intent(random: &mut StdRng, n: usize, before: &[ResourceId]) -> Intent
     let content = random.random_range(0..3);
     Intent {
         resource_id: id(n),
-        resource_type: "t::R".into(),
+        resource_type: type_of(n).into(),
         agent: AgentName::new(format!("a{}", n % AGENTS)),
         id_value: format!("r{n}").into(),
         attributes: "{}".into(),

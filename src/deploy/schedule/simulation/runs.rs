@@ -1,11 +1,12 @@
 //! What starts and ends in a life, what is written of it, and what a kill leaves.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use rand::Rng;
 
 use super::super::{Dependency, Ended, Priority, Run, Schedule, Start};
-use super::life::{Held, Life, Write, agents, is_dirty};
+use super::life::{Held, Life, Pace, Write, agents, is_dirty};
 use super::naive::{Naive, Started};
 use crate::domain::{
     ActionId, Blocked, HandlerStatus, LastRun, ResourceId, ResourceStatus, Timestamp,
@@ -27,23 +28,14 @@ impl Life {
                 }
             };
             self.check_start(&run);
-            let (id, intent) = (run.intent.resource_id.clone(), &run.intent);
-            let (priority, _) = self.naive.queue.remove(&id).unwrap();
-            let started = Started {
-                action: run.action,
-                hash: intent.attribute_hash.clone(),
-                priority,
-                again: None,
-            };
-            self.naive.running.insert(id.clone(), started);
-            self.unwritten.push(Write::Start(run.action, id, self.now));
-            self.held.push(Held {
-                run,
-                started: self.now,
-            });
+            if self.naive.n_running(&run.intent.agent) > 0 {
+                self.seen.note("several at once");
+            }
+            let (priority, _) = self.naive.queue.remove(&run.intent.resource_id).unwrap();
+            self.begin(run, priority);
             self.seen.note("run");
         }
-        for agent in agents().filter(|agent| !self.paused.contains(agent)) {
+        for agent in agents().filter(|agent| !self.is_still(agent)) {
             let is_free = self.naive.n_running(&agent) == 0;
             let waits = self.naive.next_of(&agent).filter(|_| is_free);
             assert_eq!(waits, None, "{agent} has work and does nothing");
@@ -54,9 +46,64 @@ impl Life {
         }
     }
 
+    fn begin(&mut self, run: Run, priority: Priority) {
+        let id = run.intent.resource_id.clone();
+        let started = Started {
+            action: run.action,
+            hash: run.intent.attribute_hash.clone(),
+            priority,
+            again: None,
+        };
+        self.naive.running.insert(id.clone(), started);
+        self.unwritten.push(Write::Start(run.action, id, self.now));
+        self.held.push(Held {
+            run,
+            started: self.now,
+        });
+    }
+
+    /// After a start of the server, an agent on another machine says that it is still at a run.
+    fn take_up(&mut self, run: &Run) {
+        let (id, agent) = (&run.intent.resource_id, &run.intent.agent);
+        let intent = self.naive.model.get(id);
+        if intent.is_none_or(|intent| intent.attribute_hash != run.intent.attribute_hash) {
+            return;
+        }
+        let is_expected = !self.naive.is_blocked(id) && self.naive.n_running(agent) == 0;
+        let adopted = self.schedule.adopt(id, run.action);
+        assert_eq!(adopted.is_some(), is_expected, "{id} is taken up");
+        if let Some(run) = adopted {
+            // It has begun already, so nothing that waits is less urgent.
+            self.naive.queue.remove(id);
+            self.begin(run, Priority::NewVersion);
+            self.seen.note("taken up");
+        }
+    }
+
+    /// What the length of a run says of the next ones.
+    fn measure(&mut self, run: &Run, started: Timestamp) {
+        if !self.is_measured {
+            return;
+        }
+        self.schedule.measured(&run.intent, started, self.now);
+        let pace = self.pace.entry(run.intent.agent.clone()).or_insert(Pace {
+            last_end: Timestamp(0),
+            quick: None,
+            n_ahead: 1,
+        });
+        let took = self.now.since(started.max(pace.last_end));
+        pace.last_end = self.now;
+        if took > Duration::from_millis(1) {
+            (pace.quick, pace.n_ahead) = (None, 1);
+        } else {
+            pace.quick = Some(run.intent.resource_type.clone());
+            pace.n_ahead = (pace.n_ahead * 2).min(32);
+        }
+    }
+
     pub(super) fn start_task(&mut self, action: ActionId) {
         let (agent, priority, request) = self.naive.tasks[&action].clone();
-        self.check_agent(&agent, (priority, request));
+        self.check_agent(&agent, (priority, request), None);
         self.naive.tasks.remove(&action);
         self.naive.running_tasks.insert(action, agent);
         self.seen.note("task");
@@ -114,6 +161,7 @@ impl Life {
         let id = &run.intent.resource_id;
         let states = self.states();
         let state = self.schedule.finished(id, run.action, ended, self.now);
+        self.measure(&run, started);
         self.unwritten.push(Write::End(
             run.action,
             id.clone(),
@@ -203,7 +251,12 @@ impl Life {
             self.seen.note("result lost");
         }
         self.unwritten.clear();
-        self.held.clear();
+        self.pace.clear();
+        let held = std::mem::take(&mut self.held);
+        let carried: Vec<Held> = held
+            .into_iter()
+            .filter(|_| self.random.random_bool(0.3))
+            .collect();
         let open = std::mem::take(&mut self.stored.open);
         let begun = |id: &ResourceId| {
             let of_it = open.values().filter(|(one, _)| one == id);
@@ -255,6 +308,12 @@ impl Life {
                 });
                 self.naive.want(id, Priority::IntervalDeploy, false);
             }
+        }
+        for agent in &self.away {
+            self.schedule.set_away(agent, true);
+        }
+        for held in carried {
+            self.take_up(&held.run);
         }
     }
 }

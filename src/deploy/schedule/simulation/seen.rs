@@ -38,6 +38,9 @@ impl Seen {
             "outstanding event",
             "ran again",
             "task",
+            "away",
+            "several at once",
+            "taken up",
         ];
         for what in all {
             assert!(self.0.contains_key(what), "there was no {what}: {self:?}");
