@@ -22,6 +22,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use steward_lsm::lifecycle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -93,7 +94,7 @@ impl Services {
         let record =
             record.ok_or_else(|| store::Error::NotFound(format!("environment {environment}")))?;
         Ok(Rules {
-            settings: steward_lsm::lifecycle::Settings {
+            settings: lifecycle::Settings {
                 transfer_optimization: settings.lsm_transfer_optimization(),
                 expert_mode: settings.lsm_expert_mode(),
                 environment_name: record.name,
@@ -118,29 +119,38 @@ impl Services {
         self.orders_start(environment).await
     }
 
-    /// Looks for automatic transfers of all instances of a definition that may have one.
+    /// Looks for transfers of all instances of a definition that may have one that nothing asks for any more: automatic ones,
+    /// and those that follow from a deployment whose result is known. Source: docs/reference/lsm.md § 3.11.
     async fn start_definition(
         &self,
         environment: EnvironmentId,
         definition: &Definition,
     ) -> store::Result<()> {
         let entity = &definition.entity;
-        let states = steward_lsm::lifecycle::auto_states(&entity.lifecycle);
+        let states = &entity.lifecycle;
         let of = (entity.name.as_str(), entity.version);
-        let mut after = String::new();
-        loop {
-            let ids = self
-                .store
-                .service_ids_in(environment, of, &states, &after, AT_ONCE);
-            let ids = ids.await?;
-            let Some(last) = ids.last() else {
-                return Ok(());
-            };
-            after.clone_from(last);
-            for id in ids.iter().filter_map(|id| id.parse::<Uuid>().ok()) {
-                self.auto(environment, id, false).await;
+        for (wanted, known_result) in [
+            (lifecycle::auto_states(states), None),
+            (lifecycle::result_states(states, true), Some(true)),
+            (lifecycle::result_states(states, false), Some(false)),
+        ] {
+            let mut after = String::new();
+            loop {
+                let wanted = (&wanted[..], known_result);
+                let ids = self
+                    .store
+                    .service_ids_in(environment, of, wanted, &after, AT_ONCE);
+                let ids = ids.await?;
+                let Some(last) = ids.last() else {
+                    break;
+                };
+                after.clone_from(last);
+                for id in ids.iter().filter_map(|id| id.parse::<Uuid>().ok()) {
+                    self.auto(environment, id, true).await;
+                }
             }
         }
+        Ok(())
     }
 
     /// Does what comes after a change.

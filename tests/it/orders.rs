@@ -344,6 +344,10 @@ fn what_an_expert_removed_can_be_ordered_again() {
     let item = [create(1, "site", json!({"name": "s1"}))];
     let (_, words) = ended(&world, &place(&world, &item));
     assert_eq!(words, ["completed"]);
+    // What happens to the first one is no matter of the second one, though its versions have the same numbers.
+    let change = [update(1, "site", "note", json!("new"))];
+    let (_, words) = ended(&world, &place(&world, &change));
+    assert_eq!(words, ["completed"]);
     let setting = "/api/v2/environment_settings/enable_lsm_expert_mode";
     world.call("POST", setting, json!({"value": true}));
     let expert = format!("/lsm/v2/service_inventory/site/{}/expert", id(1));
@@ -393,4 +397,73 @@ fn an_order_goes_on_after_the_server_was_killed_in_the_middle_of_it() {
             "made once"
         );
     }
+}
+
+/// A service whose instances are kept as soon as they are made. They can not be deleted, since that would promote candidate
+/// attributes, which they do not have; and go on only when their switch says so.
+const KEPT: &str = r#"import lsm
+
+entity Kept extends lsm::ServiceEntity:
+    string name
+    string note = ""
+    lsm::attribute_modifier note__modifier = "rw+"
+end
+
+index Kept(name)
+implement Kept using parents
+
+start = lsm::State(name="start", export_resources=false, validate_self="candidate")
+kept = lsm::State(name="kept", label="success", export_resources=false, validate_self="active")
+changing = lsm::State(name="changing", label="info", export_resources=false, validate_self="active")
+gone = lsm::State(name="gone", export_resources=false, deleted=true)
+
+lifecycle = lsm::LifecycleStateMachine(name="kept", initial_state=start, transfers=[
+    lsm::StateTransfer(source=start, target=kept, auto=true, target_operation="promote"),
+    lsm::StateTransfer(source=kept, target=changing, on_update=true),
+    lsm::StateTransfer(source=kept, target=changing, auto=true, config_name="goes_on"),
+    lsm::StateTransfer(source=kept, target=gone, on_delete=true, target_operation="promote"),
+])
+
+keeping = lsm::ServiceEntityBindingV2(
+    service_entity="__config__::Kept",
+    service_entity_name="kept",
+    lifecycle=lifecycle,
+    service_identity="name",
+)
+
+for i in lsm::all(keeping):
+    Kept(instance_id=i["id"], entity_binding=keeping, name=i["attributes"]["name"], note=i["attributes"]["note"])
+end
+"#;
+
+//: lsm 104
+#[test]
+fn an_item_that_comes_to_nothing_ends_and_sets_no_switch() {
+    let world = World::with(KEPT, &[], "kept");
+    let mut made = create(1, "kept", json!({"name": "k1"}));
+    made["config"] = json!({"goes_on": false});
+    let (order, words) = ended(&world, &place(&world, &[made]));
+    assert_eq!(words, ["completed"], "{order:#}");
+
+    // The transfer is there, and its operation can not be done.
+    let (order, words) = ended(&world, &place(&world, &[delete(1, "kept")]));
+    assert_eq!(words, ["failed EXECUTION_FAILED"], "{order:#}");
+    let reason = &order["service_order_items"][0]["status"]["reason"];
+    let reason = reason.as_str().unwrap();
+    assert!(reason.contains("from kept to gone failed"), "{reason}");
+
+    let mut wrong = update(1, "kept", "nonsense", json!(1));
+    wrong["config"] = json!({"goes_on": true});
+    let (order, words) = ended(&world, &place(&world, &[wrong]));
+    assert_eq!(words, ["failed INVALID_ORDER_ITEM"], "{order:#}");
+    let kept = instance(&world, "kept", 1);
+    assert_eq!(kept["state"], "kept");
+    assert_eq!(kept["config"], json!({"goes_on": false}));
+
+    // A switch is all that this one changes.
+    let mut right = update(1, "kept", "note", json!(""));
+    right["config"] = json!({"goes_on": true});
+    let (order, words) = ended(&world, &place(&world, &[right]));
+    assert_eq!(words, ["completed"], "{order:#}");
+    assert_eq!(instance(&world, "kept", 1)["state"], "changing");
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::check::{elements as placed, key_of, place_of};
 use super::fill::{default_of, elements};
+use super::request::{Edit, EditOperation};
 use super::values::same;
 use crate::definition::{EmbeddedEntity, Fields, Modifier, join};
 use crate::{Attributes, Problems};
@@ -49,6 +50,24 @@ impl<'v> Elements<'v> {
         let key = key_of(self.embedded, element);
         let found = key.and_then(|key| self.by_key.get(&key).copied());
         found.or(self.only)
+    }
+}
+
+/// Refuses edits that remove what only compiles set. It would be put back without a word, as it is where a client replaces
+/// attributes as a whole and leaves it out.
+pub(super) fn removed(fields: &Fields, base: &Attributes, edits: &[Edit], problems: &mut Problems) {
+    let read_only = fields.attributes.iter();
+    let read_only = read_only.filter(|one| one.modifier == Modifier::ReadOnly);
+    for attribute in read_only {
+        let path = crate::dict_path::escaped(&attribute.name);
+        let is_removal =
+            |edit: &Edit| edit.operation == EditOperation::Remove && edit.target == path;
+        let is_set = base
+            .get(&attribute.name)
+            .is_some_and(|value| !value.is_null());
+        if is_set && edits.iter().any(is_removal) {
+            problems.add(path, ONLY_COMPILES);
+        }
     }
 }
 

@@ -67,7 +67,10 @@ pub fn update(
             merged.extend(given.clone());
             merged
         }
-        Change::Edits(edits) => edited(&entity.fields, base, edits, &mut problems),
+        Change::Edits(edits) => {
+            compare::removed(&entity.fields, base, edits, &mut problems);
+            edited(&entity.fields, base, edits, &mut problems)
+        }
         Change::Replace { attributes, .. } => attributes.clone(),
     };
     let is_ignoring = matches!(

@@ -32,6 +32,7 @@ pub use crate::attributes::{Change, Edit, EditOperation};
 use case::Case;
 pub use create::{create, migrate};
 pub use decision::{Decision, Effect, Event, EventType, Next, Refusal, Severity, Validation};
+use execute::Way;
 pub use trigger::{Edge, Migration, NewInstance, Request, Settings, Trigger};
 
 /// What follows from something that happened to an instance.
@@ -154,5 +155,22 @@ pub fn auto_states(lifecycle: &Lifecycle) -> Vec<&str> {
     let mut found: Vec<&str> = autos.map(|transfer| transfer.source.as_str()).collect();
     found.sort_unstable();
     found.dedup();
+    found
+}
+
+/// The states that an instance leaves whose deployment is known to have succeeded, or to have failed. Nothing reports it once
+/// more if a server ends between the transfer into such a state, which keeps what is known, and the one out of it.
+#[must_use]
+pub fn result_states(lifecycle: &Lifecycle, succeeded: bool) -> Vec<&str> {
+    let mut decided: BTreeSet<&String> = BTreeSet::new();
+    let mut found = Vec::new();
+    // The first transfer of a state decides.
+    let of_results = lifecycle.transfers.iter().filter(|one| one.resource_based);
+    for transfer in of_results.filter(|one| decided.insert(&one.source)) {
+        let way = Way::after(transfer, succeeded);
+        if way.end().is_some() && !way.is_idle() {
+            found.push(transfer.source.as_str());
+        }
+    }
     found
 }

@@ -304,6 +304,15 @@ fn an_update_changes_what_may_change_and_names_all_that_may_not() {
             "sites[name=bru].routing",
         ],
     );
+    let removed = edits(vec![edit(
+        EditOperation::Remove,
+        "route_target",
+        Value::Null,
+    )]);
+    refused(
+        attributes::update(&entity, &stored(), &removed),
+        &["route_target"],
+    );
 }
 
 //: lsm 26, 27, 105

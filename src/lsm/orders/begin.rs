@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use steward_lsm::lifecycle::{Change, Edit, Request, Trigger};
 use steward_lsm::order::{Action, Failure, ItemState};
-use steward_lsm::{Attributes, Instance, attributes};
+use steward_lsm::{Attributes, Instance, ServiceEntity, attributes};
 
 use super::step::{Ended, Look, describe, invalid};
 use crate::lsm::Creation;
@@ -28,6 +28,20 @@ fn switches(request: &Value) -> BTreeMap<String, bool> {
     let values = config.into_iter().flatten();
     let values = values.filter_map(|(name, value)| Some((name.clone(), value.as_bool()?)));
     values.collect()
+}
+
+/// Whether an update changes an instance.
+///
+/// # Errors
+/// What is wrong with its edits.
+fn update(entity: &ServiceEntity, instance: &Instance, request: &Value) -> Result<bool, String> {
+    let nothing = Attributes::new();
+    let base = instance.base().unwrap_or(&nothing);
+    let mut before = base.clone();
+    attributes::fill(entity, &mut before);
+    let after = attributes::update(entity, base, &Change::Edits(edits(request)?));
+    let after = after.map_err(|problems| problems.to_string())?;
+    Ok(after != before || instance.deleted)
 }
 
 impl Look<'_> {
@@ -76,7 +90,7 @@ impl Look<'_> {
     }
 
     /// What can be said before anything changes; `None`: the item may begin. Switches are set here, since they are all that
-    /// an update without another effect does.
+    /// an update without another effect does; not those of an item that can not begin.
     async fn check(
         &self,
         item: &OrderItem,
@@ -101,27 +115,21 @@ impl Look<'_> {
                 item.entity
             ))));
         };
-        if let Some(ended) = self.configure(item).await? {
+        let entity = &definition.entity;
+        let mut leaving = entity.lifecycle.leaving(&instance.state);
+        let (is_taken, ended) = match item.action {
+            Action::Create | Action::Delete => (leaving.any(|one| one.on_delete), None),
+            Action::Update => match update(entity, instance, &item.request) {
+                Err(reason) => return Ok(Some(invalid(reason))),
+                Ok(false) => (true, Some(Ended::Completed)),
+                Ok(true) => (leaving.any(|one| one.on_update), None),
+            },
+        };
+        // What its state does not take is refused with the change itself.
+        if is_taken && let Some(ended) = self.configure(item).await? {
             return Ok(Some(ended));
         }
-        if item.action == Action::Delete {
-            return Ok(None);
-        }
-        let edits = match edits(&item.request) {
-            Ok(edits) => edits,
-            Err(reason) => return Ok(Some(invalid(reason))),
-        };
-        let nothing = Attributes::new();
-        let base = instance.base().unwrap_or(&nothing);
-        let mut before = base.clone();
-        attributes::fill(&definition.entity, &mut before);
-        Ok(
-            match attributes::update(&definition.entity, base, &Change::Edits(edits)) {
-                Ok(after) if after == before && !instance.deleted => Some(Ended::Completed),
-                Ok(_) => None,
-                Err(problems) => Some(invalid(problems.to_string())),
-            },
-        )
+        Ok(ended)
     }
 
     /// Sets the switches of an instance that is there.

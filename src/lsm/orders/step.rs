@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use steward_lsm::lifecycle::EventType;
+use steward_lsm::lifecycle::{Event, EventType, Severity};
 use steward_lsm::order::{self, Failure, ItemState, Planned, Progress, Step};
 use steward_lsm::{Instance, attributes};
 use uuid::Uuid;
@@ -33,13 +33,18 @@ pub(super) async fn plan(
             action: Some(item.action),
             ..Planned::default()
         };
-        if let Some(definition) = catalog.definition(&item.entity, None) {
+        let instance = services.store.service_fetch(environment, item.instance);
+        let instance = instance
+            .await?
+            .filter(|found| found.service_entity == item.entity);
+        // What an instance names is what its own definition says, however old that is.
+        let version = instance.as_ref().map(|found| found.service_entity_version);
+        if let Some(definition) = catalog.definition(&item.entity, version) {
             let entity = &definition.entity;
             if let Some(given) = item.request["attributes"].as_object() {
                 plan.names = order::named(entity, given);
             }
-            let instance = services.store.service_fetch(environment, item.instance);
-            if let Some(base) = instance.await?.as_ref().and_then(Instance::base) {
+            if let Some(base) = instance.as_ref().and_then(Instance::base) {
                 plan.named = order::named(entity, base);
                 if let Ok(change) = edits(&item.request)
                     && let Ok(after) = attributes::edit(entity, base, &change)
@@ -51,6 +56,18 @@ pub(super) async fn plan(
         planned.push(plan);
     }
     Ok(planned)
+}
+
+/// The end of an item whose change came to nothing: its transfer was taken in, and could not be executed. Nothing follows then.
+fn not_executed(events: &[StoredEvent], steps: &[Step], item: &OrderItem) -> Option<Ended> {
+    let came_to_nothing = |event: &&Event| {
+        let is_ours = event.event_correlation_id == item.correlation_id;
+        is_ours && (event.ignored_transition || event.severity == Severity::Error)
+    };
+    let mut newest_first = events.iter().rev().map(|stored| &stored.event);
+    let event = newest_first.find(came_to_nothing)?;
+    let failed = || Ended::Failed(Failure::ExecutionFailed, event.message.clone());
+    steps.is_empty().then(failed)
 }
 
 /// Looks at an order once; `false`: there is nothing more to do for it.
@@ -248,7 +265,7 @@ impl Look<'_> {
             describe(item, instance, definition);
         }
         match progress {
-            Progress::Running => Ok(Ended::No),
+            Progress::Running => Ok(not_executed(&events, &steps, item).unwrap_or(Ended::No)),
             Progress::Completed => Ok(Ended::Completed),
             Progress::Failed(failure, reason) => {
                 let store = &self.services.store;

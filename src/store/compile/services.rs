@@ -113,6 +113,17 @@ pub(in crate::store) trait ServiceCompiles {
         environment: EnvironmentId,
         request: &ServiceCompile,
     ) -> Result<CompileId>;
+
+    /// The validation that was asked for under this correlation id, not before `made`, to decide about this very transfer:
+    /// that of an automatic transfer has an id made of the instance and its version. The lifecycle may have changed since, so
+    /// that another transfer is to be decided about in the same version.
+    async fn validation_known(
+        &mut self,
+        environment: EnvironmentId,
+        correlation_id: Uuid,
+        made: Timestamp,
+        edge: &Value,
+    ) -> Result<Option<CompileId>>;
 }
 
 on_both! {
@@ -122,31 +133,24 @@ on_both! {
             environment: EnvironmentId,
             request: &ServiceCompile,
         ) -> Result<CompileId> {
-            const KNOWN: &str = "SELECT id FROM compile WHERE environment_id = $1 AND remote_id = $2 \
-                                 AND purpose = 'validation' AND requested_us >= $3";
             const INSERT: &str = "INSERT INTO compile (id, environment_id, remote_id, requested_us, state, do_export, \
                                   update_repository, metadata, variables, purpose, is_partial, instances, \
                                   instance_version, removed_sets, is_handled) \
                                   SELECT $1, id, $3, $4, 'queued', $5, FALSE, $6, variables, $7, $8, $9, $10, $11, FALSE \
                                   FROM environment WHERE id = $2";
             let (purpose, version) = ServiceRequest::purpose_column(&request.purpose);
-            let remote = request.correlation_id.to_string();
             if matches!(request.purpose, ServicePurpose::Validation { .. }) {
-                let known: Option<(String,)> = sqlx::query_as(KNOWN)
-                    .bind(environment.to_string())
-                    .bind(&remote)
-                    .bind(request.made_at.0)
-                    .fetch_optional(&mut *self)
-                    .await?;
-                if let Some((id,)) = known {
-                    return crate::store::parsed("compile", "id", &id);
+                let (id, made) = (request.correlation_id, request.made_at);
+                let edge = &request.metadata["edge"];
+                if let Some(known) = self.validation_known(environment, id, made, edge).await? {
+                    return Ok(known);
                 }
             }
             let id = CompileId::generate();
             sqlx::query(INSERT)
                 .bind(id.to_string())
                 .bind(environment.to_string())
-                .bind(&remote)
+                .bind(request.correlation_id.to_string())
                 .bind(request.requested_at.0)
                 .bind(request.purpose == ServicePurpose::Production)
                 .bind(request.metadata.to_string())
@@ -158,6 +162,30 @@ on_both! {
                 .execute(&mut *self)
                 .await?;
             Ok(id)
+        }
+
+        async fn validation_known(
+            &mut self,
+            environment: EnvironmentId,
+            correlation_id: Uuid,
+            made: Timestamp,
+            edge: &Value,
+        ) -> Result<Option<CompileId>> {
+            const SQL: &str = "SELECT id, metadata FROM compile WHERE environment_id = $1 AND remote_id = $2 \
+                               AND purpose = 'validation' AND requested_us >= $3";
+            let known: Vec<(String, String)> = sqlx::query_as(SQL)
+                .bind(environment.to_string())
+                .bind(correlation_id.to_string())
+                .bind(made.0)
+                .fetch_all(&mut *self)
+                .await?;
+            for (id, metadata) in known {
+                let metadata: Value = crate::store::document("compile", "metadata", &id, &metadata)?;
+                if metadata["edge"] == *edge {
+                    return Ok(Some(crate::store::parsed("compile", "id", &id)?));
+                }
+            }
+            Ok(None)
         }
     }
 }

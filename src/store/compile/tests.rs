@@ -301,3 +301,28 @@ async fn reports_without_a_version_go_when_they_are_old_and_the_newest_stays() {
     })
     .await;
 }
+
+/// Given: an automatic transfer that asks for its validation, under an id that is made of the instance and its version; then
+/// the lifecycle changes, and in the same version another transfer asks. Expected: each is validated once.
+#[tokio::test]
+async fn a_validation_is_known_by_its_transfer_too() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let to = |target: &str| json!({"source": "start", "target": target, "error": "rejected"});
+        let first = ServiceCompile {
+            metadata: json!({"type": "lsm", "edge": to("acknowledged")}),
+            ..validation("a", 1, 5)
+        };
+        let next = ServiceCompile {
+            metadata: json!({"type": "lsm", "edge": to("checked")}),
+            ..first.clone()
+        };
+        let asked = request(&store, id, &first).await;
+        assert_eq!(request(&store, id, &first).await, asked);
+        let other = request(&store, id, &next).await;
+        assert_ne!(other, asked);
+        assert_eq!(request(&store, id, &next).await, other);
+        assert_eq!(request(&store, id, &first).await, asked);
+    })
+    .await;
+}

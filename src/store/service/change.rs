@@ -311,17 +311,12 @@ on_both! {
         }
 
         async fn is_validated_already(&mut self, instance: &Instance, next: &[Next]) -> Result<bool> {
-            const SQL: &str = "SELECT id FROM compile WHERE environment_id = $1 AND remote_id = $2 \
-                               AND purpose = 'validation' AND requested_us >= $3 LIMIT 1";
+            let environment = EnvironmentId::from(instance.environment);
             for next in next {
                 let Next::Validate(validation) = next else { continue };
-                let known: Option<(String,)> = sqlx::query_as(SQL)
-                    .bind(instance.environment.to_string())
-                    .bind(validation.correlation_id.to_string())
-                    .bind(instance.created_at.0)
-                    .fetch_optional(&mut *self)
-                    .await?;
-                if known.is_some() {
+                let (id, made) = (validation.correlation_id, Timestamp(instance.created_at.0));
+                let edge = json!(validation.edge);
+                if self.validation_known(environment, id, made, &edge).await?.is_some() {
                     return Ok(true);
                 }
             }

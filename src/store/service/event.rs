@@ -258,7 +258,8 @@ impl Store {
         Ok(count)
     }
 
-    /// The events of these versions of an instance, in the order in which they happened.
+    /// The events of these versions of an instance, in the order in which they happened. Those of another one that had its id,
+    /// and was removed, are not among them: their versions began with 1, too.
     pub async fn service_events_of(
         &self,
         environment: EnvironmentId,
@@ -270,7 +271,9 @@ impl Store {
             query.push_bind(environment.to_string()).push(" AND instance_id = ").push_bind(instance.to_string());
             query.push(" AND instance_version >= ").push_bind(counter(*versions.start()));
             query.push(" AND instance_version <= ").push_bind(counter(*versions.end()));
-            query.push(" ORDER BY timestamp_us, id");
+            query.push(" AND timestamp_us >= COALESCE((SELECT created_us FROM service_instance WHERE environment_id = ");
+            query.push_bind(environment.to_string()).push(" AND id = ").push_bind(instance.to_string());
+            query.push("), 0) ORDER BY timestamp_us, id");
             query.build_query_as().fetch_all(pool).await?
         });
         rows.into_iter().map(Row::into_event).collect()

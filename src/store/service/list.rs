@@ -312,7 +312,7 @@ impl Store {
         &self,
         environment: EnvironmentId,
         (entity, version): (&str, u64),
-        states: &[&str],
+        (states, known_result): (&[&str], Option<bool>),
         after: &str,
         limit: i64,
     ) -> Result<Vec<String>> {
@@ -328,7 +328,11 @@ impl Store {
             for state in states {
                 list.push_bind((*state).to_owned());
             }
-            query.push(") AND id > ").push_bind(after.to_owned()).push(" ORDER BY id LIMIT ").push_bind(limit);
+            query.push(")");
+            if let Some(known_result) = known_result {
+                query.push(" AND known_result = ").push_bind(known_result);
+            }
+            query.push(" AND id > ").push_bind(after.to_owned()).push(" ORDER BY id LIMIT ").push_bind(limit);
             query.build_query_as().fetch_all(pool).await?
         });
         Ok(rows.into_iter().map(|(id,)| id).collect())

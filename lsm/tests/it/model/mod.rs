@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use steward_lsm::definition::SetName;
 use steward_lsm::lifecycle::{
     Change, Decision, EditOperation, Effect, NewInstance, Next, Refusal, Request, Settings,
-    Trigger, Validation, create, decide,
+    Trigger, Validation, auto_states, create, decide, result_states,
 };
 use steward_lsm::{Attributes, Instance, Moment, ServiceEntity, attributes};
 
@@ -81,14 +81,24 @@ impl Server {
                 }
                 Next::Validate(validation) => {
                     let mut known = self.validations.iter();
-                    // One with this id is queued already.
-                    if known.all(|one| one.correlation_id != validation.correlation_id) {
+                    // One with this id is queued already for this transfer.
+                    let id = |of: &Validation| (of.correlation_id, of.edge.clone());
+                    if known.all(|one| id(one) != id(&validation)) {
                         self.validations.push(validation);
                     }
                 }
             }
         }
         after_commit
+    }
+
+    /// What a server that starts does with the instance: it looks at those alone that may have something to do.
+    fn found_at_start(&self) -> Option<Trigger> {
+        let (lifecycle, state) = (&self.entity.lifecycle, self.instance.state.as_str());
+        let known = self.instance.known_result;
+        let is_found = auto_states(lifecycle).contains(&state)
+            || known.is_some_and(|known| result_states(lifecycle, known).contains(&state));
+        is_found.then_some(Trigger::Auto { known_result: true })
     }
 
     /// Does something and all that comes of it. Sometimes the server dies after a commit; then it starts again, and looks at
@@ -105,9 +115,7 @@ impl Server {
         for _ in 0..100 {
             if random.percent(3) && !waiting.is_empty() {
                 self.story.push("crash after a commit".to_owned());
-                waiting = vec![Trigger::Auto {
-                    known_result: matches!(waiting[0], Trigger::Auto { known_result: true }),
-                }];
+                waiting = self.found_at_start().into_iter().collect();
             }
             let Some(trigger) = waiting.pop() else {
                 return Ok(());
