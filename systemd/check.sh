@@ -3,8 +3,9 @@
 # Without systemd-analyze this is skipped aloud, unless CI=true: then it fails.
 set -eu
 
-# Exposure under 2.5; the tool takes tenths and passes what is equal.
-threshold=24
+# The exposure that the units have, in tenths: the tool passes what is equal, and fails what is more.
+threshold=11
+agent_threshold=11
 
 cd "${0%/*}"
 if ! command -v systemd-analyze >/dev/null 2>&1; then
@@ -60,9 +61,9 @@ mkdir "$units/steward-agent.service.d"
 for example in steward-agent.service.d/*.example; do
     cp "$example" "$units/steward-agent.service.d/example.conf"
     verify "$example" steward-agent.service
-    systemd-analyze security --offline=yes --no-pager --root="$root" --threshold=$threshold steward-agent.service >"$root/report" || {
+    systemd-analyze security --offline=yes --no-pager --root="$root" --threshold=$agent_threshold steward-agent.service >"$root/report" || {
         grep -v '✓' "$root/report" >&2
-        echo "FAILED: with $example the agent is more exposed than $threshold tenths" >&2
+        echo "FAILED: with $example the agent is more exposed than $agent_threshold tenths" >&2
         exit 1
     }
     tail -n 1 "$root/report"

@@ -52,7 +52,9 @@ fn checked(path: &Path, config: &config::Config) -> ExitCode {
             return ExitCode::from(USAGE);
         }
     };
-    let start = server::check(config).and_then(|()| server::check_python(config));
+    let start = server::check(config)
+        .and_then(|()| server::check_listen(config))
+        .and_then(|()| server::check_python(config));
     if let Err(error) = start.and_then(|()| runtime.block_on(server::check_database(config))) {
         tracing::error!("{}: {}", path.display(), chain(&error));
         return ExitCode::from(USAGE);

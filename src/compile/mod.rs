@@ -41,7 +41,8 @@ pub use redact::{MIN_REDACTED_CHARS, SecretVariables};
 pub use service::{Compiler, Options};
 pub use settings::{PROJECT_FILE, project_settings};
 
-pub use source::{Source, SourceError};
 #[doc(hidden)]
+pub use network::read_any_request;
+pub use source::{Source, SourceError};
 pub use worker::read_any_frame;
 pub use worker::{Pool, PoolOptions, run as run_worker};

@@ -14,14 +14,15 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
+use futures_util::FutureExt as _;
 use subtle::ConstantTimeEq;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -178,37 +179,59 @@ fn is_of_cloud(address: IpAddr) -> bool {
     is_link_local || METADATA.contains(&address)
 }
 
+/// Whether a host is named as what it is: an address, or this machine. Any other name stands for what a name server says, and
+/// that may be somebody else's.
+fn is_literal(host: &str, address: IpAddr) -> bool {
+    let host = host.trim_end_matches('.');
+    let is_it = |named: IpAddr| named.to_canonical() == address.to_canonical();
+    host.parse().is_ok_and(is_it) || (host == "localhost" && address.to_canonical().is_loopback())
+}
+
 /// Connects to a host by the first of its addresses that may be reached and answers.
-async fn connect(request: &Request, access: &Access) -> io::Result<TcpStream> {
+///
+/// What a name is granted for is a host elsewhere. So its addresses are judged, too: those of this machine, of its cloud, and
+/// the server's own ports are reached only where the grant names them as what they are.
+async fn connect(
+    request: &Request,
+    access: &Access,
+    addresses: impl Iterator<Item = SocketAddr>,
+) -> io::Result<TcpStream> {
     let refused = || io::Error::from(io::ErrorKind::PermissionDenied);
-    let is_free = access.grants_to(&request.host, request.port);
+    let is_granted = access.grants_to(&request.host, request.port);
     let is_build = matches!(access, Access::AllButOwn(_));
     let mut failed = io::ErrorKind::AddrNotAvailable.into();
-    // The name is looked up once: what was judged is what is connected to.
-    for address in lookup_host((request.host.as_str(), request.port)).await? {
-        if !is_free && is_own(address.ip()) || is_build && is_of_cloud(address.ip()) {
+    for address in addresses {
+        let ip = address.ip();
+        let is_explicit = is_granted && !is_build && is_literal(&request.host, ip);
+        let is_closed = match access {
+            Access::AllButOwn(_) => is_of_cloud(ip) || (!is_granted && is_own(ip)),
+            Access::Only(_) => !is_explicit && is_own(ip),
+        };
+        if is_closed {
             failed = refused();
             continue;
         }
         match TcpStream::connect(address).await {
-            // The server trusts whoever connects from this machine, and would take us for somebody else. This is the end of a
-            // connection that nobody has used, so it was harmless.
-            Ok(stream)
-                if is_build
-                    && stream.local_addr()?.ip() == address.ip()
-                    && process::listens(address.port()) =>
-            {
-                failed = refused()
-            }
-            // Whatever address of this machine it is, it is at both ends.
-            Ok(stream) if !is_free && stream.local_addr()?.ip() == address.ip() => {
-                failed = refused()
+            // This is the end of a connection that nobody has used, so it was harmless. Whatever address of this machine it is,
+            // it is at both ends. The server trusts whoever connects from there, and would take us for somebody else.
+            Ok(stream) if !is_explicit && stream.local_addr()?.ip() == ip => {
+                if !is_granted || process::listens(address.port()) {
+                    failed = refused();
+                } else {
+                    return Ok(stream);
+                }
             }
             Ok(stream) => return Ok(stream),
             Err(error) => failed = error,
         }
     }
     Err(failed)
+}
+
+/// Looks the name up once, so that what is judged is what is connected to, and connects.
+async fn resolve_and_connect(request: &Request, access: &Access) -> io::Result<TcpStream> {
+    let addresses = lookup_host((request.host.as_str(), request.port)).await?;
+    connect(request, access, addresses).await
 }
 
 async fn serve(listener: TcpListener, rules: Arc<Rules>, stop: CancellationToken) {
@@ -253,13 +276,24 @@ async fn answer(client: TcpStream, rules: &Rules) -> io::Result<()> {
         Ok(request) => request,
         Err(refusal) => return client.write_all(refusal.as_bytes()).await,
     };
-    let mut host = match timeout(CONNECT_TIMEOUT, connect(&request, &rules.access)).await {
+    let mut host = match timeout(
+        CONNECT_TIMEOUT,
+        resolve_and_connect(&request, &rules.access),
+    )
+    .await
+    {
         Ok(Ok(host)) => host,
         Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
-            let message = format!(
-                "package builds may not reach {}:{}: it is on the server's machine, or for that machine only",
-                request.host, request.port
-            );
+            let Request { host, port, .. } = &request;
+            let message = match rules.access {
+                Access::AllButOwn(_) => format!(
+                    "package builds may not reach {host}:{port}: it is on the server's machine, or for that machine only"
+                ),
+                Access::Only(_) => format!(
+                    "compiles of this environment may not reach {host}:{port}: its name stands for the server's machine, or \
+                     for what only that machine has; if that is meant, `network` has to name the address, or localhost"
+                ),
+            };
             let refusal = response("403 Forbidden", &message, "");
             return client.write_all(refusal.as_bytes()).await;
         }
@@ -282,7 +316,7 @@ async fn answer(client: TcpStream, rules: &Rules) -> io::Result<()> {
 }
 
 /// The lines up to the empty one.
-async fn head(client: &mut BufReader<TcpStream>) -> io::Result<Vec<String>> {
+async fn head(client: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Vec<String>> {
     let mut limited = client.take(MAX_HEAD_BYTES);
     let mut lines = Vec::new();
     loop {
@@ -375,6 +409,47 @@ fn response(status: &str, message: &str, headers: &str) -> String {
     )
 }
 
+/// For fuzzing: what a compile may send to the proxy, which knows the password if it is in there. Nothing is asked for that is
+/// not granted, and no answer or head that is passed on has more parts than it should.
+pub fn read_any_request(bytes: &[u8]) {
+    // All of it is there, so nothing is waited for.
+    let mut input = bytes;
+    let Some(Ok(head)) = head(&mut input).now_or_never() else {
+        return;
+    };
+    let granted = ["api.example.org", "db:5432", "[::1]:80"];
+    let rules = Rules {
+        access: Access::Only(
+            granted
+                .iter()
+                .filter_map(|host| host.parse().ok())
+                .collect(),
+        ),
+        password: "word".into(),
+    };
+    match request(&head, &rules) {
+        Err(refusal) => {
+            assert!(refusal.starts_with("HTTP/1.1 4"), "{refusal}");
+            assert_eq!(refusal.matches("\r\n\r\n").count(), 1, "{refusal}");
+        }
+        Ok(Request {
+            host,
+            port,
+            forwarded,
+        }) => {
+            assert!(rules.access.grants_to(&host, port), "{host}:{port}");
+            let text = String::from_utf8(forwarded.unwrap_or_default()).unwrap_or_default();
+            let lines: Vec<&str> = text.split("\r\n").collect();
+            let n_empty = lines.iter().filter(|line| line.is_empty()).count();
+            assert!(text.is_empty() || n_empty == 2, "{text:?}");
+            assert!(
+                !text.to_ascii_lowercase().contains("\r\nproxy-"),
+                "{text:?}"
+            );
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -451,6 +526,36 @@ mod tests {
         }
         for other in ["10.0.0.1", "192.168.1.1", "203.0.113.5", "2001:db8::1"] {
             assert!(!is_own(other.parse().unwrap()), "{other}");
+        }
+    }
+
+    /// Input: a granted name that a name server says stands for this machine, for its cloud's metadata service, or for the
+    /// server itself (docs/reference/security.md § 4.4). Answer: it is not reached; an address that is granted as such is.
+    #[tokio::test]
+    async fn a_granted_name_does_not_stand_for_this_machine_or_its_cloud() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let here = listener.local_addr().unwrap();
+        let metadata: SocketAddr = "169.254.169.254:80".parse().unwrap();
+        for (host, address, is_reached) in [
+            ("api.partner.example", here, false),
+            ("api.partner.example", metadata, false),
+            ("localhost", here, true),
+            ("127.0.0.1", here, true),
+            ("127.0.0.2", here, false),
+        ] {
+            let access = Access::Only(vec![format!("{host}:{}", address.port()).parse().unwrap()]);
+            let request = Request {
+                host: host.to_owned(),
+                port: address.port(),
+                forwarded: None,
+            };
+            let connected = connect(&request, &access, [address].into_iter()).await;
+            let error = connected.map(drop).map_err(|error| error.kind());
+            let expected = match is_reached {
+                true => Ok(()),
+                false => Err(io::ErrorKind::PermissionDenied),
+            };
+            assert_eq!(error, expected, "{host} as {address}");
         }
     }
 

@@ -55,12 +55,21 @@ fn parents() -> Vec<(i32, i32)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let parents = entries.filter_map(|entry| {
         let id: i32 = entry.file_name().to_str()?.parse().ok()?;
-        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-        // The name before it, in brackets, may be any text.
-        let parent = stat.rsplit(')').next()?.split_whitespace().nth(1)?;
-        Some((id, parent.parse().ok()?))
+        Some((id, parent(id)?))
     });
     parents.collect()
+}
+
+/// The parent of a process; `None`: it is gone.
+pub fn parent(process: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name before it, in brackets, may be any text.
+    stat.rsplit(')')
+        .next()?
+        .split_whitespace()
+        .nth(1)?
+        .parse()
+        .ok()
 }
 
 /// Ends the processes that `find` gives, until it gives none any more. They are stopped first, so that nothing multiplies

@@ -1,4 +1,5 @@
-//! Changes of modes, owners, times and extended attributes, which Landlock does not know.
+//! Changes of modes, owners, times and extended attributes, which Landlock does not know, and of a file's size by its name,
+//! which it knows since its version 3 (Linux 6.2).
 //!
 //! Without this, code in the sandbox could not read a hidden file but could make it readable for everybody. To refuse these
 //! calls is no answer either: copying a file, unpacking an archive and pip all make them, on files of their own. So the
@@ -12,6 +13,8 @@
 //! 4. and makes the change itself, so the process never makes the call. (To let the call go on would be a race: the
 //!    process could change the arguments between check and use.)
 //!
+//! Signals are handed over in the same way where Landlock lets them out (`signals`).
+//!
 //! Set-user-id bits are taken off. What the supervisor cannot read or open it refuses.
 
 use std::ffi::OsString;
@@ -23,14 +26,15 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid, XattrFlags, chmodat,
-    chownat, openat2, removexattr, setxattr, utimensat,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid, XattrFlags,
+    chmodat, chownat, fstat, ftruncate, openat, openat2, removexattr, setxattr, utimensat,
 };
 use rustix::io::Errno;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
+use super::signals::{self, Sender};
 use super::supervisor_link::{Roots, SupervisorLink};
-use super::syscalls::{architecture, numberings};
+use super::syscalls::architecture;
 
 /// `fchmodat2`, which is too new for libc's tables.
 const FCHMODAT2: i64 = 452;
@@ -72,22 +76,22 @@ pub(super) const BROKERED: &[i64] = &[
     libc::SYS_removexattr,
     libc::SYS_lremovexattr,
     libc::SYS_fremovexattr,
+    libc::SYS_truncate,
 ];
 
 /// Whether this kernel notifies (Linux 5.0; the file that lists the actions has it).
 pub(super) fn is_supported() -> bool {
     let actions = std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail");
-    actions.is_ok_and(|actions| actions.contains("user_notif")) && program().is_ok()
+    actions.is_ok_and(|actions| actions.contains("user_notif")) && program(true).is_ok()
 }
 
-/// The filter that hands the calls over. seccompiler has no such action, so the filter is built
-/// with another one, whose marked instructions are changed.
-fn program() -> Result<BpfProgram, String> {
+/// The filter that hands the calls over, with `signals` those that send signals, too. seccompiler has no such action, so the
+/// filter is built with another one, whose marked instructions are changed.
+fn program(signals: bool) -> Result<BpfProgram, String> {
     let target = architecture()?;
-    let numbers = BROKERED
-        .iter()
-        .flat_map(|number| numberings(*number, target));
-    let rules = numbers.map(|number| (number, Vec::new())).collect();
+    let signals = if signals { signals::BROKERED } else { &[] };
+    let numbers = BROKERED.iter().chain(signals);
+    let rules = numbers.map(|number| (*number, Vec::new())).collect();
     let notify = SeccompAction::Trace(u32::from(MARK));
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, notify, target)
         .map_err(|error| error.to_string())?;
@@ -106,8 +110,8 @@ fn program() -> Result<BpfProgram, String> {
     unsafe_code,
     reason = "there is no safe form of seccomp(2) with a listener"
 )]
-pub(super) fn listen() -> io::Result<OwnedFd> {
-    let program = program().map_err(io::Error::other)?;
+pub(super) fn listen(signals: bool) -> io::Result<OwnedFd> {
+    let program = program(signals).map_err(io::Error::other)?;
     let length = libc::c_ushort::try_from(program.len()).map_err(io::Error::other)?;
     rustix::thread::set_no_new_privs(true)?;
     let filter = libc::sock_fprog {
@@ -179,6 +183,17 @@ impl Broker {
     /// if not, its id may be that of another one by now.
     fn answer(&self, call: &libc::seccomp_notif) -> Result<(), Errno> {
         let process = Process(call.pid);
+        if let Some(sent) = signals::decode(&process, &call.data)? {
+            // As below.
+            if !is_waiting(&self.listener, call.id) {
+                return Err(Errno::PERM);
+            }
+            let is_program = process.group() == Some(self.program);
+            return sent.deliver(Sender {
+                program: self.program.cast_signed(),
+                is_program,
+            });
+        }
         let (file, change) = decode(&process, &call.data)?;
         let target = file.open(&process)?;
         // What was read belongs to who asked only if it is still there to be answered.
@@ -213,7 +228,12 @@ impl Roots {
                     || (is_program && self.scratch.as_deref() == Some(place))
             }
         };
-        if is_allowed { Ok(()) } else { Err(Errno::PERM) }
+        match change {
+            _ if !is_allowed => Err(Errno::PERM),
+            // What writing is held to by the kernel.
+            Change::Size(size) if *size > self.file_bytes => Err(Errno::FBIG),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -225,8 +245,8 @@ pub(super) fn place_of(file: &OwnedFd) -> Result<PathBuf, Errno> {
 
 /// Whether a file can be found under another name, maybe elsewhere.
 fn has_other_names(file: &OwnedFd) -> Result<bool, Errno> {
-    let found = rustix::fs::fstat(file)?;
-    let is_folder = rustix::fs::FileType::from_raw_mode(found.st_mode).is_dir();
+    let found = fstat(file)?;
+    let is_folder = FileType::from_raw_mode(found.st_mode).is_dir();
     Ok(!is_folder && found.st_nlink > 1)
 }
 
@@ -240,10 +260,22 @@ pub(super) struct Process(pub(super) u32);
 
 impl Process {
     /// The process that the thread belongs to.
-    fn group(&self) -> Option<u32> {
+    pub(super) fn group(&self) -> Option<u32> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0)).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
         line.trim().parse().ok()
+    }
+
+    /// The process that a number of an open file stands for.
+    pub(super) fn opened(&self, number: i32) -> Result<i32, Errno> {
+        let about = std::fs::read_to_string(format!("/proc/{}/fdinfo/{number}", self.0));
+        let about = about.map_err(|_| Errno::BADF)?;
+        let pid = about.lines().find_map(|line| line.strip_prefix("Pid:"));
+        let pid: i32 = pid
+            .and_then(|pid| pid.trim().parse().ok())
+            .ok_or(Errno::BADF)?;
+        // It has ended.
+        if pid > 0 { Ok(pid) } else { Err(Errno::SRCH) }
     }
 
     /// Up to `most` bytes of the memory of the process.
@@ -345,7 +377,7 @@ impl Named {
                 libc::AT_FDCWD => format!("/proc/{thread}/cwd"),
                 number => format!("/proc/{thread}/fd/{number}"),
             };
-            let opened = rustix::fs::openat(CWD, link, flags, Mode::empty());
+            let opened = openat(CWD, link, flags, Mode::empty());
             opened.map_err(|_| Errno::BADF)
         };
         match self {
@@ -362,7 +394,7 @@ impl Named {
                     return of_process(number);
                 }
                 let folder = match path.first() {
-                    Some(b'/') => rustix::fs::openat(CWD, "/", flags, Mode::empty())?,
+                    Some(b'/') => openat(CWD, "/", flags, Mode::empty())?,
                     _ => of_process(*folder)?,
                 };
                 let link = match follows_links {
@@ -406,6 +438,8 @@ pub(super) enum Change {
         flags: XattrFlags,
     },
     Remove(Vec<u8>),
+    /// In bytes.
+    Size(u64),
 }
 
 impl Change {
@@ -430,6 +464,14 @@ impl Change {
             Self::Times(times) => utimensat(CWD, path, times, AtFlags::empty()),
             Self::Set { name, value, flags } => setxattr(path, of_user(name)?, value, *flags),
             Self::Remove(name) => removexattr(path, of_user(name)?),
+            Self::Size(size) => {
+                // Opening anything else may wait for somebody.
+                if !FileType::from_raw_mode(fstat(file)?.st_mode).is_file() {
+                    return Err(Errno::INVAL);
+                }
+                let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+                ftruncate(openat(CWD, path, flags, Mode::empty())?, *size)
+            }
         }
     }
 }
@@ -495,7 +537,9 @@ pub(super) fn decode(
         libc::SYS_removexattr => (at(HERE, a, 0)?, remove(b)?),
         libc::SYS_lremovexattr => (at(HERE, a, NO_LINK)?, remove(b)?),
         libc::SYS_fremovexattr => (Named::Open(folder), remove(b)?),
-        // Another numbering of the calls.
+        // The kernel takes a size below zero for a mistake.
+        libc::SYS_truncate if b.cast_signed() < 0 => return Err(Errno::INVAL),
+        libc::SYS_truncate => (at(HERE, a, 0)?, Change::Size(b)),
         _ => return Err(Errno::PERM),
     })
 }
@@ -601,6 +645,7 @@ mod tests {
                 deposit: vec![dir.path().join("files")],
                 scratch: None,
                 has_landlock: true,
+                file_bytes: 100,
             },
             program: 1,
         };
@@ -610,6 +655,9 @@ mod tests {
         };
         assert!(check("scratch/a/b", &Change::Mode(0o777)).is_ok());
         assert!(check("scratch", &Change::Mode(0o300)).is_err());
+        assert!(check("scratch/a", &Change::Size(100)).is_ok());
+        assert_eq!(check("scratch/a", &Change::Size(101)), Err(Errno::FBIG));
+        assert_eq!(check("files/a", &Change::Size(0)), Err(Errno::PERM));
         assert!(check("files/a", &Change::Times(now)).is_ok());
         let now = Process(0).times(0, 1).unwrap();
         for place in ["files/a", "scratch-of-another/a", "data", ""] {
@@ -628,6 +676,7 @@ mod tests {
                 deposit: vec!["/d/files".into()],
                 scratch: Some("/d/scratch".into()),
                 has_landlock: true,
+                file_bytes: 100,
             },
             program: 1,
         };

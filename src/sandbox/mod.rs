@@ -25,7 +25,7 @@
 //!   there is no network.
 //! - `attributes`: seccomp hands calls that change modes, owners, times and extended attributes,
 //!   which Landlock does not know, to the supervisor, which does them below the writable folders
-//!   only.
+//!   only; and `signals`, where Landlock lets them out, to what is below the supervisor only.
 //! - `limits`: of the process (size of a file, open files, processes, memory). Those of all
 //!   processes together are the supervisor's (`process::supervisor`), who also ends what is left of
 //!   them.
@@ -61,6 +61,7 @@ mod files;
 pub(crate) mod fuzzing;
 mod limits;
 mod open_network;
+mod signals;
 mod supervisor_link;
 mod syscalls;
 
@@ -194,7 +195,8 @@ pub fn enter(
     if seccomp {
         // Before the filter that refuses: it would refuse nothing that this needs, but so it does not matter.
         if let Some(supervisor) = supervisor.filter(|_| attributes::is_supported()) {
-            supervisor.hand_over(&attributes::listen()?, policy, landlock > 0)?;
+            let listener = attributes::listen(landlock < signals::LANDLOCK)?;
+            supervisor.hand_over(&listener, policy, landlock > 0)?;
             attributes = true;
         }
         syscalls::restrict(policy.network, policy.is_ours)?;

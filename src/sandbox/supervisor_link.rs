@@ -39,6 +39,8 @@ pub(super) struct Roots {
     pub(super) scratch: Option<std::path::PathBuf>,
     /// Files have no second name that leads out of the folders: Landlock keeps links from being made.
     pub(super) has_landlock: bool,
+    /// Bytes of the largest file that can be made.
+    pub(super) file_bytes: u64,
 }
 
 impl SupervisorLink {
@@ -99,6 +101,7 @@ impl SupervisorLink {
             deposit: policy.deposit.clone(),
             scratch: policy.is_ours.then(|| policy.scratch.clone()),
             has_landlock,
+            file_bytes: policy.file_bytes,
         };
         let text = serde_json::to_vec(&roots).map_err(io::Error::other)?;
         if text.len() > MAX_MESSAGE_BYTES {

@@ -6,20 +6,31 @@ use std::path::Path;
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch,
+    SeccompRule, TargetArch, sock_filter,
 };
 
 use super::Network;
 
-/// The other numbering of the system calls of x86-64.
-const X32: i64 = 0x4000_0000;
 /// What a type of socket is, beside its flags.
 const SOCKET_TYPE_MASK: u64 = 0xf;
 /// `setxattrat`, `removexattrat` and `file_setattr`, which are too new for libc's tables: their elders are the
 /// supervisor's to do.
 const NEWER_ATTRIBUTE_CALLS: [i64; 3] = [463, 466, 469];
-/// `FS_IOC_SETFLAGS` and `FS_IOC_FSSETXATTR`: attributes of files, by way of a file that is only open for reading.
-const ATTRIBUTE_IOCTLS: [u64; 2] = [0x4008_6602, 0x401c_5820];
+/// Requests that reach what only looks as if it were the caller's own.
+const REFUSED_IOCTLS: &[u64] = &[
+    // `FS_IOC_SETFLAGS` and `FS_IOC_FSSETXATTR`: attributes of files, by way of a file that is only open for reading.
+    0x4008_6602,
+    0x401c_5820,
+    // Typing into a terminal, whose shell is the user's (`TIOCSTI`, `TIOCLINUX`).
+    0x5412,
+    0x541c,
+    // Whom signals are sent to that come with input (`FIOSETOWN`, `SIOCSPGRP`).
+    0x8901,
+    0x8902,
+];
+/// Requests of `fcntl` for signals that come with input: which signal, and to whom, which may be any process of the user
+/// (`F_SETOWN`, `F_SETSIG`, `F_SETOWN_EX`).
+const SIGNAL_REQUESTS: [u64; 3] = [8, 10, 15];
 
 /// Calls that are refused in every sandbox: they reach other processes, the kernel's own
 /// interfaces, or memory that no limit counts.
@@ -28,6 +39,9 @@ const ALWAYS_REFUSED: &[i64] = &[
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_pidfd_getfd,
+    // Signals with a value: others can be sent, within the sandbox.
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_kcmp,
     libc::SYS_perf_event_open,
     libc::SYS_bpf,
@@ -126,7 +140,7 @@ pub(super) fn is_supported() -> bool {
 
 /// Puts the filters in force for this thread and its descendants. `is_ours`: it may choose processors for what it starts.
 pub(super) fn restrict(network: Network, is_ours: bool) -> io::Result<()> {
-    for program in [filter(network, is_ours), without_clone3()] {
+    for program in [filter(network, is_ours), without_clone3(), without_x32()] {
         let program = program.map_err(io::Error::other)?;
         seccompiler::apply_filter(&program).map_err(io::Error::other)?;
     }
@@ -137,11 +151,44 @@ pub(super) fn restrict(network: Network, is_ours: bool) -> io::Result<()> {
 /// library falls back to `clone`.
 fn without_clone3() -> Result<BpfProgram, String> {
     let target = architecture()?;
-    let rules = numberings(libc::SYS_clone3, target).map(|number| (number, Vec::new()));
+    let rules = [(libc::SYS_clone3, Vec::new())].into_iter().collect();
     let missing = SeccompAction::Errno(libc::ENOSYS as u32);
-    let filter = SeccompFilter::new(rules.collect(), SeccompAction::Allow, missing, target)
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, missing, target)
         .map_err(|error| error.to_string())?;
     filter.try_into().map_err(|error| format!("{error}"))
+}
+
+/// x86-64 has a second numbering of its calls, x32, which few kernels have. Some of its numbers are those of the first with a
+/// bit more, others are its own, and no rule here is written for them: so all of it is answered as on a kernel that has none.
+/// The program is written out, as seccompiler compares numbers for equality only. Source: seccomp(2), `asm/unistd_x32.h`.
+fn without_x32() -> Result<BpfProgram, String> {
+    const LOAD: u16 = 0x20;
+    const JUMP_IF_EQUAL: u16 = 0x15;
+    const JUMP_IF_AT_LEAST: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    const NUMBER_AT: u32 = 0;
+    const ARCHITECTURE_AT: u32 = 4;
+    const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+    const X32: u32 = 0x4000_0000;
+    let of = |code, yes, no, k| sock_filter {
+        code,
+        jt: yes,
+        jf: no,
+        k,
+    };
+    if architecture()? != TargetArch::x86_64 {
+        return Ok(vec![of(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW)]);
+    }
+    let missing = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+    Ok(vec![
+        of(LOAD, 0, 0, ARCHITECTURE_AT),
+        // Of another architecture everything is refused by the other filters.
+        of(JUMP_IF_EQUAL, 0, 3, AUDIT_ARCH_X86_64),
+        of(LOAD, 0, 0, NUMBER_AT),
+        of(JUMP_IF_AT_LEAST, 0, 1, X32),
+        of(RETURN, 0, 0, missing),
+        of(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ])
 }
 
 /// The architecture that we were built for.
@@ -149,12 +196,6 @@ pub(super) fn architecture() -> Result<TargetArch, String> {
     let name = std::env::consts::ARCH;
     name.try_into()
         .map_err(|_| format!("seccomp is not known for {name}"))
-}
-
-/// A call in each numbering that the processor has.
-pub(super) fn numberings(number: i64, target: TargetArch) -> impl Iterator<Item = i64> {
-    let other = (target == TargetArch::x86_64).then_some(number | X32);
-    std::iter::once(number).chain(other)
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -165,9 +206,7 @@ fn filter(network: Network, is_ours: bool) -> Result<BpfProgram, String> {
     let target = architecture()?;
     let mut rules = Rules::new();
     let mut refuse = |number: i64| {
-        for number in numberings(number, target) {
-            rules.insert(number, Vec::new());
-        }
+        rules.insert(number, Vec::new());
     };
     ALWAYS_REFUSED.iter().copied().for_each(&mut refuse);
     NEWER_ATTRIBUTE_CALLS.into_iter().for_each(&mut refuse);
@@ -178,11 +217,8 @@ fn filter(network: Network, is_ours: bool) -> Result<BpfProgram, String> {
         refuse(libc::SYS_socket);
         refuse(libc::SYS_connect);
     }
-    for (number, conditions) in sockets(network)?.into_iter().chain(others(is_ours)?) {
-        for number in numberings(number, target) {
-            rules.insert(number, conditions.clone());
-        }
-    }
+    rules.extend(sockets(network)?);
+    rules.extend(others(is_ours)?);
     if let Network::Proxy(_) = network {
         for (number, flags) in [
             (libc::SYS_sendto, 3),
@@ -191,17 +227,13 @@ fn filter(network: Network, is_ours: bool) -> Result<BpfProgram, String> {
         ] {
             let fast_open = libc::MSG_FASTOPEN as u64;
             let connects = condition(flags, SeccompCmpOp::MaskedEq(fast_open), fast_open)?;
-            for number in numberings(number, target) {
-                rules.insert(number, vec![rule(vec![connects.clone()])?]);
-            }
+            rules.insert(number, vec![rule(vec![connects])?]);
         }
     }
-    let ioctls =
-        ATTRIBUTE_IOCTLS.map(|request| rule(vec![condition(1, SeccompCmpOp::Eq, request)?]));
-    let ioctls = ioctls.into_iter().collect::<Result<Vec<_>, _>>()?;
-    for number in numberings(libc::SYS_ioctl, target) {
-        rules.insert(number, ioctls.clone());
-    }
+    let ioctls = REFUSED_IOCTLS.iter();
+    let ioctls = ioctls.map(|request| rule(vec![condition(1, SeccompCmpOp::Eq, *request)?]));
+    let ioctls = ioctls.collect::<Result<Vec<_>, _>>()?;
+    rules.insert(libc::SYS_ioctl, ioctls);
     let refused = SeccompAction::Errno(libc::EPERM as u32);
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, target)
         .map_err(|error| error.to_string())?;
@@ -234,6 +266,10 @@ fn others(is_ours: bool) -> Result<Rules, String> {
         libc::SYS_ioprio_set,
         vec![rule(vec![not_a_process])?, rule(vec![another(1)?])?],
     );
+    let signals =
+        SIGNAL_REQUESTS.map(|request| rule(vec![condition(1, SeccompCmpOp::Eq, request)?]));
+    let signals = signals.into_iter().collect::<Result<Vec<_>, _>>()?;
+    rules.insert(libc::SYS_fcntl, signals);
     let namespaces = NAMESPACES.map(|bit| {
         let bit = u64::from(bit.cast_unsigned());
         rule(vec![condition(0, SeccompCmpOp::MaskedEq(bit), bit)?])

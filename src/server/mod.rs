@@ -220,6 +220,21 @@ async fn listen(asked: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
     Ok((listener, address))
 }
 
+/// Whether a server of this configuration could listen. One that listens there already is no mistake: it may be this very one,
+/// whose configuration is checked.
+///
+/// # Errors
+/// It is no address of this machine, or the port is not for this user.
+pub fn check_listen(config: &Config) -> Result<(), Error> {
+    match std::net::TcpListener::bind(config.listen) {
+        Err(source) if source.kind() != std::io::ErrorKind::AddrInUse => Err(Error::Listen {
+            address: config.listen,
+            source,
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// The ids of all webhooks of the configuration, those of environments that do not run among them.
 fn hook_ids(config: &Config) -> impl Iterator<Item = String> {
     let configured = config.environments.iter();

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, Host, Repo, files, finish, send, signal, steward, wait_until};
+use crate::harness::{
+    DEADLINE, Host, Repo, files, finish, send, signal, steward, wait_until, wrapper,
+};
 use crate::unpacked;
 
 pub const TOKEN: &str = "canary-token-0123456789";
@@ -50,8 +52,10 @@ impl Logged {
         // What somebody types at a prompt has this umask.
         let mut command = Command::new("sh");
         command
-            .args(["-c", "umask 022; exec \"$0\" serve --config \"$1\""])
+            .args(["-c", "umask 022; exec \"$@\"", "sh"])
+            .args(wrapper())
             .arg(env!("CARGO_BIN_EXE_steward"))
+            .args(["serve", "--config"])
             .arg(config)
             .env("STEWARD_LOG", "debug")
             .env("CANARY_OF_THE_SERVER", "canary-variable-of-the-server")
@@ -338,6 +342,22 @@ fn what_keeps_a_server_from_starting_is_known_to_the_check() {
         command.args(["serve", "--config"]).arg(&config);
         assert_eq!(finish(command).status.code(), Some(3), "{text}");
     }
+    // No address of this machine. That somebody listens already is no mistake: it may be this very server.
+    let listens = |address: &str| {
+        let data = dir.path().join("d");
+        let text = format!(
+            "listen: {address}\ndata: {}\napi_token: {TOKEN}\n",
+            data.display()
+        );
+        fs::write(&config, text).unwrap();
+        check(&config)
+    };
+    let (code, said) = listens("203.0.113.9:8888");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("203.0.113.9:8888"), "{said}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (code, said) = listens(&taken.local_addr().unwrap().to_string());
+    assert_eq!(code, Some(0), "{said}");
 }
 
 /// Input: `http://127.0.0.1`, private, link-local and decimal hosts, `file:///etc`, local paths as a repository over the API, with the token (docs/reference/security.md § 3.15, § 3.16, § 4.13). Answer: 400, and the setting that allows it is named; local paths need `allow_local`.

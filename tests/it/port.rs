@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::harness::{request, send, wait_until};
+use crate::harness::{request, send, wait_until, wrapper};
 use crate::serve::Served;
 use crate::unpacked;
 
@@ -36,8 +36,10 @@ fn start_limited(dir: &Path, config: &str, limit: &str) -> Door {
     std::fs::write(&file, config).unwrap();
     unpacked::lay_out(&data);
     let mut child = Command::new("sh")
-        .args(["-c", &format!("{limit}exec \"$0\" serve --config \"$1\"")])
+        .args(["-c", &format!("{limit}exec \"$@\""), "sh"])
+        .args(wrapper())
         .arg(env!("CARGO_BIN_EXE_steward"))
+        .args(["serve", "--config"])
         .arg(&file)
         .env("STEWARD_LOG", "info")
         .stderr(Stdio::piped())
@@ -362,6 +364,13 @@ fn wrong_tokens_get_slower_and_fill_no_log() {
             })
         })
         .collect();
+    // Through a reverse proxy these clients and that one have the same address, and each call its own connection.
+    let is_guessed = || guesses.iter().any(|guess| !guess.is_finished());
+    let mut n_right = 0;
+    while is_guessed() || n_right < 20 {
+        assert_eq!(with_token(&door, TOKEN), 200);
+        n_right += 1;
+    }
     let answers: Vec<u16> = guesses
         .into_iter()
         .flat_map(|guess| guess.join().unwrap())
@@ -372,9 +381,6 @@ fn wrong_tokens_get_slower_and_fill_no_log() {
     assert!(door.n_lines("token") <= 12, "{}", door.n_lines("token"));
     assert!(door.n_lines("token") >= 1);
     door.is_well();
-    wait_until("a right token is heard again", || {
-        with_token(&door, TOKEN) == 200
-    });
 }
 
 /// Input: 24 uploads of 95 MB that stop before their end (docs/reference/security.md § 4.3). Answer: they wait on disk under one quota, 503 beyond it; memory stays as it was.
