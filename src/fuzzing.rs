@@ -63,6 +63,16 @@ pub fn requirements(bytes: &[u8]) {
     crate::modules::read_any(&String::from_utf8_lossy(bytes));
 }
 
+/// Any bytes as what a compile sends to the proxy of its environment.
+pub fn proxy(bytes: &[u8]) {
+    crate::compile::read_any_request(bytes);
+}
+
+/// Any text as what pip and uv say that they would install, and as what a build has left of a package.
+pub fn packages(bytes: &[u8]) {
+    crate::modules::read_any_answer(&String::from_utf8_lossy(bytes));
+}
+
 /// Any text as the configuration, but those that name files, which would be read.
 pub fn config(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);

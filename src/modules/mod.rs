@@ -36,8 +36,9 @@ pub use hosts::MachineNetwork;
 pub use installer::Offline;
 pub use lock::{LOCK_FILE, Lock, Package, Source, normalized};
 pub use machine::missing_on_machine;
-pub use progress::{Part, Progress, Watcher, with_tool};
 #[doc(hidden)]
+pub use present::read_any_answer;
+pub use progress::{Part, Progress, Watcher, with_tool};
 pub use project::read_any;
 pub use project::{Inspection, Requirements};
 pub use requires::requirements_of_module;

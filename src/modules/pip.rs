@@ -251,6 +251,14 @@ fn installed_version(environment: &Path) -> Option<String> {
     })
 }
 
+/// For fuzzing: a text as the report of pip.
+pub(super) fn read_any(text: &str) {
+    if let Ok(report) = serde_json::from_str::<Report>(text) {
+        let names = report.install.iter();
+        let _: Vec<String> = names.map(|one| normalized(&one.metadata.name)).collect();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -112,6 +112,21 @@ fn field<'a>(metadata: &'a str, name: &str) -> Option<&'a str> {
     Some(value.trim()).filter(|value| value.len() <= FIELD_BYTES)
 }
 
+/// For fuzzing: a text as what installers say that they would install, and as what a build has left of a package.
+pub fn read_any_answer(text: &str) {
+    super::pip::read_any(text);
+    super::uv::read_any(text);
+    let _ = serde_json::from_str::<DirectUrl>(text);
+    for name in ["Name", "Version", "Requires-Python"] {
+        if let Some(value) = field(text, name) {
+            assert!(
+                value.len() <= FIELD_BYTES && !value.contains('\n'),
+                "{value}"
+            );
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -271,6 +271,19 @@ fn package(job: &Job<'_>, planned: Planned) -> Result<Package, Error> {
     })
 }
 
+/// For fuzzing: a text as the answer of uv.
+pub(super) fn read_any(text: &str) {
+    if let Ok(resolution) = toml::from_str::<Resolution>(text) {
+        for planned in &resolution.packages {
+            let _ = normalized(&planned.name);
+            let _ = planned
+                .archive
+                .as_ref()
+                .and_then(|one| version_of(one.url.as_deref()?));
+        }
+    }
+}
+
 /// The version in the name of an archive.
 fn version_of(url: &str) -> Option<String> {
     let file = url.rsplit('/').next()?;
