@@ -57,8 +57,17 @@ pub fn multiply(server: &Server, template: &Value, n_more: usize) {
                 pool.close().await;
             }
             Database::Postgres(url) => {
-                let pool = sqlx::PgPool::connect(url).await.expect("the database");
+                // One connection, so that what is set holds: a plan that was made for an empty table would be kept.
+                let options = sqlx::postgres::PgPoolOptions::new().max_connections(1);
+                let pool = options.connect(url).await.expect("the database");
+                let run = async |sql: &str| {
+                    let done = sqlx::query(sql).execute(&pool).await;
+                    done.expect("a statement");
+                };
+                run("SET plan_cache_mode = force_custom_plan").await;
                 copy!(pool, template, n_more);
+                // As the server of the database does within a minute after so many rows.
+                run("ANALYZE").await;
                 pool.close().await;
             }
         }
