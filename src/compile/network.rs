@@ -215,7 +215,7 @@ async fn connect(
             // This is the end of a connection that nobody has used, so it was harmless. Whatever address of this machine it is,
             // it is at both ends. The server trusts whoever connects from there, and would take us for somebody else.
             Ok(stream) if !is_explicit && stream.local_addr()?.ip() == ip => {
-                if !is_granted || process::listens(address.port()) {
+                if !is_granted || !is_build || process::listens(address.port()) {
                     failed = refused();
                 } else {
                     return Ok(stream);
@@ -556,6 +556,34 @@ mod tests {
                 false => Err(io::ErrorKind::PermissionDenied),
             };
             assert_eq!(error, expected, "{host} as {address}");
+        }
+    }
+
+    /// Input: the same, where it stands for an address of this machine in its network (docs/reference/security.md § 4.4).
+    /// Answer: the same.
+    #[tokio::test]
+    async fn a_granted_name_does_not_stand_for_an_address_of_this_machine_in_its_network() {
+        // Where a packet would be sent from; none is. Without a network, this machine has no such address.
+        let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+        if socket.connect("192.0.2.1:9").is_err() {
+            return;
+        }
+        let ip = socket.local_addr().unwrap().ip();
+        let listener = TcpListener::bind((ip, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        for (host, is_reached) in [
+            ("db.partner.example".to_owned(), false),
+            (ip.to_string(), true),
+        ] {
+            let grant = format!("{host}:{}", address.port()).parse().unwrap();
+            let request = Request {
+                host,
+                port: address.port(),
+                forwarded: None,
+            };
+            let access = Access::Only(vec![grant]);
+            let connected = connect(&request, &access, [address].into_iter()).await;
+            assert_eq!(connected.is_ok(), is_reached, "{address}");
         }
     }
 

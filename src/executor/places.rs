@@ -112,7 +112,7 @@ impl Executors {
         self.run_at(place.unwrap_or_default(), task, code).await;
     }
 
-    /// Hands a run over to a place that is not that of its agent in the version in force.
+    /// Hands a run over to a place, wherever its agent is in the version in force.
     pub(crate) async fn run_at(
         &mut self,
         place: AgentPlace,

@@ -129,10 +129,16 @@ impl Services {
         let entity = &definition.entity;
         let states = &entity.lifecycle;
         let of = (entity.name.as_str(), entity.version);
+        let autos = lifecycle::auto_states(states);
+        let of_result = |succeeded| {
+            let mut of_result = lifecycle::result_states(states, succeeded);
+            of_result.retain(|state| !autos.contains(state));
+            of_result
+        };
         for (wanted, known_result) in [
-            (lifecycle::auto_states(states), None),
-            (lifecycle::result_states(states, true), Some(true)),
-            (lifecycle::result_states(states, false), Some(false)),
+            (autos.clone(), None),
+            (of_result(true), Some(true)),
+            (of_result(false), Some(false)),
         ] {
             let mut after = String::new();
             loop {

@@ -54,8 +54,8 @@ use nix::sys::signal::{self, SigSet};
 use rustix::process::{Signal, WaitId, WaitIdOptions};
 
 use super::cgroup::{self, CGROUP};
-use super::descendants::{below, children, end_all, memory_bytes, reap};
-use crate::sandbox::{Broker, SUPERVISOR, SupervisorLink};
+use super::descendants::{below, children, end_all, memory_bytes, parent, reap};
+use crate::sandbox::{Broker, Kin, SUPERVISOR, SupervisorLink};
 
 /// What a program is supervised with.
 #[derive(Debug, Clone, Copy, Default)]
@@ -147,10 +147,14 @@ fn wait(mut child: Child, supervision: Supervision, signals: &SigSet) -> io::Res
     }
 }
 
-/// Makes changes of attributes for the program's sandbox, if it enters one.
+/// Makes changes of attributes, and sends signals, for the program's sandbox, if it enters one.
 fn serve_sandbox(link: Arc<SupervisorLink>, program: u32) {
+    let kin = Kin {
+        below: |process| below([process]),
+        parent,
+    };
     std::thread::spawn(move || {
-        if let Ok(Some(broker)) = Broker::accept(&link, program) {
+        if let Ok(Some(broker)) = Broker::accept(&link, program, kin) {
             broker.serve();
         }
     });

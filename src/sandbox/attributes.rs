@@ -32,7 +32,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
-use super::signals::{self, Sender};
+use super::signals::{self, Kin, Sender};
 use super::supervisor_link::{Roots, SupervisorLink};
 use super::syscalls::architecture;
 
@@ -41,6 +41,8 @@ const FCHMODAT2: i64 = 452;
 /// Marks the instructions that notify, until they are given their real action.
 const MARK: u16 = 0x5357;
 const SECCOMP_SET_MODE_FILTER: libc::c_uint = 1;
+/// `SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV`: only a deadly signal ends the wait for an answer.
+const WAIT_KILLABLE_RECV: libc::c_ulong = 1 << 5;
 /// `BPF_RET | BPF_K`.
 const RETURN: u16 = 0x06;
 const MAX_PATH_BYTES: usize = 4096;
@@ -118,19 +120,30 @@ pub(super) fn listen(signals: bool) -> io::Result<OwnedFd> {
         len: length,
         filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut(),
     };
-    // SAFETY: `filter` describes `program`, whose instructions have the layout of the kernel's, and both live until the call
-    // returns. The number that it returns is a new file of ours.
-    unsafe {
-        let listener = libc::syscall(
-            libc::SYS_seccomp,
-            SECCOMP_SET_MODE_FILTER,
-            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
-            &raw const filter,
-        );
-        match i32::try_from(listener) {
-            Ok(listener @ 0..) => Ok(OwnedFd::from_raw_fd(listener)),
-            _ => Err(io::Error::last_os_error()),
+    let install = |flags: libc::c_ulong| {
+        // SAFETY: `filter` describes `program`, whose instructions have the layout of the kernel's, and both live until the call
+        // returns. The number that it returns is a new file of ours.
+        unsafe {
+            let listener = libc::syscall(
+                libc::SYS_seccomp,
+                SECCOMP_SET_MODE_FILTER,
+                flags,
+                &raw const filter,
+            );
+            match i32::try_from(listener) {
+                Ok(listener @ 0..) => Ok(OwnedFd::from_raw_fd(listener)),
+                _ => Err(io::Error::last_os_error()),
+            }
         }
+    };
+    // Whoever sends a signal to itself gets it before its call is answered, and must not be woken by it: the call would end
+    // as interrupted, or be made once more. Kernels before Linux 5.19 cannot promise that.
+    let whole = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | WAIT_KILLABLE_RECV;
+    match install(whole) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            install(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER)
+        }
+        listener => listener,
     }
 }
 
@@ -141,6 +154,7 @@ pub struct Broker {
     roots: Roots,
     /// The process that entered the sandbox.
     program: u32,
+    kin: Kin,
 }
 
 impl Broker {
@@ -148,12 +162,13 @@ impl Broker {
     ///
     /// # Errors
     /// What came is no listener.
-    pub fn accept(link: &SupervisorLink, program: u32) -> io::Result<Option<Self>> {
+    pub fn accept(link: &SupervisorLink, program: u32, kin: Kin) -> io::Result<Option<Self>> {
         let received = link.receive()?;
         Ok(received.map(|(listener, roots)| Self {
             listener,
             roots,
             program,
+            kin,
         }))
     }
 
@@ -189,9 +204,10 @@ impl Broker {
                 return Err(Errno::PERM);
             }
             let is_program = process.group() == Some(self.program);
+            let has_layers = self.roots.scratch.is_some() && !is_program;
             return sent.deliver(Sender {
-                program: self.program.cast_signed(),
-                is_program,
+                kin: self.kin,
+                hidden: has_layers.then(|| self.program.cast_signed()),
             });
         }
         let (file, change) = decode(&process, &call.data)?;
@@ -465,11 +481,13 @@ impl Change {
             Self::Set { name, value, flags } => setxattr(path, of_user(name)?, value, *flags),
             Self::Remove(name) => removexattr(path, of_user(name)?),
             Self::Size(size) => {
-                // Opening anything else may wait for somebody.
-                if !FileType::from_raw_mode(fstat(file)?.st_mode).is_file() {
-                    return Err(Errno::INVAL);
+                match FileType::from_raw_mode(fstat(file)?.st_mode) {
+                    FileType::RegularFile => {}
+                    FileType::Directory => return Err(Errno::ISDIR),
+                    _ => return Err(Errno::INVAL),
                 }
-                let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+                // Somebody may have a lease on it, which is not waited for.
+                let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
                 ftruncate(openat(CWD, path, flags, Mode::empty())?, *size)
             }
         }
@@ -620,6 +638,11 @@ fn is_hung_up(listener: &OwnedFd) -> bool {
 mod tests {
     use super::*;
 
+    const NO_KIN: Kin = Kin {
+        below: |_| std::collections::BTreeSet::new(),
+        parent: |_| None,
+    };
+
     #[test]
     fn files_that_are_open_are_known_by_the_names_that_the_c_library_gives_them() {
         for (path, number) in [
@@ -648,6 +671,7 @@ mod tests {
                 file_bytes: 100,
             },
             program: 1,
+            kin: NO_KIN,
         };
         let now = Process(0).times(0, 1).unwrap();
         let check = |place: &str, change: &Change| {
@@ -679,6 +703,7 @@ mod tests {
                 file_bytes: 100,
             },
             program: 1,
+            kin: NO_KIN,
         };
         let check = |place: &str, is_program| {
             broker.roots.check(

@@ -73,6 +73,7 @@ use serde::{Deserialize, Serialize};
 
 pub use attributes::Broker;
 pub use open_network::{OpenNetwork, may_connect_anywhere};
+pub use signals::Kin;
 pub use supervisor_link::{SUPERVISOR, SupervisorLink};
 
 /// What a sandboxed process may do. Paths are absolute and without links.
@@ -149,7 +150,7 @@ impl fmt::Display for SandboxSupport {
         }
         f.write_str(match (self.seccomp, self.attributes) {
             (true, true) => ", seccomp",
-            (true, false) => ", seccomp (without notifications: modes of files are not protected)",
+            (true, false) => ", seccomp (without notifications: modes of files and other processes are not protected)",
             (false, _) => ", no seccomp (the network is not closed)",
         })?;
         f.write_str(match self.limits {

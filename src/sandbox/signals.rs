@@ -3,20 +3,22 @@
 //! Without this, a plugin ends the server, other compiles, and the supervisor that holds it to its limits, all of which run
 //! under the same user. To refuse signals is no answer: whoever starts a process ends it by one, and `abort` sends one to
 //! itself. So the supervisor sends them on behalf of the sandbox, as it does changes of attributes (`attributes`): to what is
-//! below it, which is all that the sandbox ever started and nothing else. Of that, only the program that entered the sandbox
-//! may reach itself: what it started is in a second layer.
+//! below it, which is all that the sandbox ever started and nothing else. Where the program that entered the sandbox starts
+//! others in a second layer, these do not reach it.
 //!
 //! A number may be that of another process by the time it is used. So the process is opened first, looked at, and signalled
 //! through what is open, which never means another one. A signal to one thread is taken as one to its process, except in the
-//! caller's own, which waits for the answer and is nobody else therefore.
+//! caller's own process, which waits for the answer.
 //!
 //! Sources: seccomp_unotify(2), pidfd_open(2), kill(2), tgkill(2).
 
+use std::collections::BTreeSet;
+use std::os::fd::AsRawFd as _;
+
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, getpgid, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, getpgid, pidfd_open};
 
 use super::attributes::Process;
-use crate::process::descendants::{below, parent};
 
 /// The version of Landlock that ends signals at the border of the sandbox.
 pub(super) const LANDLOCK: u8 = 6;
@@ -49,13 +51,21 @@ enum Receiver {
     Group(i32),
 }
 
+/// How the processes of this machine descend from one another, as the supervisor knows it.
+#[derive(Debug, Clone, Copy)]
+pub struct Kin {
+    /// All processes below one, without itself.
+    pub below: fn(i32) -> BTreeSet<i32>,
+    /// `None`: the process is gone.
+    pub parent: fn(i32) -> Option<i32>,
+}
+
 /// Whose signals are sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sender {
-    /// The process that entered the sandbox.
-    pub(super) program: i32,
-    /// It is that one itself.
-    pub(super) is_program: bool,
+    pub(super) kin: Kin,
+    /// A process below the supervisor that it may not reach.
+    pub(super) hidden: Option<i32>,
 }
 
 /// What a call means; `None`: it sends no signal.
@@ -99,6 +109,17 @@ pub(super) fn decode(process: &Process, call: &libc::seccomp_data) -> Result<Opt
     Ok(Some(sent))
 }
 
+impl Kin {
+    /// Whether a process descends from another.
+    fn is_below(&self, process: i32, ancestor: i32) -> bool {
+        let parent = |process: &i32| (self.parent)(*process);
+        let parents = std::iter::successors(parent(&process), parent);
+        parents
+            .take_while(|parent| *parent > 1)
+            .any(|parent| parent == ancestor)
+    }
+}
+
 impl Sent {
     /// Sends it to those that the sender may reach.
     pub(super) fn deliver(&self, sender: Sender) -> Result<(), Errno> {
@@ -107,17 +128,28 @@ impl Sent {
             Receiver::OwnThread { process, thread } => to_thread(process, thread, self.signal),
             Receiver::Group(group) => {
                 let supervisor = std::process::id().cast_signed();
-                let members = below([supervisor]).into_iter();
+                let members = (sender.kin.below)(supervisor).into_iter();
                 let members = members.filter(|process| group_of(*process) == Some(group));
-                let mut done = Err(Errno::PERM);
+                let mut all = Err(Errno::SRCH);
                 for process in members {
-                    done = self.to_process(process, sender).or(done);
+                    all = match (self.to_process(process, sender), all) {
+                        (Ok(()), _) | (_, Ok(())) => Ok(()),
+                        (failed, _) => failed,
+                    };
                 }
-                done
+                match all {
+                    // Its members are elsewhere, if it has any.
+                    Err(Errno::SRCH) if is_group(group) => Err(Errno::PERM),
+                    done => done,
+                }
             }
         }
     }
 
+    #[expect(
+        unsafe_code,
+        reason = "the safe form of the call does not know real-time signals"
+    )]
     fn to_process(&self, process: i32, sender: Sender) -> Result<(), Errno> {
         // The number may be that of one of its threads.
         let leader = Process(process.cast_unsigned())
@@ -126,25 +158,18 @@ impl Sent {
         let leader = leader.cast_signed();
         let pid = Pid::from_raw(leader).ok_or(Errno::SRCH)?;
         let open = pidfd_open(pid, PidfdFlags::empty())?;
-        let is_hidden = leader == sender.program && !sender.is_program;
-        if is_hidden || !is_below(leader, std::process::id().cast_signed()) {
+        let is_hidden = sender.hidden == Some(leader);
+        if is_hidden
+            || !sender
+                .kin
+                .is_below(leader, std::process::id().cast_signed())
+        {
             return Err(Errno::PERM);
         }
-        match Signal::from_named_raw(self.signal) {
-            Some(signal) => pidfd_send_signal(&open, signal),
-            // Whether it is there is known by now.
-            None if self.signal == 0 => Ok(()),
-            None => Err(Errno::INVAL),
-        }
+        let number = open.as_raw_fd();
+        // SAFETY: the call takes numbers, and no address, as it needs none for a plain signal.
+        done(unsafe { libc::syscall(libc::SYS_pidfd_send_signal, number, self.signal, 0, 0) })
     }
-}
-
-/// Whether a process descends from another.
-fn is_below(process: i32, ancestor: i32) -> bool {
-    let parents = std::iter::successors(parent(process), |process| parent(*process));
-    parents
-        .take_while(|parent| *parent > 1)
-        .any(|parent| parent == ancestor)
 }
 
 fn group_of(process: i32) -> Option<i32> {
@@ -155,11 +180,21 @@ fn group_of(process: i32) -> Option<i32> {
         .map(i32::from)
 }
 
+/// Whether there is a group of this number, whoever is in it.
+fn is_group(group: i32) -> bool {
+    let group = Pid::from_raw(group);
+    group.is_some_and(|group| rustix::process::test_kill_process_group(group) != Err(Errno::SRCH))
+}
+
 #[expect(unsafe_code, reason = "there is no safe form of tgkill(2)")]
 fn to_thread(process: i32, thread: i32, signal: i32) -> Result<(), Errno> {
     // SAFETY: the call takes three numbers and no memory.
-    let done = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
-    match done {
+    done(unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) })
+}
+
+/// What a system call has returned.
+fn done(returned: libc::c_long) -> Result<(), Errno> {
+    match returned {
         0 => Ok(()),
         _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::PERM)),
     }

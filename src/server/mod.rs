@@ -221,12 +221,16 @@ async fn listen(asked: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
 }
 
 /// Whether a server of this configuration could listen. One that listens there already is no mistake: it may be this very one,
-/// whose configuration is checked.
+/// whose configuration is checked; nor is a port that is not for who checks: the server may be another user's.
 ///
 /// # Errors
-/// It is no address of this machine, or the port is not for this user.
+/// It is no address of this machine.
 pub fn check_listen(config: &Config) -> Result<(), Error> {
     match std::net::TcpListener::bind(config.listen) {
+        Err(source) if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            tracing::warn!("this user may not listen on {}: {source}", config.listen);
+            Ok(())
+        }
         Err(source) if source.kind() != std::io::ErrorKind::AddrInUse => Err(Error::Listen {
             address: config.listen,
             source,

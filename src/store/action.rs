@@ -351,7 +351,6 @@ impl Store {
         const IS_THERE: &str = "SELECT COUNT(*) FROM resource_action WHERE id = $1";
         let environment = environment.to_string();
         let n_opened = transaction!(self.db, tx => {
-            // Its states are counted under the lock that other changes of them take.
             tx.begin_batch(&environment).await?;
             let opened = sqlx::query(OPEN)
                 .bind(id.to_string())

@@ -81,6 +81,10 @@ const FILES: &[(&str, &str)] = &[
         "0018_dry_run_counts",
         include_str!("../../migrations/0018_dry_run_counts.sql"),
     ),
+    (
+        "0019_past_events",
+        include_str!("../../migrations/0019_past_events.sql"),
+    ),
 ];
 
 /// What PostgreSQL needs behind the file of that name, and SQLite does not: `0004_x.postgres.sql` for `0004_x`.

@@ -283,6 +283,12 @@ fn the_bodies_of_services_are_as_they_were_reviewed() {
         story.running.get_ok("/lsm/v2/order")["data"][0]["status"]["state"] != "in_progress"
     });
     let order = story.first_id("/lsm/v2/order");
+    // The export of the state that it is up in comes after that state.
+    let resources = format!("{one}/resources");
+    wait_until("what the instance exports last is in force", || {
+        let shown = story.running.get_ok(&resources).to_string();
+        shown.contains(",v=3") && shown.contains("deployed")
+    });
     let paths = [
         "/lsm/v1/service_catalog?instance_summary=true".into(),
         format!("{catalog}/schema"),

@@ -168,6 +168,8 @@ impl Machine {
     /// A program of the machine.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
+        // A folder of the host, which is not in the machine.
+        command.env_remove("TMPDIR");
         command.args(["--target", &self.inner.to_string()]);
         command.args(["--mount", "--pid", "--uts", "--ipc", "--root", "--wd=/"]);
         // It would go on when what entered the machine is ended.

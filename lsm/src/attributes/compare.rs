@@ -53,8 +53,8 @@ impl<'v> Elements<'v> {
     }
 }
 
-/// Refuses edits that remove what only compiles set. It would be put back without a word, as it is where a client replaces
-/// attributes as a whole and leaves it out.
+/// Refuses edits that remove an attribute at the top which only compiles set. It would be put back without a word, as it is
+/// where a client replaces attributes as a whole and leaves it out.
 pub(super) fn removed(fields: &Fields, base: &Attributes, edits: &[Edit], problems: &mut Problems) {
     let read_only = fields.attributes.iter();
     let read_only = read_only.filter(|one| one.modifier == Modifier::ReadOnly);

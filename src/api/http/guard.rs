@@ -107,15 +107,15 @@ async fn check_client(
     if let Some(connection) = connection {
         connection.is_trusted.store(verdict.is_ok(), Relaxed);
     }
-    if verdict.is_err() && is_shown && !is_trusted && is_judged_first {
-        wait_for_turn(client, connection, throttle).await?;
-    }
     match &verdict {
         Ok(_) if !is_trusted && !is_judged_first => throttle.right(client),
         Err(_) if is_shown => {
             throttle.wrong(client, Instant::now());
             if let Some(n_left_out) = WRONG_TOKENS.permit() {
                 tracing::warn!(%client, n_left_out, "a request showed a wrong token");
+            }
+            if is_judged_first && !is_trusted {
+                wait_for_turn(client, connection, throttle).await?;
             }
         }
         _ => {}
@@ -156,12 +156,12 @@ pub(in crate::api) async fn check_agent(
         Ok(()) if is_judged_first => {}
         Ok(()) => throttle.right(client),
         Err(_) => {
-            if is_judged_first {
-                wait_for_turn(client, connection, throttle).await?;
-            }
             throttle.wrong(client, Instant::now());
             if let Some(n_left_out) = WRONG_TOKENS.permit() {
                 tracing::warn!(%client, n_left_out, "an agent showed a wrong token");
+            }
+            if is_judged_first {
+                wait_for_turn(client, connection, throttle).await?;
             }
         }
     }

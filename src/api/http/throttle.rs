@@ -5,7 +5,7 @@
 //! have to wait, and those that would wait longer than `PATIENCE` are refused without a look at their token, so that trying
 //! on many connections at once is no faster. Other addresses notice nothing. There are at most `MAX_ADDRESSES` entries; the
 //! one that is soonest over goes when there are more: who has thousands of addresses is slowed down less, and still keeps
-//! nobody out.
+//! nobody out. (Of tokens that come from this machine the right ones do not wait, see `guard`.)
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -40,7 +40,7 @@ pub(in crate::api) enum Turn {
 }
 
 impl Throttle {
-    /// To be called before a token is looked at.
+    /// To be called before a token is looked at, or before a wrong one is answered.
     pub(in crate::api) fn turn(&self, address: IpAddr, now: Instant) -> Turn {
         if !self.is_used.load(Relaxed) {
             return Turn::Go;

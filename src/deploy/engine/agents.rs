@@ -143,7 +143,9 @@ impl Reconciler {
                 .starts
                 .iter()
                 .any(|start| start.id == carried.action);
-        if !carried.is_deploy || !is_same || !speaks || is_taken {
+        // What is opened again is being deployed for everybody who asks, so nothing may keep it from being taken up then.
+        let can_adopt = self.schedule.can_adopt(&carried.resource_id);
+        if !carried.is_deploy || !is_same || !speaks || is_taken || !can_adopt {
             return false;
         }
         let reopened = self

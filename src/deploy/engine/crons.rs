@@ -61,10 +61,15 @@ impl Default for Cron {
 
 impl Cron {
     fn plan(&mut self, interval: Interval, now: Timestamp) {
-        if interval.cron_expression() != self.interval.cron_expression() {
-            self.next = interval.next_cron(now);
-            self.interval = interval;
-        }
+        let next = interval.next_cron(now);
+        self.next = match self.next {
+            // It may be due by now, or the clock went back: then it is due earlier than it seemed.
+            Some(before) if interval.cron_expression() == self.interval.cron_expression() => {
+                Some(next.map_or(before, |next| next.min(before)))
+            }
+            _ => next,
+        };
+        self.interval = interval;
     }
 
     fn take(&mut self, now: Timestamp) -> bool {
@@ -123,6 +128,9 @@ mod tests {
         let after = settings("*/7 * * * *", "0");
         crons.plan(&after, late);
         assert_eq!(crons.next(), Some(Timestamp(7 * MINUTE)));
+        // A clock that was years ahead.
+        crons.plan(&after, Timestamp(-7 * MINUTE));
+        assert_eq!(crons.next(), Some(Timestamp(0)));
         let none = settings("600", "0");
         crons.plan(&none, late);
         assert_eq!(crons.next(), None);

@@ -62,16 +62,23 @@ impl Schedule {
     /// Takes a run up that was begun before this schedule was made, by an agent on another machine that is still at it, or
     /// has its result. `None`: the resource is no more, is blocked, or something of its agent is in progress.
     pub fn adopt(&mut self, resource_id: &ResourceId, action: ActionId) -> Option<Run> {
+        let index = self.adoptable(resource_id)?;
+        self.unqueue(index);
+        Some(self.start_as(index, action))
+    }
+
+    /// Whether a run of this resource could be taken up.
+    pub fn can_adopt(&self, resource_id: &ResourceId) -> bool {
+        self.adoptable(resource_id).is_some()
+    }
+
+    fn adoptable(&self, resource_id: &ResourceId) -> Option<Index> {
         let index = *self.by_id.get(resource_id)?;
         let entry = self.entry(index);
         let is_idle = !matches!(entry.phase, Phase::Running { .. });
         let is_free = !self.queue(entry.agent).is_busy();
         let is_blocked = entry.state.is_undefined || entry.state.blocked == Blocked::Blocked;
-        if !is_idle || !is_free || is_blocked {
-            return None;
-        }
-        self.unqueue(index);
-        Some(self.start_as(index, action))
+        (is_idle && is_free && !is_blocked).then_some(index)
     }
 
     fn start_as(&mut self, index: Index, action: ActionId) -> Run {

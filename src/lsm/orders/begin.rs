@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use steward_lsm::lifecycle::{Change, Edit, Request, Trigger};
-use steward_lsm::order::{Action, Failure, ItemState};
+use steward_lsm::order::{self, Action, Failure, ItemState};
 use steward_lsm::{Attributes, Instance, ServiceEntity, attributes};
 
 use super::step::{Ended, Look, describe, invalid};
@@ -30,18 +30,22 @@ fn switches(request: &Value) -> BTreeMap<String, bool> {
     values.collect()
 }
 
-/// Whether an update changes an instance.
+/// The attributes that an update gives to an instance; `None`: those that it has.
 ///
 /// # Errors
 /// What is wrong with its edits.
-fn update(entity: &ServiceEntity, instance: &Instance, request: &Value) -> Result<bool, String> {
+fn updated(
+    entity: &ServiceEntity,
+    instance: &Instance,
+    request: &Value,
+) -> Result<Option<Attributes>, String> {
     let nothing = Attributes::new();
     let base = instance.base().unwrap_or(&nothing);
     let mut before = base.clone();
     attributes::fill(entity, &mut before);
     let after = attributes::update(entity, base, &Change::Edits(edits(request)?));
     let after = after.map_err(|problems| problems.to_string())?;
-    Ok(after != before || instance.deleted)
+    Ok(Some(after).filter(|after| *after != before || instance.deleted))
 }
 
 impl Look<'_> {
@@ -90,7 +94,7 @@ impl Look<'_> {
     }
 
     /// What can be said before anything changes; `None`: the item may begin. Switches are set here, since they are all that
-    /// an update without another effect does; not those of an item that can not begin.
+    /// an update without another effect does; not those of an item of which it is known by then that it can not begin.
     async fn check(
         &self,
         item: &OrderItem,
@@ -119,10 +123,19 @@ impl Look<'_> {
         let mut leaving = entity.lifecycle.leaving(&instance.state);
         let (is_taken, ended) = match item.action {
             Action::Create | Action::Delete => (leaving.any(|one| one.on_delete), None),
-            Action::Update => match update(entity, instance, &item.request) {
+            Action::Update => match updated(entity, instance, &item.request) {
                 Err(reason) => return Ok(Some(invalid(reason))),
-                Ok(false) => (true, Some(Ended::Completed)),
-                Ok(true) => (leaving.any(|one| one.on_update), None),
+                Ok(None) => (true, Some(Ended::Completed)),
+                Ok(Some(after)) => {
+                    let known = instance.base().map(|base| order::named(entity, base));
+                    let known = known.unwrap_or_default();
+                    let mut named = attributes::references(entity, &after);
+                    named.retain(|named| !known.contains(&named.id));
+                    let store = &self.services.store;
+                    let missing = store.relations_missing(self.environment, &named).await?;
+                    let is_taken = leaving.any(|one| one.on_update) && missing.is_empty();
+                    (is_taken, None)
+                }
             },
         };
         // What its state does not take is refused with the change itself.

@@ -242,6 +242,9 @@ on_both! {
             for event in &decision.events {
                 events.push(self.event_insert(environment, &instance.service_entity, event).await?);
             }
+            if decision.effect == Effect::Removed {
+                self.events_pass(environment, instance.id).await?;
+            }
             let (mut fire_auto, mut is_queued) = (None, false);
             for next in decision.next {
                 let (request, event) = match next {

@@ -118,6 +118,9 @@ pub(super) trait History {
         entity: &str,
         event: &Event,
     ) -> Result<StoredEvent>;
+
+    /// An instance is no more: its events are not those of another one that gets its id.
+    async fn events_pass(&mut self, environment: EnvironmentId, instance: Uuid) -> Result<()>;
 }
 
 on_both! {
@@ -167,6 +170,13 @@ on_both! {
                 .execute(&mut *self)
                 .await?;
             Ok(StoredEvent { id, event: event.clone() })
+        }
+
+        async fn events_pass(&mut self, environment: EnvironmentId, instance: Uuid) -> Result<()> {
+            const SQL: &str = "UPDATE service_instance_event SET is_past = TRUE \
+                               WHERE environment_id = $1 AND instance_id = $2";
+            let updated = sqlx::query(SQL).bind(environment.to_string()).bind(instance.to_string());
+            updated.execute(&mut *self).await.map(drop).map_err(Into::into)
         }
     }
 }
@@ -271,9 +281,7 @@ impl Store {
             query.push_bind(environment.to_string()).push(" AND instance_id = ").push_bind(instance.to_string());
             query.push(" AND instance_version >= ").push_bind(counter(*versions.start()));
             query.push(" AND instance_version <= ").push_bind(counter(*versions.end()));
-            query.push(" AND timestamp_us >= COALESCE((SELECT created_us FROM service_instance WHERE environment_id = ");
-            query.push_bind(environment.to_string()).push(" AND id = ").push_bind(instance.to_string());
-            query.push("), 0) ORDER BY timestamp_us, id");
+            query.push(" AND is_past = FALSE ORDER BY timestamp_us, id");
             query.build_query_as().fetch_all(pool).await?
         });
         rows.into_iter().map(Row::into_event).collect()
