@@ -30,6 +30,7 @@ mod protected_setting;
 mod resource;
 mod service;
 mod state;
+mod statistics;
 mod token;
 mod version;
 mod webhook;

@@ -356,6 +356,7 @@ impl Store {
             sqlx::query(ACTIVE).bind(&id).bind(version).execute(&mut *tx).await?;
             super::state::add_agents!(tx, &id, agents);
         });
+        self.wrote("resource_state", changed.len() + removed.len());
         Ok(())
     }
 }

@@ -164,7 +164,7 @@ async fn lock_of(url: &str, end: bool) -> i32 {
     pid
 }
 
-/// Input: a server whose session with the lock on PostgreSQL has ended, and another one that takes the lock before the first notices (docs/reference/security.md § 4.9). Answer: nothing that the first one writes from then on is taken.
+/// Input: a server whose session with the lock on PostgreSQL has ended, and another one that takes the lock before the first notices (docs/reference/security.md § 3.40, § 4.9). Answer: nothing that the first one writes from then on is taken.
 #[tokio::test]
 async fn who_takes_the_database_over_ends_all_that_the_server_before_it_writes() {
     crate::store::tests::check_on_postgres(async |url| {

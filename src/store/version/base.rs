@@ -320,7 +320,9 @@ impl Store {
         partial: &PartialVersion,
         end: &CompileEnd,
     ) -> Result<(VersionNumber, SetChange)> {
-        Ok(transaction!(self.db, tx => store_partial(tx, partial, Some(end)).await?))
+        let stored = transaction!(self.db, tx => store_partial(tx, partial, Some(end)).await?);
+        self.wrote("desired_resource", stored.1.n_resources_written);
+        Ok(stored)
     }
 
     /// Stores the version that a partial export makes of the newest one, in one transaction, and gives its number. Reads and
@@ -333,6 +335,8 @@ impl Store {
         &self,
         partial: &PartialVersion,
     ) -> Result<(VersionNumber, SetChange)> {
-        Ok(transaction!(self.db, tx => store_partial(tx, partial, None).await?))
+        let stored = transaction!(self.db, tx => store_partial(tx, partial, None).await?);
+        self.wrote("desired_resource", stored.1.n_resources_written);
+        Ok(stored)
     }
 }

@@ -193,6 +193,7 @@ mod tests {
         assert_eq!(error, "resource a requires b, which is not in this version");
     }
 
+    /// Input: dependencies in a circle of any length (docs/reference/security.md § 3.25). Answer: the version is refused, and some of the circle is named.
     #[test]
     fn a_chain_of_a_hundred_thousand_is_followed_and_a_long_circle_is_cut_short() {
         let line = |n: usize| format!("r{n}: r{}", n + 1);

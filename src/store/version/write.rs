@@ -27,6 +27,7 @@ impl Store {
             (number, change)
         });
         self.large_sets.keep(new.environment_id, &content.sets);
+        self.wrote("desired_resource", stored.1.n_resources_written);
         Ok(stored)
     }
 
@@ -69,6 +70,7 @@ impl Store {
             store_full(tx, &self.large_sets, new, number, &content, None).await?
         });
         self.large_sets.keep(new.environment_id, &content.sets);
+        self.wrote("desired_resource", change.n_resources_written);
         Ok(change)
     }
 }
