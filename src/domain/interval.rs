@@ -174,6 +174,7 @@ mod tests {
     }
 
     //: deploy 5
+    /// Input: cron expressions that never come, or have too few, too many or impossible fields (docs/reference/security.md § 3.32). Answer: they are refused with a reason.
     #[test]
     fn nonsense_is_refused_with_a_reason() {
         for text in [

@@ -185,8 +185,8 @@ const DEFINITIONS: &[Definition] = &[
         section: "lsm",
         kind: SettingKind::Bool,
         default: "false",
-        doc: "Let one partial compile export all service instances that wait for one. A mistake in one of them then fails \
-              the export of all.",
+        doc: "Let one partial compile export all service instances that wait for one. If it fails, it is split until the \
+              instance that is to blame is alone, and the others are exported.",
     },
     Definition {
         name: "enable_lsm_transfer_optimization",

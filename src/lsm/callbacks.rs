@@ -264,6 +264,16 @@ fn post(url: &str, body: &str) -> Result<(), String> {
             .post(url)
             .header("Content-Type", "application/json")
             .send(body);
+        match &sent {
+            Ok(answer) => {
+                tracing::debug!(
+                    attempt,
+                    status = answer.status().as_u16(),
+                    "a callback was answered"
+                );
+            }
+            Err(error) => tracing::debug!(attempt, %error, "a callback was not answered"),
+        }
         match sent {
             Ok(answer) if answer.status().is_success() => return Ok(()),
             Ok(answer) if attempt == ATTEMPTS => {

@@ -76,7 +76,13 @@ fn a_compile_is_asked_for_watched_reported_and_its_failure_told() {
         first = reports["data"][0].clone();
         first["success"] == json!(true)
     });
-    let first = done(&served, &id, first["id"].as_str().unwrap());
+    // Storing is what ends a compile, so this stage is written behind its end.
+    let mut report = done(&served, &id, first["id"].as_str().unwrap());
+    wait_until("the last stage is written", || {
+        report = done(&served, &id, first["id"].as_str().unwrap());
+        report["reports"].as_array().unwrap().len() == 4
+    });
+    let first = report;
     let stages = first["reports"].as_array().unwrap();
     let names: Vec<&str> = stages
         .iter()

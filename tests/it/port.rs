@@ -393,6 +393,35 @@ fn wrong_tokens_get_slower_and_fill_no_log() {
     door.is_well();
 }
 
+/// Input: a body of 200 KB that unpacks to 200 MB (docs/reference/security.md § 3.3). Answer: 413; memory stays as it was.
+#[test]
+fn a_body_that_grows_when_it_is_unpacked_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let door = start(dir.path(), "", None);
+    door.is_well();
+    let before = door.memory("VmHWM");
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    let zeros = vec![b' '; 1 << 20];
+    for _ in 0..200 {
+        packed.write_all(&zeros).unwrap();
+    }
+    let body = packed.finish().unwrap();
+    let mut stream = door.connect();
+    let head = format!(
+        "PUT /api/v2/project HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Content-Encoding: gzip\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(&body).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    let grown = door.memory("VmHWM").saturating_sub(before);
+    assert!(grown < 100, "{grown} MB more");
+    door.is_well();
+}
+
 /// Input: 24 uploads of 95 MB that stop before their end (docs/reference/security.md § 4.3). Answer: they wait on disk under one quota, 503 beyond it; memory stays as it was.
 #[test]
 fn unfinished_uploads_take_no_memory() {

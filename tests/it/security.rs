@@ -79,9 +79,13 @@ fn rows() -> Vec<Row> {
                 .rsplit_once(" (")
                 .and_then(|(input, sources)| Some((input, sections_of(sources)?)))
                 .unwrap_or_else(|| panic!("{place}: it cites no section of {LIST}"));
-            let name = lines[at..].iter().find_map(|line| {
+            let function = lines[at..].iter().find_map(|line| {
                 let line = line.strip_prefix("async ").unwrap_or(line);
                 Some(line.strip_prefix("fn ")?.split('(').next()?.to_owned())
+            });
+            let mut between = lines[at..].iter().take_while(|line| !line.contains("fn "));
+            let name = function.filter(|_| {
+                between.any(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test"))
             });
             let module = file.strip_prefix(root).unwrap().with_extension("");
             let test = name.unwrap_or_else(|| panic!("{place}: no test below"));

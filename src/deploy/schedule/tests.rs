@@ -612,6 +612,7 @@ fn check_87_after_a_restart_timers_go_on_from_the_last_run() {
     assert_eq!(world.pass(600), "a.x:deployed");
 }
 
+/// Input: a clock that jumps back (docs/reference/security.md § 3.33). Answer: what is due is due at the latest one interval later.
 #[test]
 fn a_clock_that_steps_back_holds_up_no_repair() {
     let mut world = World::new();

@@ -299,7 +299,7 @@ fn paths_that_take_too_much_memory_are_refused() {
     assert!(error.to_string().contains("for all paths"), "{error}");
 }
 
-/// Input: submodules, whatever `.gitmodules` says (docs/reference/security.md § 3.26). Answer: they are empty folders; nothing is fetched.
+/// Input: submodules, whatever `.gitmodules` says (docs/reference/security.md § 3.22, § 3.26). Answer: they are empty folders; nothing is fetched.
 #[test]
 fn submodules_are_empty_folders_and_named() {
     let world = World::new();
