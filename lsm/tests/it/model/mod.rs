@@ -10,6 +10,9 @@
 pub mod lifecycles;
 mod reference;
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use serde_json::{Value, json};
 use steward_lsm::definition::SetName;
 use steward_lsm::lifecycle::{
@@ -38,6 +41,8 @@ struct Server {
     /// Validations, as they were asked for.
     validations: Vec<Validation>,
     n_requests: u128,
+    /// It died where a known result did not count, and starts where it does: see [`Reference::is_started_anew`].
+    is_started_anew: Rc<Cell<bool>>,
     /// What happened, for the message of a failure.
     story: Vec<String>,
 }
@@ -109,12 +114,16 @@ impl Server {
         current_version: Option<u64>,
         random: &mut Random,
     ) -> Result<(), Refusal> {
+        self.is_started_anew.set(false);
         let decision = self.decide(current_version, trigger)?;
         let mut waiting = self.store(decision);
         // A circle of automatic transfers would never end.
         for _ in 0..100 {
             if random.percent(3) && !waiting.is_empty() {
                 self.story.push("crash after a commit".to_owned());
+                if !matches!(waiting[..], [Trigger::Auto { known_result: true }]) {
+                    self.is_started_anew.set(true);
+                }
                 waiting = self.found_at_start().into_iter().collect();
             }
             let Some(trigger) = waiting.pop() else {
@@ -187,6 +196,7 @@ impl Round {
             log,
             validations,
             n_requests: 10,
+            is_started_anew: Rc::default(),
             story,
         };
         server
@@ -198,7 +208,9 @@ impl Round {
                 random,
             )
             .unwrap();
-        let reference = Reference::new(lifecycle, 1);
+        let mut reference = Reference::new(lifecycle, 1);
+        server.is_started_anew.set(false);
+        reference.is_started_anew = Rc::clone(&server.is_started_anew);
         let mut round = Self {
             server,
             reference,

@@ -3,7 +3,9 @@
 //! It is written apart from the crate and shares nothing with it, so that both have to be wrong in the same way to agree.
 //! Source: docs/reference/lsm.md § 3.4 to § 3.9.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use serde_json::Value;
 
@@ -32,6 +34,8 @@ enum Went {
 }
 
 pub struct Reference {
+    /// The server died before it could go on, and found the instance at its start.
+    pub is_started_anew: Rc<Cell<bool>>,
     pub lifecycle: Value,
     pub now: Snapshot,
     pub switches: BTreeMap<String, bool>,
@@ -54,6 +58,7 @@ impl Reference {
         let lifecycle = lifecycle.clone();
         let switches = BTreeMap::new();
         let mut made = Self {
+            is_started_anew: Rc::default(),
             lifecycle,
             now,
             switches,
@@ -277,6 +282,10 @@ impl Reference {
 
     /// Nothing arrived anywhere, so a known result waits for its next occasion, which is the next transfer.
     fn settle_without_result(&mut self) {
+        if self.is_started_anew.take() {
+            // A server that starts looks at its instances, which is such an occasion.
+            return self.settle();
+        }
         let known = self.known.take();
         let before = self.now.version;
         self.settle_once(known);
