@@ -32,8 +32,20 @@ class PythonEnvironment:
 
         return {found.metadata["Name"].lower(): found.version for found in importlib.metadata.distributions()}
 
+    def notify_change(self) -> None:
+        """Something was installed into this environment, or taken out of it, which this process shall see."""
+        import importlib
+        import site
 
-@_without("are_installed get_module_file notify_change")
+        from inmanta import _virtual_env
+
+        packages = _virtual_env.packages_of(self.env_path)
+        if os.path.isdir(packages):
+            site.addsitedir(packages)
+        importlib.invalidate_caches()
+
+
+@_without("are_installed get_module_file")
 class VirtualEnv(PythonEnvironment):
     """A virtual environment of a project; what is installed beside the running Python is there, too."""
 
@@ -60,6 +72,8 @@ class VirtualEnv(PythonEnvironment):
 
         self.init_env()
         _virtual_env.use(self.env_path)
+        # Whoever installs something for this process asks it where.
+        process_env.env_path, process_env.python_path = self.env_path, self.python_path
 
     def is_using_virtual_env(self) -> bool:
         """Whether this process has what is installed in it."""

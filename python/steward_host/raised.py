@@ -102,13 +102,23 @@ class Raised:
     def _set_definitions(self, made: ast.DuplicateException, found: dict[str, Any]) -> None:
         """Both definitions of what is defined twice."""
         other = next((note for note in found.get("notes", ()) if note["file"] is not None), None)
+        made.other = None
+        if other is None:
+            return
         match = _TWICE.match(made.get_message())
-        if other is None or match is None:
+        if match is None:
+            # What is imported twice has no name in the text, and lines for places.
+            made.other = Reported("import", self._line(other))
+            if found["file"] is not None:
+                made.set_statement(Reported("import", self._line(found)))
             return
         name = match[1] or match[2]
         made.other = Reported(name, self._range(other))
         if found["file"] is not None:
             made.set_statement(Reported(name, self._range(found)))
+
+    def _line(self, found: dict[str, Any]) -> ast.Location:
+        return ast.Location(os.path.join(self._directory, found["file"]), found["line"])
 
     def _range(self, found: dict[str, Any]) -> ast.Range:
         numbers = [found[name] for name in ("line", "column", "end_line", "end_column")]

@@ -118,6 +118,13 @@ class Exceptions(unittest.TestCase):
         self.assertEqual((str(error.stmt), str(error.other)), ("__config__::A", "__config__::A"))
         self.assertEqual((error.location.lnr, error.other.get_location().lnr), (3, 1))
         self.assertEqual(str(ast.DuplicateException(None, None, "a text")), "a text")
+        message = "Two import statements have the same name"
+        found = {**diagnostic("DuplicateException", message, (2, 8)), "notes": [{**note, "file": "main.cf"}]}
+        error = self.raised("import std\nimport std\n", found)
+        path = os.path.join(self.directory, "main.cf")
+        self.assertEqual(str(error), f"{message} (original at ({path}:2)) (duplicate at ({path}:1))")
+        error = self.raised("x = 1\n", diagnostic("DuplicateException", message, (1, 1)))
+        self.assertIn(message, str(error))
 
     def test_the_end_of_a_file_is_where_the_reference_has_it(self) -> None:
         error = self.raised("entity A\n", diagnostic("ParserException", "Syntax error: Unexpected end of file", (3, 1)))

@@ -101,6 +101,18 @@ impl<'a> Builder<'a> {
     }
 
     pub fn register_def(&mut self, namespace: NamespaceId, name: Symbol, def: Def, loc: Loc) {
+        self.register_def_for(namespace, name, def, loc, "");
+    }
+
+    /// The same of an implementation, which says what it is for: ` for type A`.
+    fn register_def_for(
+        &mut self,
+        namespace: NamespaceId,
+        name: Symbol,
+        def: Def,
+        loc: Loc,
+        purpose: &str,
+    ) {
         let known = self.program.namespaces[namespace.index()]
             .defs
             .get(&name)
@@ -113,7 +125,7 @@ impl<'a> Builder<'a> {
                 Def::Implementation(_) => "Implementation",
                 Def::Plugin(_) => "Type",
             };
-            let message = format!("{what} {full} is already defined");
+            let message = format!("{what} {full}{purpose} is already defined");
             let mut error = duplicate(loc, self.def_loc(known), message);
             if let Def::Plugin(plugin) = def {
                 let declared_at = &self.program.plugins[plugin.index()].declared_at;
@@ -223,11 +235,13 @@ impl<'a> Builder<'a> {
             block: BlockId(0),
         });
         let id = ImplementationId(self.program.implementations.len() as u32 - 1);
-        self.register_def(
+        let purpose = format!(" for type {}", self.text(implementation.entity.symbol));
+        self.register_def_for(
             namespace,
             implementation.name.symbol,
             Def::Implementation(id),
             loc,
+            &purpose,
         );
         id
     }
