@@ -352,12 +352,12 @@ fn what_keeps_a_server_from_starting_is_known_to_the_check() {
         fs::write(&config, text).unwrap();
         check(&config)
     };
-    let (code, said) = listens("203.0.113.9:8888");
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("203.0.113.9:8888"), "{said}");
+    let (code, output) = listens("203.0.113.9:8888");
+    assert_eq!(code, Some(2), "{output}");
+    assert!(output.contains("203.0.113.9:8888"), "{output}");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let (code, said) = listens(&taken.local_addr().unwrap().to_string());
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output) = listens(&taken.local_addr().unwrap().to_string());
+    assert_eq!(code, Some(0), "{output}");
 }
 
 /// Input: `http://127.0.0.1`, private, link-local and decimal hosts, `file:///etc`, local paths as a repository over the API, with the token (docs/reference/security.md § 3.15, § 3.16, § 4.13). Answer: 400, and the setting that allows it is named; local paths need `allow_local`.
