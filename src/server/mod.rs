@@ -174,7 +174,7 @@ async fn open_store(database: &Database, data: &DataDir) -> Result<Store, Error>
         Database::Postgres(url) => Store::open_postgres(url).await?,
     };
     locks::hold_database(&store).await?;
-    let n_closed = store.action_close_interrupted().await?;
+    let n_closed = store.action_close_interrupted(None).await?;
     if n_closed > 0 {
         tracing::warn!(
             n_runs = n_closed,

@@ -298,11 +298,15 @@ impl Store {
         Ok(())
     }
 
-    /// After a restart: runs that never ended are closed as `unavailable`, and what they were about counts as failed, so
-    /// that it runs again. What they changed before the end is not known: `change` is NULL.
-    pub async fn action_close_interrupted(&self) -> Result<u64> {
-        const CLOSE: &str = "UPDATE resource_action SET finished_us = $1, status = 'unavailable', \
-                             change = NULL, messages = $2 WHERE finished_us IS NULL";
+    /// After a restart of the server, or of one environment's engine: runs that never ended are closed as `unavailable`, and
+    /// what they were about counts as failed, so that it runs again. What they changed before the end is not known: `change`
+    /// is NULL. `None`: the runs of all environments.
+    pub async fn action_close_interrupted(
+        &self,
+        environment: Option<EnvironmentId>,
+    ) -> Result<u64> {
+        const CLOSE: &str = "UPDATE resource_action SET finished_us = $2, status = 'unavailable', \
+                             change = NULL, messages = $3 WHERE finished_us IS NULL";
         // What was cut off may have changed something. The status is asked for as its index has it.
         const STATES: &str = concat!(
             "UPDATE resource_state SET is_deploying = FALSE, last_run = 'failed', last_status = 'unavailable', \
@@ -312,28 +316,39 @@ impl Store {
             status_sql!(),
             " IN ('deploying', 'orphaned') AND is_deploying = TRUE"
         );
-        // Whatever else was cut, the counts are true from here on.
-        const COUNT_ANEW: [&str; 2] = [
-            "DELETE FROM resource_count",
-            concat!(
-                "INSERT INTO resource_count (environment_id, status, n_resources) SELECT environment_id, ",
-                status_sql!(),
-                ", COUNT(*) FROM resource_state GROUP BY 1, 2"
-            ),
-        ];
+        const FORGET_COUNTS: &str = "DELETE FROM resource_count WHERE TRUE";
+        const COUNT: &str = concat!(
+            "INSERT INTO resource_count (environment_id, status, n_resources) SELECT environment_id, ",
+            status_sql!(),
+            ", COUNT(*) FROM resource_state WHERE TRUE"
+        );
         let now = Timestamp::now().0;
         let message = serde_json::json!([{
             "level": "WARNING", "args": [], "kwargs": {}, "timestamp_us": now,
             "msg": "the server ended during this run; the resource is verified again",
-        }]);
+        }])
+        .to_string();
+        let environment = environment.map(|id| id.to_string());
+        let of = match environment {
+            Some(_) => " AND environment_id = $1",
+            None => " AND CAST($1 AS TEXT) IS NULL",
+        };
+        let (states, close) = (format!("{STATES}{of}"), format!("{CLOSE}{of}"));
+        // Whatever else was cut, the counts are true from here on.
+        let (forget, count) = (
+            format!("{FORGET_COUNTS}{of}"),
+            format!("{COUNT}{of} GROUP BY 1, 2"),
+        );
         Ok(transaction!(self.db, tx => {
-            if sqlx::query(STATES).execute(&mut *tx).await?.rows_affected() > 0 {
-                for sql in COUNT_ANEW {
-                    sqlx::query(sql).execute(&mut *tx).await?;
+            if let Some(environment) = &environment {
+                tx.begin_batch(environment).await?;
+            }
+            if sqlx::query(&states).bind(&environment).execute(&mut *tx).await?.rows_affected() > 0 {
+                for sql in [&forget, &count] {
+                    sqlx::query(sql).bind(&environment).execute(&mut *tx).await?;
                 }
             }
-            let message = message.to_string();
-            sqlx::query(CLOSE).bind(now).bind(message).execute(&mut *tx).await?.rows_affected()
+            sqlx::query(&close).bind(&environment).bind(now).bind(&message).execute(&mut *tx).await?.rows_affected()
         }))
     }
 

@@ -454,7 +454,7 @@ async fn a_run_opens_an_action_and_its_end_closes_it_with_the_state() {
         assert_eq!(all.len(), 1);
         assert!(found("%", newest).await.is_empty() && found("other", newest).await.is_empty());
         assert!(found(agent, newest.behind(&all[0])).await.is_empty());
-        assert_eq!(store.action_close_interrupted().await.unwrap(), 0);
+        assert_eq!(store.action_close_interrupted(None).await.unwrap(), 0);
     })
     .await;
 }
@@ -475,7 +475,12 @@ async fn what_was_running_at_a_crash_is_closed_and_no_longer_deploying() {
             started: Timestamp(5),
         };
         store.action_write(id, &[start], &[]).await.unwrap();
-        assert_eq!(store.action_close_interrupted().await.unwrap(), 1);
+        let close = async |of| store.action_close_interrupted(of).await.unwrap();
+        assert_eq!(close(Some(EnvironmentId::generate())).await, 0);
+        assert_eq!(close(Some(id)).await, 1);
+        assert_eq!(close(None).await, 0);
+        let counts = store.state_counts(id).await.unwrap();
+        assert_eq!(counts.values().sum::<i64>(), 1, "{counts:?}");
         let after = store
             .state_fetch(id, &state("x").resource_id)
             .await

@@ -1,5 +1,5 @@
-//! kill -9 of server, executor and Python hosts at random while two hundred resources deploy: nothing is lost, and nothing
-//! is run again that was reported done (docs/reference/deployment.md § 4.12). By hand also with more of both:
+//! kill -9 of server, executors, Python hosts and agents on other machines at random while two hundred resources deploy:
+//! nothing is lost, and nothing is run again that was reported done (docs/reference/deployment.md § 4.12). By hand also with more of both:
 //! `STEWARD_TEST_RESOURCES=10000 STEWARD_TEST_KILLS=100 cargo test -p steward --test it kills::`.
 
 use std::collections::BTreeMap;
@@ -10,10 +10,14 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use rustix::process::Signal;
 
 use crate::crash::descendants;
+use crate::external::{Agent, TOKEN};
 use crate::harness::{DEADLINE, Host, Repo, signal, skip};
-use crate::serve::{Served, serve};
+use crate::serve::{Served, serve, serve_on};
 
 const AGENTS: usize = 8;
+
+/// Those of them that are processes of their own, as on another machine.
+const EXTERNAL: [&str; 2] = ["agent6", "agent7"];
 
 fn number(variable: &str, otherwise: usize) -> usize {
     let text = std::env::var(variable).ok();
@@ -139,14 +143,21 @@ fn kill_at_random(dir: &Path, database: &str) {
     repo.commit("a module");
     let config = format!(
         "{database}executor: {{hosts: 4}}\nenvironments:\n  - project: infra\n    name: prod\n    repository: {}\n    \
-         branch: main\n    env: {{ROOT: {}}}\n    settings: {{deploy_retry_backoff: 1, autostart_agent_repair_interval: 0}}\n",
+         branch: main\n    env: {{ROOT: {}}}\n    agents: {{token: {TOKEN}}}\n    settings:\n      \
+         deploy_retry_backoff: 1\n      autostart_agent_repair_interval: 0\n      \
+         agent_map: {{{}: 'external:', {}: 'external:'}}\n",
         repo.path().display(),
-        host.root().display()
+        host.root().display(),
+        EXTERNAL[0],
+        EXTERNAL[1]
     );
     let seed = std::env::var("STEWARD_TEST_SEED").ok();
     let seed = seed.and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let mut random = StdRng::seed_from_u64(seed);
     let mut served = serve(dir, &config);
+    let port = served.api.rsplit_once(':').unwrap().1.to_owned();
+    let start_agent = |name: &str, api: &str| Agent::start(api, name, TOKEN, &dir.join(name));
+    let mut agents = EXTERNAL.map(|name| start_agent(name, &served.api));
     let (mut value, mut n_kills, mut n_halfway) = (1, 0, 0);
     // What was reported done for the value in force, with how often it had run by then.
     let mut done: BTreeMap<usize, usize> = BTreeMap::new();
@@ -169,10 +180,18 @@ fn kill_at_random(dir: &Path, database: &str) {
         }
         n_kills += 1;
         n_halfway += usize::from(!done.is_empty());
-        let role = ["server", "executor", "python"][random.random_range(0..3)];
-        let all = descendants(served.child.id());
+        let role = ["server", "agent", "executor", "python"][random.random_range(0..4)];
+        if role == "agent" {
+            let n = random.random_range(0..EXTERNAL.len());
+            // What takes its place kills it.
+            signal(agents[n].child.id(), Signal::KILL);
+            agents[n] = start_agent(EXTERNAL[n], &served.api);
+            continue;
+        }
+        let parents = agents.iter().map(|agent| agent.child.id());
+        let parents = parents.chain([served.child.id()]);
+        let all = parents.flat_map(descendants);
         let victims: Vec<u32> = all
-            .iter()
             .filter(|one| one.role == role)
             .map(|one| one.pid)
             .collect();
@@ -181,7 +200,7 @@ fn kill_at_random(dir: &Path, database: &str) {
             None => {
                 // Dropping it kills it.
                 drop(served);
-                served = serve(dir, &config);
+                served = serve_on(dir, &config, &port);
             }
         }
     }
@@ -213,7 +232,7 @@ fn check_done(host: &Host, done: &BTreeMap<usize, usize>) {
     }
 }
 
-/// Input: kill -9 of server, executor and Python hosts while hundreds of resources deploy (docs/reference/security.md § 3.34). Answer: nothing is lost, and nothing runs again that was reported done.
+/// Input: kill -9 of server, agents, executors and Python hosts while hundreds of resources deploy (docs/reference/security.md § 3.34). Answer: nothing is lost, and nothing runs again that was reported done.
 //: deploy 85, 87, 88
 #[test]
 fn twenty_kills_lose_nothing_and_repeat_nothing_that_was_reported_done() {

@@ -182,7 +182,16 @@ impl Engine {
                         tracing::error!(environment.id = %environment, error, "cannot read the environment; trying again");
                     }
                     Err(_) => {
-                        tracing::error!(environment.id = %environment, "the scheduler panicked; it starts again")
+                        tracing::error!(environment.id = %environment, "the scheduler panicked; it starts again");
+                        // Its executors went with it. What agents on other machines go on with is opened again.
+                        let closed = options
+                            .store
+                            .action_close_interrupted(Some(environment))
+                            .await;
+                        if let Err(error) = closed {
+                            let error = chain(&error);
+                            tracing::error!(environment.id = %environment, error, "cannot close the runs that were cut off");
+                        }
                     }
                 }
                 tokio::select! {

@@ -74,8 +74,8 @@ impl ScheduledResource {
                 ))
     }
 
-    /// Whether a dependency ran after this one's last success, and the event was not worked off
-    /// before a restart.
+    /// Whether a dependency ran after this one's last success, and the event was not worked off: before a restart, or while
+    /// this one was blocked.
     pub(super) fn has_outstanding_event(&self, schedule: &Schedule) -> bool {
         self.state.blocked == Blocked::NotBlocked
             && self.intent.receive_events

@@ -24,7 +24,7 @@ impl Schedule {
     /// Takes over a version: `changed` are the resources that are new or differ, `removed` the ids
     /// that left. An id that is in both left and came back. New and changed resources are scheduled
     /// unless they are blocked, and so are those that were blocked until now and never ran for what
-    /// they shall be. Returns what the store has to write.
+    /// they shall be, or missed events. Returns what the store has to write.
     pub fn apply(
         &mut self,
         version: VersionNumber,
@@ -111,8 +111,11 @@ impl Schedule {
         let links: Vec<Index> = touched.links.iter().copied().collect();
         for (index, before) in self.propagate_blocked(&links) {
             touched.states.insert(index);
-            // What waited for a value of a dependency, and never ran for what it shall be, runs now.
-            if before == Blocked::Blocked && self.entry(index).is_dirty() {
+            // What waited for a value of a dependency runs now, if it never did for what it shall be, or if events came
+            // meanwhile: what is blocked gets none, and one that waited in its queue left it.
+            let entry = self.entry(index);
+            if before == Blocked::Blocked && (entry.is_dirty() || entry.has_outstanding_event(self))
+            {
                 touched.fresh.push(index);
             }
         }

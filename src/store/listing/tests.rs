@@ -116,7 +116,7 @@ async fn the_database_derives_the_status_that_we_derive_and_counts_it() {
             assert_eq!(page, expected, "{status:?}");
         }
         // A cut while resources are deployed, and the start after it.
-        store.action_close_interrupted().await.unwrap();
+        store.action_close_interrupted(None).await.unwrap();
         let states = store.state_list(id).await.unwrap();
         assert!(states.iter().all(|state| !state.is_deploying));
         assert_eq!(counts(&store, id).await, tally(&states));

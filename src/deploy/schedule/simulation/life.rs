@@ -9,7 +9,7 @@ use super::super::entry::Phase;
 use super::super::{Priority, RetryPolicy, Run, Schedule, Selection};
 use super::naive::Naive;
 use super::seen::Seen;
-use super::{AGENTS, Model, changed_model, random_model};
+use super::{AGENTS, Intent, Model, changed_model, random_model};
 use crate::domain::{
     ActionId, AgentName, Blocked, LastRun, ResourceId, ResourceStatus, SharedText, Timestamp,
     VersionNumber,
@@ -85,6 +85,21 @@ pub(super) fn ran_badly(state: &ResourceState) -> bool {
 pub(super) fn is_dirty(state: &ResourceState) -> bool {
     let has_update = state.deployed_hash.as_deref() != Some(&state.intent_hash);
     state.blocked == Blocked::NotBlocked && (has_update || ran_badly(state))
+}
+
+/// Whether something that a resource requires ran after its last success, and sends events of that. What has no state is new.
+pub(super) fn has_missed_event(
+    intent: &Intent,
+    state: &ResourceState,
+    model: &Model,
+    states: &BTreeMap<ResourceId, ResourceState>,
+) -> bool {
+    let is_missed = |one: &ResourceId| {
+        let events = states.get(one).and_then(|state| state.last_events);
+        let is_after = |at| state.last_success.is_none_or(|success| at > success);
+        model[one].send_event && events.is_some_and(is_after)
+    };
+    intent.receive_events && intent.requires.iter().any(is_missed)
 }
 
 impl Life {
@@ -250,7 +265,8 @@ impl Life {
             .cloned();
         let changed = changed.collect();
         self.released.clear();
-        let states = self.states();
+        let mut states = self.states();
+        states.retain(|id, _| !removed.contains(id));
         let was_blocked: BTreeSet<ResourceId> = before
             .keys()
             .filter(|id| self.naive.is_blocked(id))
@@ -259,7 +275,7 @@ impl Life {
         let activation = self.schedule.apply(version, changed, &removed, self.now);
         let fresh = self.naive.apply(model.clone(), &removed);
         for (id, intent) in &model {
-            let Some(state) = states.get(id).filter(|_| !removed.contains(id)) else {
+            let Some(state) = states.get(id) else {
                 continue;
             };
             if fresh.contains(id) || self.naive.is_blocked(id) {
@@ -267,13 +283,17 @@ impl Life {
             }
             // It waited for the recovery of something that it does not require any more.
             let is_bad = |one: &ResourceId| {
-                let state = states.get(one).filter(|_| !removed.contains(one));
+                let state = states.get(one);
                 state.is_some_and(|state| state.last_run_compliant == Some(false))
             };
             let freed =
                 state.blocked == Blocked::TemporarilyBlocked && !intent.requires.iter().any(is_bad);
             let has_update = state.deployed_hash.as_deref() != Some(&intent.attribute_hash);
-            let known = was_blocked.contains(id) && (has_update || ran_badly(state));
+            let missed = has_missed_event(intent, state, &model, &states);
+            let known = was_blocked.contains(id) && (has_update || ran_badly(state) || missed);
+            if missed && known && !(freed || has_update || ran_badly(state)) {
+                self.seen.note("freed with an event");
+            }
             if freed || known {
                 self.seen.note("freed by a version");
                 self.naive.want(id, Priority::NewVersion, false);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rand::Rng;
 
 use super::super::{Dependency, Ended, Priority, Run, Schedule, Start};
-use super::life::{Held, Life, Pace, Write, agents, is_dirty};
+use super::life::{Held, Life, Pace, Write, agents, has_missed_event, is_dirty};
 use super::naive::{Naive, Started};
 use crate::domain::{
     ActionId, Blocked, HandlerStatus, LastRun, ResourceId, ResourceStatus, Timestamp,
@@ -293,13 +293,7 @@ impl Life {
             if self.naive.is_blocked(id) {
                 continue;
             }
-            let missed = |one: &ResourceId| {
-                let events = stored.states[one].last_events;
-                stored.model[one].send_event
-                    && events
-                        .is_some_and(|at| state.last_success.is_none_or(|success| at > success))
-            };
-            let has_event = intent.receive_events && intent.requires.iter().any(missed);
+            let has_event = has_missed_event(intent, state, &stored.model, &stored.states);
             if is_dirty(&is_free) || has_event {
                 self.seen.note(if is_dirty(&is_free) {
                     "dirty at a start"

@@ -33,6 +33,7 @@ impl Seen {
             "version",
             "burst",
             "freed by a version",
+            "freed with an event",
             "rest",
             "result lost",
             "outstanding event",
