@@ -94,6 +94,11 @@ class LogLevel(_Text):
     def to_int(self) -> int:
         return LOG_LEVEL_AS_INTEGER[self]
 
+    @classmethod
+    def _missing_(cls, value: object) -> LogLevel | None:
+        """The level of one of Python's numbers."""
+        return INTEGER_TO_LOG_LEVEL.get(value) if isinstance(value, int) else None
+
 
 LOG_LEVEL_TRACE = 3
 LOG_LEVEL_AS_INTEGER = {

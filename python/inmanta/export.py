@@ -265,6 +265,10 @@ class Exporter:
             if exported["resource_set"] is not None:
                 self._resource_sets[exported["id"]] = exported["resource_set"]
             states[exported["id"]] = ResourceState.undefined if exported["undefined"] else ResourceState.available
+        if not made:
+            import logging
+
+            logging.getLogger(__name__).warning("The model has no resources: an empty deployment")
         return (0, made, states) if include_status else (0, made)
 
 

@@ -598,6 +598,9 @@ class Project:
         return found
 
     def get_modules(self) -> dict[str, Module]:
+        """The modules by name, of a project that is loaded now if it was not before."""
+        if not self.loaded:
+            self.load()
         return self.modules
 
     def _find_module(self, name: str) -> Module | None:
@@ -629,7 +632,8 @@ class Project:
         return "\n".join(sorted(lines))
 
     def load(self, install: bool = False) -> None:
-        """Imports the Python code of its modules; what is wrong with the project is raised.
+        """Imports the Python code of its modules. What is wrong with the project's files or its modules is raised:
+        ModuleLoadingException for a module that cannot be found, ParserException, CompilerException for Python code.
 
         In a compile of Steward's there is nothing to do.
         """
@@ -640,7 +644,11 @@ class Project:
 
             if self.virtualenv is not None:
                 self.virtualenv.use_virtual_env()
-            Attached(self).load()
+            try:
+                Attached(self).load()
+            except ModuleLoadingException:
+                self.loaded = False
+                raise
 
     def install_modules(self, **kwargs: object) -> None:
         """Nothing to do: Steward installs modules before it compiles."""

@@ -18,10 +18,14 @@ from steward_host.pipe import Closed, Pipe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from inmanta.export import Exporter
     from inmanta.module import Project
+
+# How errors begin that are looked for when nothing of the model is left to run.
+_OF_THE_END = ("Unable to select implementation for entity ", "No match in index on type ", "Finalizer failed: ")
 
 # The compile whose model proxies ask about.
 _current: Attached | None = None
@@ -31,9 +35,21 @@ class AttachedPipe(Pipe):
     """The connection of a process that has the compile run: what the model prints comes with the messages, each line before
     the message that follows it, and goes where this process prints."""
 
+    # A message that was looked at and not received yet.
+    _next: tuple[str, Any] | None = None
+
+    def peek(self) -> tuple[str, Any]:
+        """The message that comes next, `printed` among them. It is there for `receive`, too."""
+        if self._pending:
+            return self._pending[0]
+        if self._next is None:
+            self._next = super()._receive()
+        return self._next
+
     def _receive(self) -> tuple[str, Any]:
         while True:
-            name, fields = super()._receive()
+            name, fields = self._next or super()._receive()
+            self._next = None
             if name != "printed":
                 return name, fields
             sys.stdout.write(fields["line"] + "\n")
@@ -80,6 +96,11 @@ class Attached:
         self._socket = ours
         self._pipe = AttachedPipe(ours.fileno(), ours.fileno())
         self._compiling = Compiling(self._pipe, Passthrough(), project)
+        # Messages that may come at any time.
+        self._beside: dict[str, Callable[[Any], object]] = {
+            "locate": lambda fields: self._pipe.send("located", _located(fields["name"])),
+            "stop": lambda _: self._pipe.send("bye"),
+        }
         # Modules may have been installed, or written, since this process looked last.
         importlib.invalidate_caches()
         # Whether Steward has sent anything yet.
@@ -100,8 +121,21 @@ class Attached:
         return self._shown is not None
 
     def load(self) -> None:
-        """Imports the modules; what is wrong with the project is raised."""
+        """Imports the modules. What is wrong with them, or with a file of the model, is raised here, all else by `run`."""
         self._serve("load_compile")
+        name, fields = self._after_loading()
+        if name == "finished" and self._of_loading(fields["diagnostics"]):
+            self._serve("inspect")
+
+    def _after_loading(self) -> tuple[str, Any]:
+        """What Steward sends when it has seen what was loaded, which is for `run` to receive."""
+        try:
+            while self._pipe.peek()[0] in self._beside:
+                name, fields = self._pipe.receive()
+                self._beside[name](fields)
+            return self._pipe.peek()
+        except (Closed, OSError) as error:
+            raise self._ended(error) from error
 
     def run(self) -> None:
         """Runs the model to its end; what is wrong with it is raised."""
@@ -144,11 +178,8 @@ class Attached:
                 if name == "finished":
                     self._warn([found for found in fields["diagnostics"] if found["severity"] == "warning"])
                     raise self._error(fields["diagnostics"])
-                if name == "stop":
-                    self._pipe.send("bye")
-                    continue
-                if name == "locate":
-                    self._pipe.send("located", _located(fields["name"]))
+                if name in self._beside:
+                    self._beside[name](fields)
                     continue
                 self._compiling.served[name](fields)
                 if name == until:
@@ -170,21 +201,35 @@ class Attached:
         import warnings
 
         from steward_host.raised import Raised
+        from steward_host.records import log
 
+        raising = Raised(self.project.project_path)
         for warning in found:
-            if warning not in self._warned:
-                self._warned.append(warning)
-                warnings.warn(Raised(self.project.project_path).warning(warning), stacklevel=2)
+            if warning in self._warned:
+                continue
+            self._warned.append(warning)
+            if not log(raising.absolute(warning["message"])):
+                warnings.warn(raising.warning(warning), stacklevel=2)
+
+    def _of_loading(self, diagnostics: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Those of the errors that end the loading of the modules."""
+        errors = [found for found in diagnostics if found["severity"] == "error"]
+        if self._compiling.is_broken:
+            return errors
+        return [found for found in errors if found["kind"] == "ModuleLoadingException"]
 
     def _error(self, diagnostics: list[dict[str, Any]]) -> Exception:
         from steward_host.raised import Raised
 
         raising = Raised(self.project.project_path)
-        errors = [raising.exception(found) for found in diagnostics if found["severity"] == "error"]
+        found_ones = self._of_loading(diagnostics) or [found for found in diagnostics if found["severity"] == "error"]
+        errors = [raising.exception(found) for found in reported_together(found_ones)]
         if not errors:
             return ast.CompilerException("the compile ended without a model")
         if len(errors) > 1:
             return ast.MultiException(errors)
+        if found_ones[0]["kind"] == "DependencyCycleException":
+            return _cycle(errors[0].get_message())
         if errors[0].get_message() == "division by zero":
             # The one error of a model that is none of the compiler's.
             return ZeroDivisionError(errors[0].get_message())
@@ -192,6 +237,31 @@ class Attached:
         if isinstance(errors[0], ast.ExternalException) and raised is not None:
             errors[0].__cause__ = raised
         return errors[0]
+
+
+def reported_together(errors: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of the errors that the reference reports: the first one, and with one that is found when the model has run to its
+    end all others that are found there."""
+    if not errors or not _is_of_the_end(errors[0]):
+        return errors[:1]
+    return [found for found in errors if _is_of_the_end(found)]
+
+
+def _is_of_the_end(found: dict[str, Any]) -> bool:
+    message: str = found["message"]
+    return message.startswith(_OF_THE_END) or found["kind"] == "UnsetException" and " is not complete: " in message
+
+
+def _cycle(message: str) -> Exception:
+    """The exception of resources that require each other, whose ids are at the end of the message."""
+    from inmanta.export import DependencyCycleException
+    from inmanta.resources import Id
+
+    ids = message.partition("[")[2].removesuffix("]").split("], ")
+    cycle = [Id.parse_id(text.removesuffix("]") + "]") for text in ids]
+    made = DependencyCycleException(cycle[0])
+    made.cycle[:] = cycle
+    return made
 
 
 def _located(name: str) -> dict[str, Any]:

@@ -57,6 +57,8 @@ class Compiling:
         self._project = project
         # What module code raised last.
         self.raised: BaseException | None = None
+        # Whether the code of a module could not be imported.
+        self.is_broken = False
         self.served: dict[str, Callable[[Any], object]] = {
             "call": self.call,
             "calls": self.calls,
@@ -131,6 +133,8 @@ class Compiling:
         self._files = finder.paths()
         read = loader.files_read(request["project_dir"]) if request.get("keep") else None
         depends = self._trace() if request.get("trace") else None
+        if self._project is not None:
+            _import_std()
         imports = loader.Imports()
         watch = instance_variables.Watch()
         with imports, watch:
@@ -139,6 +143,7 @@ class Compiling:
                     try:
                         __import__(file["module"])
                     except (Exception, SystemExit) as error:
+                        self.is_broken = True
                         self._pipe.send(
                             "load_failed",
                             {
@@ -295,11 +300,9 @@ class Compiling:
         number, name, args, kwargs, *place, relations = request
         open_ones = []
         try:
-            # With these come the instances whose relations are named.
-            for given in args:
-                calls.value(given)
-            for _, given in kwargs:
-                calls.value(given)
+            # With these come the instances whose relations are named. What was read is left as it is later on.
+            args[:] = [calls.value(given) for given in args]
+            kwargs = [(key, calls.value(given)) for key, given in kwargs]
             for entry in relations.values():
                 instance = calls.of_number(entry[0])
                 open_ones.append((instance, entry[1]))
@@ -499,6 +502,19 @@ class Compiling:
         root = logging.getLogger()
         root.handlers[:] = [Handler()]
         root.setLevel(logging.INFO)
+
+
+def _import_std() -> None:
+    """Has the Python code of `std` imported, as the reference has with every project: its resource classes are registered
+    then. Where something is missing that this code needs, the model can do without."""
+    import importlib
+
+    try:
+        importlib.import_module("inmanta_plugins.std.resources")
+    except ImportError as error:
+        import logging
+
+        logging.getLogger(__name__).debug("The Python code of std cannot be imported: %s", error)
 
 
 def _context(plugin: plugins.Plugin, place: Location, namespace: str) -> tuple[plugins.Context, Result]:

@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
 # A place below the project, in the text of a message.
 _BELOW = re.compile(r"(?<![\w/.])\./(?=[^\s:]+:\d)")
+# The file that an import is missing in, where a message ends with it.
+_TO_IMPORT_IN = re.compile(r"(?<= in )(?=[^/\s]\S*\.cf$)")
 # The name of a class and a text, as diagnostics tell what Python code raised.
 _RAISED = re.compile(r"([A-Za-z_][\w.]*): (.*)", re.DOTALL)
 # Attributes of exceptions, as their texts have them.
 _ATTRIBUTE = re.compile(r"attribute `(?P<attribute>[^`]+)` (?:on|of) (?:instance )?`(?P<instance>[^`]+)`")
 _INCOMPLETE = re.compile(r"The object (?P<instance>.+) is not complete: attribute (?P<attribute>\S+) ")
 _NAME = re.compile(r"(?:variable|attribute) (\S+) not found|Could not find module (\S+)|could not find (?:type )?(\S+)")
+_NO_ATTRIBUTE = re.compile(r"no attribute (\S+) on type ")
 # What is defined twice.
 _TWICE = re.compile(r"(?:Entity|Implementation|TypeConstraint) (\S+) |[^']*'([^']+)'")
 _ENDS_EARLY = "Unexpected end of file"
@@ -46,8 +49,15 @@ class Raised:
 
     def exception(self, found: dict[str, Any]) -> ast.CompilerException:
         """A diagnostic of the compile contract as the exception that it stands for."""
+        from inmanta import module
+
         cls = _class_of(found["kind"])
-        message = _BELOW.sub(lambda _: os.path.join(self._directory, ""), found["message"])
+        message = self.absolute(found["message"])
+        if found["kind"] == "MissingImportException":
+            message = _TO_IMPORT_IN.sub(lambda _: os.path.join(self._directory, ""), message)
+        if message.startswith("could not locate module with name: "):
+            # Of a module that is there: one of its files is missing.
+            cls = module.InvalidModuleException
         if found["kind"] == "ModuleNotFoundException" and re.fullmatch(r"Could not find module \S+", message):
             message += _ADVICE
         # The classes have constructors of their own, for those who raise them.
@@ -70,6 +80,10 @@ class Raised:
             if isinstance(causes[0], ast.RuntimeException) and isinstance(made, ast.RuntimeException):
                 _inherit_place(causes[0], made)
         return made
+
+    def absolute(self, message: str) -> str:
+        """A message with absolute paths for the places that it names."""
+        return _BELOW.sub(lambda _: os.path.join(self._directory, ""), message)
 
     def warning(self, found: dict[str, Any]) -> Warning:
         """The same of a doubt: the warning that it stands for."""
@@ -108,14 +122,20 @@ class Raised:
         match = _TWICE.match(made.get_message())
         if match is None:
             # What is imported twice has no name in the text, and lines for places.
-            made.other = Reported("import", self._line(other))
+            made.other = self._import(other)
             if found["file"] is not None:
-                made.set_statement(Reported("import", self._line(found)))
+                made.set_statement(self._import(found))
             return
         name = match[1] or match[2]
         made.other = Reported(name, self._range(other))
         if found["file"] is not None:
             made.set_statement(Reported(name, self._range(found)))
+
+    def _import(self, found: dict[str, Any]) -> Reported:
+        """The import statement at a place."""
+        place = self._line(found)
+        read = statement.at_place(self._text(place.file), found["line"], found["column"], whole=True)
+        return Reported("import" if read is None else read[0], place)
 
     def _line(self, found: dict[str, Any]) -> ast.Location:
         return ast.Location(os.path.join(self._directory, found["file"]), found["line"])
@@ -127,7 +147,7 @@ class Raised:
     def _set_place(self, made: ast.CompilerException, found: dict[str, Any]) -> None:
         file = os.path.join(self._directory, found["file"])
         numbers = [found[name] for name in ("line", "column", "end_line", "end_column")]
-        if None in numbers:
+        if None in numbers or made.get_message().startswith("Unable to load all plug-ins "):
             made.set_location(ast.Location(file, found["line"]))
             return
         if isinstance(made, ast.RuntimeException) and made.stmt is not None:
@@ -148,15 +168,20 @@ class Raised:
                 return
         named = _definition(made, text, found)
         if named is not None:
-            has_column = made.get_message().startswith("Invalid value")
+            has_column = made.get_message().startswith(("Invalid value", "no attribute "))
             made.set_statement(Reported(named.replace("FILE", file), place if has_column else ast.Location(file, place.lnr)))
             return
-        read = statement.at_place(text, place.lnr, place.start_char)
+        defined = statement.definition_at(text, place.lnr, place.start_char)
+        if defined is not None:
+            made.set_statement(Reported(defined, place))
+            return
+        # A type that is not found is told with the place of its name, and the whole statement.
+        is_type = isinstance(made, ast.TypeNotFoundException)
+        read = statement.at_place(text, place.lnr, place.start_char, whole=is_type)
         if read is None:
             made.set_location(place)
         else:
-            # A type that is not found is told with the place of its name.
-            has_column = read[1] or isinstance(made, ast.TypeNotFoundException)
+            has_column = read[1] or is_type or made.get_message().startswith("not all statements executed")
             made.set_statement(Reported(read[0], place if has_column else ast.Location(file, place.lnr)))
 
     def _text(self, file: str) -> str:
@@ -200,11 +225,14 @@ def _class_of(kind: str) -> Any:
 
 
 def _definition(made: ast.RuntimeException, text: str, found: dict[str, Any]) -> str | None:
-    """What two kinds of errors name in place of a statement: the instance that no implementation fits, and the typedef whose
-    condition a value does not meet."""
+    """What some kinds of errors name in place of a statement: the instance that no implementation fits, the typedef whose
+    condition a value does not meet, and the attribute in a constructor that an entity does not have."""
     namespace = _namespace(found["file"])
     message = made.get_message()
     written = text.split("\n")[found["line"] - 1] if found["line"] <= text.count("\n") + 1 else ""
+    attribute = _NO_ATTRIBUTE.match(message)
+    if attribute and written.startswith(attribute[1], found["column"] - 1):
+        return attribute[1]
     if namespace is None:
         return None
     if message.startswith("Unable to select implementation for entity "):

@@ -36,6 +36,8 @@ _TOKEN = re.compile(
     |(?P<operator>==|!=|<=|>=|\+=|\*\*|[-+*/%<>=?:.,()\[\]{}])""",
     re.VERBOSE | re.DOTALL,
 )
+_ATTRIBUTE = re.compile(r"\s+(?P<type>[\w:-]+(?:\[\])?\??)\s+(?P<name>[\w-]+)\s*=\s*(?P<value>.+)$")
+_IMPLEMENT = re.compile(r"implement\s+(?P<name>[\w:-]+)")
 # How many lines above a place its statement may begin.
 _MAX_LINES = 30
 # Operators from those that bind least.
@@ -47,8 +49,10 @@ class _Unreadable(Exception):
     """No statement, or one that this does not know."""
 
 
-def at_place(text: str, line: int, column: int) -> tuple[str, bool] | None:
-    """The statement or expression that a diagnostic at this place is about, and whether the reference says the column, too."""
+def at_place(text: str, line: int, column: int, whole: bool = False) -> tuple[str, bool] | None:
+    """The statement or expression that a diagnostic at this place is about, and whether the reference says the column, too.
+
+    `whole`: always the statement, whatever part of it is there."""
     starts = [0]
     for ending in re.finditer("\n", text):
         starts.append(ending.end())
@@ -62,8 +66,33 @@ def at_place(text: str, line: int, column: int) -> tuple[str, bool] | None:
             continue
         found = next((node for node in nodes if node.at == place), None)
         if found is not None:
-            return found.text, found.has_column
+            told = nodes[0] if whole else found
+            return told.text, told.has_column
     return None
+
+
+def definition_at(text: str, line: int, column: int) -> str | None:
+    """What the reference calls the definition whose name is at a place: an attribute with a default, or an implementation."""
+    written = "\n".join(text.split("\n")[line - 1 : line])
+    found = _ATTRIBUTE.match(written)
+    if found is not None and found.start("name") == column - 1:
+        value = at_place(found["value"], 1, 1, whole=True)
+        # A list is told as one, whatever it holds.
+        literal = "List()" if found["value"].startswith("[") else literal_text(found["value"]) if value is None else value[0]
+        return None if literal is None else f"{found['type']} {found['name']} = {literal}"
+    found = _IMPLEMENT.match(written)
+    if found is not None and found.start("name") == column - 1:
+        return f"Implement({found['name']})"
+    return None
+
+
+def literal_text(written: str) -> str | None:
+    """A value that is written out, as the reference writes it; None if it is none."""
+    try:
+        read = _Reader(written, 0).value()
+    except _Unreadable:
+        return None
+    return read.text if read.is_literal else None
 
 
 def entity_around(text: str, line: int) -> str | None:
@@ -138,6 +167,10 @@ class _Reader:
             whole = self.nodes[:1] if self.nodes[0].text.count(" = ") else []
             return whole + self.nodes[len(whole) :][::-1]
         return self.nodes[:1] + self.nodes[1:][::-1]
+
+    def value(self) -> Node:
+        """The expression that the text is."""
+        return self._expression()
 
     def _assignment(self, start: int) -> None:
         target = self._expression()

@@ -25,8 +25,8 @@ class Null(_Handler):
         if resource.fail:
             raise Exception("This resource is set to fail")
         resource.purged = False
-        ctx.info("Observed value: %(value)s", value=resource.value)
-        ctx.info("Observed int value: %(value)s", value=resource.int_value)
+        ctx.debug("Observed value: %(value)s", value=resource.value)
+        ctx.debug("Observed int value: %(value)s", value=resource.int_value)
 
     def create_resource(self, ctx: HandlerContext, resource: Any) -> None:
         ctx.set_created()

@@ -5,9 +5,10 @@ import marshal
 import os
 import select
 import unittest
+from unittest import mock
 
 from inmanta.execute import runtime
-from steward_host import calls
+from steward_host import calls, compiling, msgpack
 from steward_host.held import BYTES as held_bytes, Held
 from steward_host.pipe import Pipe
 
@@ -110,3 +111,19 @@ class HeldTest(unittest.TestCase):
 
 if __name__ == "__main__":
     unittest.main()
+
+
+class Open(unittest.TestCase):
+    def test_arguments_of_a_call_with_open_relations_are_read_once(self) -> None:
+        host = compiling.Compiling.__new__(compiling.Compiling)
+        host._plain = {"m::f": None}
+        called: list[list[object]] = []
+        host.call = lambda request, in_frame: called.append(list(request)) or True
+        read: list[bytes] = []
+        with mock.patch.dict(msgpack.ext_decoders, {99: lambda payload: read.append(payload) or payload.decode()}):
+            self.assertTrue(host._with_open([1, "m::f", [b"ca", ([b"cb"],), 3], [["k", b"cc"]], "main.cf", 2, "m", {}]))
+            [(_, _, args, kwargs, *_)] = called
+            # As `call` reads them.
+            self.assertEqual([calls.value(given) for given in args], ["a", ["b"], 3])
+            self.assertEqual([(key, calls.value(given)) for key, given in kwargs], [("k", "c")])
+        self.assertEqual(read, [b"a", b"b", b"c"])

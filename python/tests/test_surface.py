@@ -18,6 +18,7 @@ from inmanta.agent.handler import CRUDHandler, cache
 from inmanta.ast import type as types
 from inmanta.ast import MultiUnsetException, OptionalValueException, UnknownException, UnsetException
 from inmanta.config import Config, Option
+from inmanta.data import model
 from inmanta.execute import runtime
 from inmanta.execute.proxy import DynamicProxy
 from inmanta.execute.util import NoneValue, Unknown
@@ -59,6 +60,43 @@ class Named:
 
     def __init__(self, version: int) -> None:
         self.id = Id("net::Row", "a", "name", "r", version)
+
+
+class Records(unittest.TestCase):
+    """Plain data, as modules and their tests make and read it."""
+
+    def test_a_level_is_found_by_its_number(self) -> None:
+        self.assertIs(const.LogLevel(10), const.LogLevel.DEBUG)
+        self.assertIs(const.LogLevel("INFO"), const.LogLevel.INFO)
+        for nothing in (11, "info", None):
+            with self.assertRaises(ValueError):
+                const.LogLevel(nothing)
+
+    def test_the_level_of_a_line_is_a_plain_text(self) -> None:
+        self.assertIs(type(data.LogLine.log(const.LogLevel.INFO, "a")._data["level"]), str)
+
+    def test_a_difference_has_nothing_but_its_two_values(self) -> None:
+        given = model.AttributeStateChange(current=1, desired=2, other=3)
+        self.assertEqual(given.model_dump(), {"current": 1, "desired": 2})
+
+    def test_what_is_found_has_a_resource_id(self) -> None:
+        rid = "net::Row[a,name=r]"
+        found = model.DiscoveredResourceInput(discovered_resource_id=rid, values={}, discovery_resource_id=rid)
+        self.assertEqual(found.discovered_resource_id, rid)
+        for first, second in (("r", rid), (rid, "r"), (None, rid)):
+            with self.assertRaisesRegex(ValueError, "should be a resource id"):
+                model.DiscoveredResourceInput(discovered_resource_id=first, values={}, discovery_resource_id=second)
+
+    def test_the_indexes_of_pip_are_a_list_of_its_own(self) -> None:
+        model.PipConfig().extra_index_url.append("x")
+        self.assertEqual(model.PipConfig().extra_index_url, [])
+        self.assertEqual(model.PipConfig(extra_index_url=["u"], index_url="i").extra_index_url, ["u"])
+
+    def test_classes_of_handlers_are_named_as_they_are_imported(self) -> None:
+        from inmanta.agent import handler
+
+        modules = {name: getattr(handler, name).__module__ for name in handler.__all__ if name not in ("AgentCache", "cache")}
+        self.assertEqual(set(modules.values()), {"inmanta.agent.handler"}, modules)
 
 
 class Cached(unittest.TestCase):

@@ -53,6 +53,12 @@ __all__ = [
 ]
 
 
+# Traces and texts name the classes as modules import them.
+for _made in [globals()[name] for name in __all__ if name in globals()]:
+    if isinstance(_made, type) and _made.__module__.startswith("inmanta.agent._"):
+        _made.__module__ = __name__
+
+
 class provider:
     """`@provider("net::Port")` over a handler class. Of several classes for a type the last one counts.
 

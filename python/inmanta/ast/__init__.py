@@ -407,6 +407,17 @@ class MultiException(CompilerException):
     def get_causes(self) -> Sequence[CompilerException]:
         return self.others
 
+    def format_trace(self, indent: str = "", indent_level: int = 0) -> str:
+        """How many there are, and below it each of them with its number."""
+        margin = indent * indent_level
+        lines = [margin + self.format()]
+        for number, other in enumerate(self.get_causes()):
+            lines += [f"{margin}error {number}:", other.format_trace(indent, indent_level + 1)]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return "\n\t".join([f"{self.format()}:", *map(str, self.others)])
+
 
 class PluginException(Exception):
     """Base of the errors that a module raises on purpose; its text is what the user reads."""

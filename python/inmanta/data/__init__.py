@@ -70,7 +70,7 @@ class LogLine:
         import datetime
 
         timestamp = datetime.datetime.fromtimestamp(self.timestamp_us / 1_000_000, datetime.timezone.utc)
-        return {"level": self._level, "msg": self._msg, "args": [], "kwargs": self._kwargs, "timestamp": timestamp}
+        return {"level": self._level.value, "msg": self._msg, "args": [], "kwargs": self._kwargs, "timestamp": timestamp}
 
     timestamp = property(lambda self: self._data["timestamp"])
     level = property(lambda self: self._level)

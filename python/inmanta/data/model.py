@@ -64,8 +64,8 @@ class AttributeStateChange(_Record):
     current: object
     desired: object
 
-    def __init__(self, current: object = None, desired: object = None) -> None:
-        """A value that has no form in JSON becomes text; under test it is an exception."""
+    def __init__(self, current: object = None, desired: object = None, **_: object) -> None:
+        """A value that has no form in JSON becomes text; under test it is an exception. Other names are ignored."""
         super().__init__(current=_with_json(current), desired=_with_json(desired))
 
 
@@ -90,6 +90,16 @@ class DiscoveredResourceInput(_Record):
 
     _fields = ("discovered_resource_id", "values", "discovery_resource_id", "managed_resource_uri")
 
+    def __init__(self, **kwargs: object) -> None:
+        """ValueError if what was found, or what has found it, has no resource id."""
+        super().__init__(**kwargs)
+        from inmanta.resources import Id
+
+        for field in ("discovered_resource_id", "discovery_resource_id"):
+            given = getattr(self, field)
+            if not isinstance(given, str) or not Id.is_resource_id(given):
+                raise ValueError(f"{field} of a discovered resource should be a resource id, got {given!r}")
+
     @property
     def discovery_resource_uri(self) -> str:
         """Where the API has the resource that discovered this one."""
@@ -103,9 +113,12 @@ class PipConfig(_Record):
 
     _fields = ("index_url", "extra_index_url", "pre", "use_system_config")
     index_url: str | None
-    extra_index_url: Sequence[str] = ()
+    extra_index_url: Sequence[str]
     pre: bool | None
     use_system_config = False
+
+    def __init__(self, *, extra_index_url: Sequence[str] | None = None, **kwargs: object) -> None:
+        super().__init__(extra_index_url=[] if extra_index_url is None else extra_index_url, **kwargs)
 
     def has_source(self) -> bool:
         """Whether packages can come from anywhere."""
