@@ -263,6 +263,7 @@ impl Drop for Server {
 }
 
 /// Processor time in hundredths of seconds: of the server, and of the processes below it.
+#[derive(Default)]
 pub struct Cpu(u64, u64);
 
 impl Cpu {

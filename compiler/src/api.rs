@@ -61,6 +61,8 @@ pub struct Limits {
     pub steps: u64,
     /// Bytes of all texts that the model makes.
     pub text_bytes: usize,
+    /// Bytes of memory that the process has, looked at while instances become many. `None`: three quarters of what it may have.
+    pub memory_bytes: Option<u64>,
 }
 
 impl Default for Limits {
@@ -72,6 +74,7 @@ impl Default for Limits {
             chain: 100_000,
             steps: 50_000_000,
             text_bytes: 1 << 30,
+            memory_bytes: None,
         }
     }
 }

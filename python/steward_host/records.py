@@ -8,7 +8,7 @@ import re
 # What the compiler says, the logger that the reference uses for it, and what is logged there, with the groups as arguments.
 _RECORDS = (
     (
-        re.compile(r"The resource (.+) had requirements before flattening, but not after flattening\. Initial set was (.*?)\. Perhaps"),
+        re.compile(r"after flattening, the resource (.+) requires nothing, although the model has it require (.*): there may be a mistake"),
         "inmanta.resources",
         "Resource %s requires %s in the model, but after flattening it requires nothing: there may be a mistake in `provides`",
     ),
@@ -28,15 +28,9 @@ _RECORDS = (
         "Module %s is installed as a V1 module and a V2 module, and the V1 module is ignored",
     ),
 )
-# A requirement that is never exported, so that nobody misses it: the reference has a resource class for it that says so.
-_CONFIGURATION = re.compile(r"std::AgentConfig \(instantiated at [^)]*\)(?:, )?")
-
 
 def log(message: str) -> bool:
     """Logs a warning of the compiler, if the reference logs it; whether it is none that is issued."""
-    flattened = _RECORDS[0][0].match(message)
-    if flattened is not None and not _CONFIGURATION.sub("", flattened[2]):
-        return True
     for pattern, name, text in _RECORDS:
         found = pattern.match(message)
         if found is not None:

@@ -72,17 +72,16 @@ async fn request(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
     Ok(Answer::Body(json!({"compile_id": id})))
 }
 
-/// `HEAD /api/v1/notify/<env>`: 200 while compiling, else 204.
+/// `HEAD /api/v1/notify/<env>`: 200 while a compile is queued or running, else 204.
 async fn is_compiling(id: Segment, app: App) -> Body {
-    let compiling = async {
-        let environment = fetch(&app, environment_id(&id)?).await?;
-        let compiles = app.store.compile_list(environment.id, 50).await?;
-        Ok::<bool, ApiError>(
-            compiles
-                .iter()
-                .any(|compile| compile.state == CompileState::Running),
-        )
-    };
+    let compiling =
+        async {
+            let environment = fetch(&app, environment_id(&id)?).await?;
+            let compiles = app.store.compile_list(environment.id, 50).await?;
+            Ok::<bool, ApiError>(compiles.iter().any(|compile| {
+                matches!(compile.state, CompileState::Queued | CompileState::Running)
+            }))
+        };
     match compiling.await {
         Ok(true) => StatusCode::OK.into_response(),
         Ok(false) => StatusCode::NO_CONTENT.into_response(),

@@ -12,8 +12,8 @@ use crate::api::routes::routes;
 use crate::api::{Answer, wire};
 use crate::app::App;
 use crate::deploy::{DeployKind, Engine};
-use crate::domain::{AgentName, DryRunId, DryRunStatus, EnvironmentId, VersionNumber};
-use crate::store::{DryRun, DryRunResult};
+use crate::domain::{AgentName, DryRunId, DryRunStatus, VersionNumber};
+use crate::store::{DryRun, DryRunResult, Environment};
 
 routes! {
     Post "/api/v1/deploy" Environment "deploys or repairs now" => Body deploy_now();
@@ -22,7 +22,12 @@ routes! {
     Get "/api/v2/dryrun/<version>/<id>" Environment "what a dry run found" => Query dry_run_diff(version, id);
 }
 
-pub(in crate::api) fn engine(app: &App, id: EnvironmentId) -> Result<Engine, ApiError> {
+/// The engine of an environment. One that is halted may be between two of them.
+pub(in crate::api) fn engine(app: &App, environment: &Environment) -> Result<Engine, ApiError> {
+    if environment.halted {
+        return Err(ApiError::conflict("the environment is halted"));
+    }
+    let id = environment.id;
     app.engine(id).ok_or_else(|| {
         ApiError::not_found(match crate::api::environments::failure(app, id) {
             Some(failure) => format!("the environment does not run: {failure}"),
@@ -83,7 +88,7 @@ async fn deploy_now(app: App, args: Args) -> Result<Answer, ApiError> {
         .collect();
     let warning = (!unknown.is_empty())
         .then(|| format!("Could not find agents named {}", unknown.join(", ")));
-    let touched = engine(&app, environment.id)?.deploy(method, agents).await?;
+    let touched = engine(&app, &environment)?.deploy(method, agents).await?;
     let mut body = json!({"agents": touched.agents});
     if let Some(warning) = warning {
         body["metadata"] = json!({"warnings": [warning]});
@@ -93,11 +98,8 @@ async fn deploy_now(app: App, args: Args) -> Result<Answer, ApiError> {
 
 async fn start_dry_run(version: VersionNumber, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
-    if environment.halted {
-        return Err(ApiError::conflict("the environment is halted"));
-    }
     Ok(Answer::Data(json!(
-        engine(&app, environment.id)?.dry_run(version, None).await?
+        engine(&app, &environment)?.dry_run(version, None).await?
     )))
 }
 

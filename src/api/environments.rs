@@ -248,6 +248,10 @@ pub(in crate::api) async fn modified(
         (environment.repo_url, environment.repo_branch) = (url, branch);
     }
     if let Some(project_id) = args.parsed("project_id")? {
+        if app.store.project_fetch(project_id).await?.is_none() {
+            let message = format!("there is no project with the id {project_id}");
+            return Err(ApiError::bad_request(message));
+        }
         environment.project_id = project_id;
     }
     app.store.environment_update(&environment).await?;

@@ -261,9 +261,7 @@ async fn deploy(app: App, args: Args) -> Result<Answer, ApiError> {
     let method = method_of(&args)?;
     let version = environment.active_version.unwrap_or_default();
     let ids = selected(&app, environment.id, version, &filter).await?;
-    let scheduled = engine(&app, environment.id)?
-        .deploy_some(method, ids)
-        .await?;
+    let scheduled = engine(&app, &environment)?.deploy_some(method, ids).await?;
     Ok(Answer::Data(json!(scheduled)))
 }
 
@@ -286,7 +284,7 @@ async fn dry_run(app: App, args: Args) -> Result<Answer, ApiError> {
             "version {version} has no resource that passes the filter"
         )));
     }
-    let engine = engine(&app, environment.id)?;
+    let engine = engine(&app, &environment)?;
     let id = engine.dry_run(version, Some(ids)).await?;
     Ok(Answer::Data(json!({"id": id, "model": version})))
 }

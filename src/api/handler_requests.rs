@@ -83,6 +83,10 @@ fn of(answer: Result<Answer, ApiError>) -> (StatusCode, Value) {
     match answer {
         Ok(Answer::Data(data)) => (StatusCode::OK, json!({ "data": data })),
         Ok(Answer::Body(body)) => (StatusCode::OK, body),
+        Ok(Answer::Written(text)) => match serde_json::from_slice(&text) {
+            Ok(body) => (StatusCode::OK, body),
+            Err(error) => ApiError::internal(&error).into_parts(),
+        },
         Ok(Answer::Empty) => (StatusCode::OK, Value::Null),
         Ok(Answer::Document(document)) => (StatusCode::OK, document.into_text().into()),
         Err(error) => error.into_parts(),

@@ -115,6 +115,8 @@ enum Answer {
     Data(Value),
     /// The body as it is: of version 1, or with metadata and links.
     Body(Value),
+    /// The same, as its text: a body that was written piece by piece.
+    Written(Vec<u8>),
     /// There is no body.
     Empty,
     /// A text that is no answer of the API in JSON's envelope: a page, a picture, a description for other programs.
@@ -163,6 +165,7 @@ fn reply(answer: Result<Answer, ApiError>) -> Body {
     match answer {
         Ok(Answer::Data(data)) => json(StatusCode::OK, &serde_json::json!({"data": data})),
         Ok(Answer::Body(body)) => json(StatusCode::OK, &body),
+        Ok(Answer::Written(text)) => json_text(StatusCode::OK, text),
         Ok(Answer::Empty) => Response::new(Vec::new()).into_response(),
         Ok(Answer::Document(document)) => document.into_reply(),
         Err(error) => error.into_reply(),
@@ -173,21 +176,50 @@ fn reply(answer: Result<Answer, ApiError>) -> Body {
 /// versions, may be too large to be held for each client that asks.
 const MAX_ANSWER_BYTES: usize = 128 << 20;
 
-/// Clients compare the content type as a string: no charset (docs/reference/rest.md § 0.4).
 fn json(status: StatusCode, value: &Value) -> Body {
-    let mut text = Bounded::default();
-    if serde_json::to_writer(&mut text, value).is_err() {
-        let message =
-            format!("the answer is larger than {MAX_ANSWER_BYTES} bytes; ask for a part of it");
-        return ApiError::bad_request(message).into_reply();
+    let mut pieces = Pieces::default();
+    match pieces.value(value) {
+        Ok(()) => json_text(status, pieces.0.0),
+        Err(error) => error.into_reply(),
     }
+}
+
+/// Clients compare the content type as a string: no charset (docs/reference/rest.md § 0.4).
+fn json_text(status: StatusCode, text: Vec<u8>) -> Body {
     let reply = Response::builder()
         .status(status)
         .header(header::CONTENT_TYPE, "application/json");
-    match reply.body(text.0) {
+    match reply.body(text) {
         Ok(reply) => reply.into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
+}
+
+/// A body of JSON that is written piece by piece: what is too large for an answer is refused before all of it is in memory, and
+/// no tree of values stands beside the text.
+#[derive(Default)]
+struct Pieces(Bounded);
+
+impl Pieces {
+    /// Adds text between values, as it is.
+    fn text(&mut self, text: &str) -> Result<(), ApiError> {
+        std::io::Write::write_all(&mut self.0, text.as_bytes()).map_err(|_| too_large())
+    }
+
+    /// Adds a value.
+    fn value(&mut self, value: &impl serde::Serialize) -> Result<(), ApiError> {
+        serde_json::to_writer(&mut self.0, value).map_err(|_| too_large())
+    }
+
+    fn finish(self) -> Answer {
+        Answer::Written(self.0.0)
+    }
+}
+
+fn too_large() -> ApiError {
+    ApiError::bad_request(format!(
+        "the answer is larger than {MAX_ANSWER_BYTES} bytes; ask for a part of it"
+    ))
 }
 
 /// The text of an answer, up to the limit.

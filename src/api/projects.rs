@@ -94,16 +94,15 @@ async fn modify(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
 pub(in crate::api) async fn delete(id: Segment, app: App, _args: Args) -> Result<Answer, ApiError> {
     let id = project_id(&id)?;
     let environments = app.store.environment_list().await?;
-    let own: Vec<_> = environments
-        .into_iter()
-        .filter(|environment| environment.project_id == id)
-        .collect();
-    for environment in &own {
-        crate::api::environments::refuse_protected(&app, environment.id).await?;
-    }
-    for environment in &own {
-        app.environment_stop(environment.id).await;
-        app.environment_delete(environment.id).await?;
+    let own = environments
+        .iter()
+        .filter(|environment| environment.project_id == id);
+    let names: Vec<&str> = own.map(|environment| environment.name.as_str()).collect();
+    if !names.is_empty() {
+        return Err(ApiError::conflict(format!(
+            "the project {id} still has environments, which have to be deleted first: {}",
+            names.join(", ")
+        )));
     }
     if app.store.project_delete(id).await? {
         Ok(Answer::Empty)

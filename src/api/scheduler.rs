@@ -31,7 +31,7 @@ fn shape(state: &ResourceState) -> Value {
 
 async fn status(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
-    let known = engine(&app, environment.id)?.inspect().await?;
+    let known = engine(&app, &environment)?.inspect().await?;
     let stored = app.store.state_list(environment.id).await?;
     let stored: BTreeMap<&ResourceId, &ResourceState> = stored
         .iter()

@@ -26,6 +26,13 @@ pub(super) fn run(arguments: &FmtArguments) -> ExitCode {
         return exit_code(&[stdin(arguments)], arguments.check);
     }
     let mut files = Vec::new();
+    // Without a word it would write anew whatever lies below a home folder.
+    if arguments.paths.is_empty() && !is_of_models(Path::new(".")) {
+        eprintln!(
+            "steward: this folder is no project and no module; name what to format: steward fmt PATH…, `.` for all below this one"
+        );
+        return ExitCode::from(USAGE);
+    }
     let here = [PathBuf::from(".")];
     let paths = if arguments.paths.is_empty() {
         &here[..]
@@ -44,6 +51,16 @@ pub(super) fn run(arguments: &FmtArguments) -> ExitCode {
     }
     let outcomes: Vec<Outcome> = files.iter().map(|path| file(path, arguments)).collect();
     exit_code(&outcomes, arguments.check)
+}
+
+/// Whether a folder is that of a project or module, or one in it, by the files that these have.
+fn is_of_models(folder: &Path) -> bool {
+    let Ok(folder) = folder.canonicalize() else {
+        return false;
+    };
+    let names = ["project.yml", "module.yml", "setup.cfg", "pyproject.toml"];
+    let mut above = folder.ancestors();
+    above.any(|folder| names.iter().any(|name| folder.join(name).is_file()))
 }
 
 fn exit_code(outcomes: &[Outcome], check: bool) -> ExitCode {
@@ -124,6 +141,8 @@ fn file(path: &Path, arguments: &FmtArguments) -> Outcome {
     } else if let Err(error) = replace(path, &formatted) {
         eprintln!("steward: cannot write {name}: {error}");
         return Outcome::Trouble;
+    } else {
+        eprintln!("formatted {name}");
     }
     Outcome::Changed
 }

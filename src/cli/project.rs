@@ -53,6 +53,15 @@ pub(super) fn run(command: &ProjectCommand) -> ExitCode {
     })
 }
 
+/// An environment belongs to its machine: committed by mistake, its links would keep a server from checking the commit out. It
+/// says so itself, as those of newer Pythons do. One where that can not be written works as well.
+fn keep_out_of_git(environment: &Path) {
+    let ignored = environment.join(".gitignore");
+    if environment.is_dir() && !ignored.exists() {
+        let _ = std::fs::write(ignored, "*\n");
+    }
+}
+
 #[expect(clippy::print_stdout, reason = "it talks to a person")]
 fn install(project: &Path, arguments: &InstallArguments, update: bool) -> Result<ExitCode, Error> {
     let absolute = |path: &std::path::PathBuf| std::path::absolute(path).unwrap_or(path.clone());
@@ -72,6 +81,7 @@ fn install(project: &Path, arguments: &InstallArguments, update: bool) -> Result
         is_new_lock,
         tool,
     } = installed?;
+    keep_out_of_git(&environment);
     for package in &lock.packages {
         println!("{} {}", package.name, package.version);
     }

@@ -64,6 +64,9 @@ const TRANSPORT: &str = "compiler_rest_transport";
 
 const NO_ENVIRONMENT: &str = "no environment is named: use `-e ENVIRONMENT`, or `environment = ID` below `[config]` of .inmanta";
 
+/// Environments that are listed to somebody who named another one.
+const MAX_NAMES: usize = 20;
+
 /// How long one request may take: a large version is stored in seconds.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -239,14 +242,19 @@ impl Remote {
     fn id_of_name(&self) -> Result<String, RemoteError> {
         let list = self.call("GET", "/api/v2/environment", None)?;
         let of_name = |environment: &&Value| environment["name"] == self.environment.as_str();
-        let mut found = list["data"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter(of_name);
+        let all = list["data"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let mut found = all.iter().filter(of_name);
         let reason = match (found.next(), found.next()) {
             (Some(found), None) => return Ok(found["id"].as_str().unwrap_or_default().to_owned()),
-            (None, _) => format!("has no environment `{}`", self.environment),
+            (None, _) => {
+                let names = all.iter().filter_map(|one| one["name"].as_str());
+                let names: Vec<&str> = names.take(MAX_NAMES).collect();
+                let there = match names[..] {
+                    [] => "has none".to_owned(),
+                    _ => format!("there are {}", names.join(", ")),
+                };
+                format!("has no environment `{}`; {there}", self.environment)
+            }
             (Some(_), Some(_)) => {
                 format!(
                     "has several environments that are called `{}`: name the id",

@@ -52,7 +52,9 @@ pub enum Error {
     Busy(String),
     #[error("another steward uses this database; one server at a time may")]
     DatabaseBusy,
-    #[error("cannot listen on {address}: {source}; name another address with --listen")]
+    #[error(
+        "cannot listen on {address}: {source}; name another one as `listen` in the configuration"
+    )]
     Listen {
         address: SocketAddr,
         source: std::io::Error,

@@ -183,8 +183,9 @@ fn kill_at_random(dir: &Path, database: &str) {
         let role = ["server", "agent", "executor", "python"][random.random_range(0..4)];
         if role == "agent" {
             let n = random.random_range(0..EXTERNAL.len());
-            // What takes its place kills it.
             signal(agents[n].child.id(), Signal::KILL);
+            // As one who supervises it does: a folder is locked until its process is gone.
+            agents[n].child.wait().unwrap();
             agents[n] = start_agent(EXTERNAL[n], &served.api);
             continue;
         }

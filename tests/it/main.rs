@@ -12,6 +12,7 @@ mod commits;
 mod compile;
 mod compiles;
 mod crash;
+mod crashed_orders;
 mod database;
 mod deploying_guide;
 mod driven;

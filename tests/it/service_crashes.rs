@@ -1,5 +1,5 @@
 //! kill -9 of the server, of the processes that compile and of those that deploy, while clients create, update and delete service
-//! instances: every operation that was acknowledged ends where the specification says. `STEWARD_KILLS`: how often, 10 without.
+//! instances, one by one and by orders: every operation that was acknowledged ends where the specification says. `STEWARD_KILLS`: how often, 10 without.
 //! Source: docs/reference/lsm.md § 3.10, § 3.11.
 
 use std::collections::BTreeSet;
@@ -16,27 +16,27 @@ use crate::harness::{DEADLINE, Host, Repo, signal, skip, wait_until};
 use crate::serve::{Served, serve};
 use crate::service_world::LINKS;
 
-const INVENTORY: &str = "/lsm/v1/service_inventory/link";
-/// Clients, each with instances of its own.
+pub(crate) const INVENTORY: &str = "/lsm/v1/service_inventory/link";
+/// Clients, each with instances of its own; one more works by orders.
 const CLIENTS: u64 = 2;
 
 /// What a client knows of an instance of its own.
-struct Own {
-    path: String,
-    site: String,
+pub(crate) struct Own {
+    pub(crate) path: String,
+    pub(crate) site: String,
     /// The bandwidth that was acknowledged last; `None`: to be deleted.
-    wanted: Option<i64>,
+    pub(crate) wanted: Option<i64>,
 }
 
 /// A client that goes on when the server is gone: it sends the same again, as one does who got no answer.
-struct Client {
-    number: u64,
+pub(crate) struct Client {
+    pub(crate) number: u64,
     api: Arc<Mutex<String>>,
     environment: String,
     agent: ureq::Agent,
-    random: StdRng,
-    own: Vec<Own>,
-    n_done: usize,
+    pub(crate) random: StdRng,
+    pub(crate) own: Vec<Own>,
+    pub(crate) n_done: usize,
 }
 
 impl Client {
@@ -57,7 +57,7 @@ impl Client {
     }
 
     /// Asks until there is an answer.
-    fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let deadline = Instant::now() + 2 * DEADLINE;
         let sent = match method {
             "GET" => Vec::new(),
@@ -86,7 +86,7 @@ impl Client {
         }
     }
 
-    fn instance(&self, path: &str) -> Value {
+    pub(crate) fn instance(&self, path: &str) -> Value {
         self.ask("GET", path, &json!({})).1["data"].clone()
     }
 
@@ -194,10 +194,13 @@ fn troubled_at_any_moment(config: &str, cut: Option<&dyn Fn()>) {
     });
     let api = Arc::new(Mutex::new(served.api.clone()));
     let is_over = Arc::new(AtomicBool::new(false));
-    let clients = (0..CLIENTS).map(|number| {
+    let clients = (0..=CLIENTS).map(|number| {
         let client = Client::new(number, &api, &environment);
         let is_over = Arc::clone(&is_over);
-        std::thread::spawn(move || client.run(&is_over, n_kills))
+        std::thread::spawn(move || match number {
+            CLIENTS => client.run_orders(&is_over, n_kills),
+            _ => client.run(&is_over, n_kills),
+        })
     });
     let clients: Vec<_> = clients.collect();
     let mut random = StdRng::seed_from_u64(15);

@@ -339,11 +339,17 @@ fn direct_requires(machine: &mut Machine, catalog: &Catalog) -> Vec<Requires> {
                 ExportStatus::Other => {}
             }
         }
-        if required.is_empty() && !dropped && instances.clone().next().is_some() {
+        // What configures an agent is never exported, and nobody misses it.
+        let program = machine.program;
+        let missing = instances.filter(|instance| {
+            let entity = machine.state.instance(*instance).entity;
+            program.text(program.entities[entity.index()].name) != "std::AgentConfig"
+        });
+        if required.is_empty() && !dropped && missing.clone().next().is_some() {
             let message = format!(
-                "The resource {} had requirements before flattening, but not after flattening. Initial set was {}. Perhaps provides relation is not wired through correctly?",
+                "after flattening, the resource {} requires nothing, although the model has it require {}: there may be a mistake in `provides`",
                 catalog.id(at),
-                instances
+                missing
                     .map(|id| machine.state.describe_instance(id))
                     .collect::<Vec<_>>()
                     .join(", ")

@@ -86,6 +86,11 @@ fn translate(pattern: &str, ascii: bool, multiline: bool) -> String {
         let c = chars[at];
         match c {
             '\\' => {
+                if let Some((code, length)) = octal(&chars[at + 1..], in_class) {
+                    out.push_str(&format!("\\x{{{code:x}}}"));
+                    at += 1 + length;
+                    continue;
+                }
                 let next = chars.get(at + 1).copied();
                 match next {
                     Some('Z') if !in_class => out.push_str(r"\z"),
@@ -104,6 +109,14 @@ fn translate(pattern: &str, ascii: bool, multiline: bool) -> String {
                     Some('D') if ascii => out.push_str("[^0-9]"),
                     Some('W') if ascii => out.push_str("[^a-zA-Z0-9_]"),
                     Some('S') if ascii => out.push_str(r"[^ \t-\r]"),
+                    // All numbers are of a word for Python, marks and other connectors than `_` are not; and four
+                    // separators of ASCII are blanks.
+                    Some('w') if in_class => out.push_str(r"\p{L}\p{N}_"),
+                    Some('w') => out.push_str(r"[\p{L}\p{N}_]"),
+                    Some('W') => out.push_str(r"[^\p{L}\p{N}_]"),
+                    Some('s') if in_class => out.push_str(r"\s\x1c-\x1f"),
+                    Some('s') => out.push_str(r"[\s\x1c-\x1f]"),
+                    Some('S') => out.push_str(r"[^\s\x1c-\x1f]"),
                     Some(
                         c @ ('<' | '>' | '_' | '"' | '\'' | '%' | '@' | '!' | ',' | ';' | '=' | ':'
                         | '`' | '/'),
@@ -172,6 +185,19 @@ fn translate(pattern: &str, ascii: bool, multiline: bool) -> String {
         at += 1;
     }
     out
+}
+
+/// A character by its octal number, behind the backslash: its code, and how many digits that has. Outside of sets one to three
+/// digits behind a `0`, or three digits; what is shorter refers to a group.
+fn octal(chars: &[char], in_class: bool) -> Option<(u32, usize)> {
+    let digits = chars.iter().take(3).take_while(|c| c.is_digit(8));
+    let digits: String = digits.collect();
+    let is_octal = match in_class {
+        true => !digits.is_empty(),
+        false => digits.starts_with('0') || digits.len() == 3,
+    };
+    let code = u32::from_str_radix(&digits, 8).ok()?;
+    is_octal.then_some((code, digits.len()))
 }
 
 /// The start of a group: names become numbers, since names and numbers do not go together. Gives what was read.

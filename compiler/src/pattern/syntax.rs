@@ -27,11 +27,23 @@ pub(in crate::pattern) fn check(pattern: &str) -> Result<Checked<'_>, String> {
     let mut flags = String::new();
     let mut body = pattern;
     // `(?im)` at the start holds for the whole pattern.
-    while let Some(rest) = body.strip_prefix("(?")
-        && let Some((letters, after)) = rest.split_once(')')
-        && !letters.is_empty()
-        && letters.chars().all(|c| "aiLmsux".contains(c))
-    {
+    loop {
+        // A comment before it is none of the expression.
+        if let Some(rest) = body.strip_prefix("(?#")
+            && let Some((_, after)) = rest.split_once(')')
+        {
+            body = after;
+            continue;
+        }
+        let Some(rest) = body.strip_prefix("(?") else {
+            break;
+        };
+        let Some((letters, after)) = rest.split_once(')') else {
+            break;
+        };
+        if letters.is_empty() || !letters.chars().all(|c| "aiLmsux".contains(c)) {
+            break;
+        }
         flags.push_str(letters);
         body = after;
     }
@@ -97,6 +109,11 @@ impl Checker<'_> {
                 '[' => {
                     self.set()?;
                     repeatable = true;
+                }
+                // A comment is nothing: what is before it can be repeated behind it.
+                '(' if self.chars[here..].starts_with(&['(', '?', '#']) => {
+                    self.group(depth)?;
+                    continue;
                 }
                 '(' => repeatable = self.group(depth)?,
                 '^' => {
@@ -185,9 +202,16 @@ impl Checker<'_> {
                     self.at += 1;
                 }
             }
-            '1'..='9' if !in_set => {
+            '0'..='7' if in_set => self.octal(here)?,
+            '8' | '9' if in_set => return Err(format!("bad escape \\{c} at position {here}")),
+            '1'..='9' => {
                 let more = self.peek().filter(char::is_ascii_digit);
                 self.at += usize::from(more.is_some());
+                let is_octal = |at: usize| self.chars.get(at).is_some_and(|c| c.is_digit(8));
+                if (here + 1..here + 4).all(is_octal) {
+                    self.octal(here)?;
+                    return Ok(true);
+                }
                 let text: String = self.chars[here + 1..self.at].iter().collect();
                 let group: usize = text.parse().unwrap_or(0);
                 match self.closed.get(group) {
@@ -214,6 +238,21 @@ impl Checker<'_> {
             _ => {}
         }
         Ok(true)
+    }
+
+    /// Reads a character by its octal number of up to three digits.
+    fn octal(&mut self, here: usize) -> Result<(), String> {
+        self.at = here + 1;
+        while self.peek().is_some_and(|c| c.is_digit(8)) && self.at < here + 4 {
+            self.at += 1;
+        }
+        let text: String = self.chars[here + 1..self.at].iter().collect();
+        match u32::from_str_radix(&text, 8) {
+            Ok(code) if code > 0o377 => Err(format!(
+                "octal escape value \\{text} outside of range 0-0o377 at position {here}"
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn set(&mut self) -> Result<(), String> {

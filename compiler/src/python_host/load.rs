@@ -73,7 +73,7 @@ pub fn load_python(
             names.join(", ")
         );
         return Err(fail("CompilerException", Loc::NONE, message)
-            .help("these modules have Python code: give the compiler a Python interpreter"));
+            .help("these modules have Python code: name a Python with --python or the variable STEWARD_PYTHON"));
     }
     let broken = |reason: String| {
         let message = format!(

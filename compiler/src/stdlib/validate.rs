@@ -43,11 +43,12 @@ pub(super) fn validate(
         _ => None,
     };
     let on_text = |check: fn(&str) -> bool| text.is_some_and(check);
-    let sign = |wanted: std::cmp::Ordering, int: bool| {
-        let value = as_number(heap, value, if int { Kind::Int } else { Kind::Float });
-        value.is_some_and(|value| value.partial_cmp(&0.0) == Some(wanted))
+    let number = |int: bool| as_number(heap, value, if int { Kind::Int } else { Kind::Float });
+    let sign = |wanted: &[std::cmp::Ordering], int: bool| {
+        let order = number(int).and_then(|value| value.partial_cmp(&0.0));
+        order.is_some_and(|order| wanted.contains(&order))
     };
-    use std::cmp::Ordering::{Greater, Less};
+    use std::cmp::Ordering::{Equal, Greater, Less};
     let valid = match name {
         "datetime.date" => on_text(texts::is_date),
         "datetime.time" => on_text(texts::is_time),
@@ -72,10 +73,20 @@ pub(super) fn validate(
         "pydantic.HttpUrl" => {
             on_text(|text| text.chars().count() <= 2083 && texts::is_http_url(text))
         }
-        "pydantic.NegativeFloat" => sign(Less, false),
-        "pydantic.PositiveFloat" => sign(Greater, false),
-        "pydantic.NegativeInt" => sign(Less, true),
-        "pydantic.PositiveInt" => sign(Greater, true),
+        "pydantic.NegativeFloat" => sign(&[Less], false),
+        "pydantic.PositiveFloat" => sign(&[Greater], false),
+        "pydantic.NonNegativeFloat" => sign(&[Equal, Greater], false),
+        "pydantic.NonPositiveFloat" => sign(&[Less, Equal], false),
+        "pydantic.NegativeInt" => sign(&[Less], true),
+        "pydantic.PositiveInt" => sign(&[Greater], true),
+        "pydantic.NonNegativeInt" => sign(&[Equal, Greater], true),
+        "pydantic.NonPositiveInt" => sign(&[Less, Equal], true),
+        "pydantic.FiniteFloat" => number(false).is_some_and(f64::is_finite),
+        "pydantic.StrictBool" => matches!(value, Value::Bool(_)),
+        "pydantic.StrictInt" => matches!(value, Value::Int(_) | Value::Big(_)),
+        // An integer is taken for a number by strict pydantic, too.
+        "pydantic.StrictFloat" => matches!(value, Value::Float(_) | Value::Int(_) | Value::Big(_)),
+        "pydantic.StrictStr" => text.is_some(),
         other => {
             return external(
                 "ValueError",

@@ -11,6 +11,8 @@ struct Spec {
     fill: Option<char>,
     align: Option<char>,
     sign: Option<char>,
+    /// `z`: a number that is rounded to zero has no sign.
+    no_negative_zero: bool,
     alternate: bool,
     zero: bool,
     width: usize,
@@ -38,6 +40,10 @@ fn parse(spec: &str) -> Result<Spec, String> {
     }
     if let Some(c @ ('+' | '-' | ' ')) = chars.get(at) {
         parsed.sign = Some(*c);
+        at += 1;
+    }
+    if chars.get(at) == Some(&'z') {
+        parsed.no_negative_zero = true;
         at += 1;
     }
     if chars.get(at) == Some(&'#') {
@@ -74,10 +80,56 @@ fn parse(spec: &str) -> Result<Spec, String> {
         at += 1;
     }
     if at < chars.len() {
-        Err(invalid())
-    } else {
-        Ok(parsed)
+        return Err(invalid());
     }
+    if let (Some(separator), Some(kind @ ('b' | 'c' | 'n' | 'o' | 's' | 'x' | 'X'))) =
+        (parsed.grouping, parsed.kind)
+        && (separator == ',' || matches!(kind, 'c' | 'n' | 's'))
+    {
+        return Err(format!("Cannot specify '{separator}' with '{kind}'."));
+    }
+    Ok(parsed)
+}
+
+/// What an integer can not be given.
+fn check_integer(spec: &Spec) -> Result<(), String> {
+    if spec.precision.is_some() {
+        return Err("Precision not allowed in integer format specifier".to_owned());
+    }
+    if spec.no_negative_zero {
+        return Err(
+            "Negative zero coercion (z) not allowed in integer format specifier".to_owned(),
+        );
+    }
+    if spec.kind == Some('c') {
+        let refused = match (spec.sign, spec.alternate) {
+            (Some(_), _) => "Sign",
+            (None, true) => "Alternate form (#)",
+            (None, false) => return Ok(()),
+        };
+        return Err(format!(
+            "{refused} not allowed with integer format specifier 'c'"
+        ));
+    }
+    Ok(())
+}
+
+/// What a text can not be given.
+fn check_text(spec: &Spec) -> Result<(), String> {
+    let refused = if spec.sign.is_some() {
+        "Sign"
+    } else if spec.no_negative_zero {
+        "Negative zero coercion (z)"
+    } else if spec.alternate {
+        "Alternate form (#)"
+    } else if let Some(separator) = spec.grouping {
+        return Err(format!("Cannot specify '{separator}' with 's'."));
+    } else if spec.align == Some('=') {
+        return Err("'=' alignment not allowed in string format specifier".to_owned());
+    } else {
+        return Ok(());
+    };
+    Err(format!("{refused} not allowed in string format specifier"))
 }
 
 /// `format(value, spec)`; the text of other kinds of values is given by the caller as `other`.
@@ -93,13 +145,15 @@ pub fn format(heap: &Heap, value: Value, spec: &str, other: &str) -> Result<Stri
         )
     };
     match value {
-        Value::Str(id) => text_field(heap.str(id), &parsed).ok_or_else(|| code("str")),
+        Value::Str(_) if !matches!(parsed.kind, None | Some('s')) => Err(code("str")),
+        Value::Str(id) => {
+            check_text(&parsed)?;
+            Ok(text_field(heap.str(id), &parsed))
+        }
         Value::Bool(_) | Value::Int(_) | Value::Big(_) => match parsed.kind {
             None | Some('d' | 'b' | 'o' | 'x' | 'X' | 'n' | 'c') => {
                 let int = heap.to_big(value).unwrap_or_default();
-                if parsed.precision.is_some() {
-                    return Err("Precision not allowed in integer format specifier".to_owned());
-                }
+                check_integer(&parsed)?;
                 Ok(integer_field(&int, &parsed))
             }
             Some('e' | 'E' | 'f' | 'F' | 'g' | 'G' | '%') => {
@@ -108,7 +162,7 @@ pub fn format(heap: &Heap, value: Value, spec: &str, other: &str) -> Result<Stri
                     .ok_or("int too large to convert to float")?;
                 Ok(float_field(float, &parsed))
             }
-            _ => Err(code("int")),
+            _ => Err(code(heap.python_type(value))),
         },
         Value::Float(float) => match parsed.kind {
             None | Some('e' | 'E' | 'f' | 'F' | 'g' | 'G' | 'n' | '%') => {
@@ -123,20 +177,13 @@ pub fn format(heap: &Heap, value: Value, spec: &str, other: &str) -> Result<Stri
     }
 }
 
-fn text_field(text: &str, spec: &Spec) -> Option<String> {
-    if !matches!(spec.kind, None | Some('s'))
-        || spec.sign.is_some()
-        || spec.align == Some('=')
-        || spec.grouping.is_some()
-    {
-        return None;
-    }
+fn text_field(text: &str, spec: &Spec) -> String {
     let cut: String = match spec.precision {
         Some(precision) => text.chars().take(precision).collect(),
         None => text.to_owned(),
     };
     let fill = spec.fill.unwrap_or(if spec.zero { '0' } else { ' ' });
-    Some(pad(&cut, "", fill, spec.align.unwrap_or('<'), spec.width))
+    pad(&cut, "", fill, spec.align.unwrap_or('<'), spec.width)
 }
 
 fn pad(body: &str, sign: &str, fill: char, align: char, width: usize) -> String {
@@ -210,13 +257,7 @@ fn integer_field(int: &BigInt, spec: &Spec) -> String {
                 .ok()
                 .and_then(char::from_u32)
                 .unwrap_or('\u{fffd}');
-            return pad(
-                &c.to_string(),
-                "",
-                spec.fill.unwrap_or(' '),
-                spec.align.unwrap_or('<'),
-                spec.width,
-            );
+            return number_field(false, "", &c.to_string(), "", spec);
         }
         _ => ("", magnitude.to_string()),
     };
@@ -236,18 +277,19 @@ fn float_field(value: f64, spec: &Spec) -> String {
         text::float(magnitude)
     } else {
         match spec.kind.map(|kind| kind.to_ascii_lowercase()) {
-            Some('f') => fixed(magnitude, spec.precision.unwrap_or(6)),
-            Some('%') => fixed(magnitude * 100.0, spec.precision.unwrap_or(6)) + "%",
-            Some('e') => exponent(magnitude, spec.precision.unwrap_or(6)),
-            Some('g' | 'n') => general(
-                magnitude,
-                spec.precision.unwrap_or(6).max(1),
-                spec.alternate,
-                false,
-            ),
+            Some('f') => pointed(fixed(magnitude, spec.precision.unwrap_or(6)), spec),
+            Some('%') => pointed(fixed(magnitude * 100.0, spec.precision.unwrap_or(6)), spec) + "%",
+            Some('e') => pointed(exponent(magnitude, spec.precision.unwrap_or(6)), spec),
+            Some('g' | 'n') => {
+                let precision = spec.precision.unwrap_or(6).max(1);
+                pointed(general(magnitude, precision, spec.alternate, false), spec)
+            }
             _ => match spec.precision {
                 None => text::float(magnitude),
-                Some(precision) => general(magnitude, precision.max(1), spec.alternate, true),
+                Some(precision) => {
+                    let precision = precision.max(1);
+                    pointed(general(magnitude, precision, spec.alternate, true), spec)
+                }
             },
         }
     };
@@ -258,13 +300,24 @@ fn float_field(value: f64, spec: &Spec) -> String {
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(body.len());
     let (whole, rest) = body.split_at(split);
+    let mut digits = body.chars().take_while(|c| !matches!(c, 'e' | 'E'));
+    let is_zero = magnitude.is_finite() && !digits.any(|c| matches!(c, '1'..='9'));
     number_field(
-        value.is_sign_negative() && !value.is_nan(),
+        value.is_sign_negative() && !value.is_nan() && !(spec.no_negative_zero && is_zero),
         "",
         whole,
         rest,
         spec,
     )
+}
+
+/// A number of the alternate form (`#`) has a point, also without digits behind it.
+fn pointed(mut number: String, spec: &Spec) -> String {
+    if spec.alternate && !number.contains('.') {
+        let at = number.find('e').unwrap_or(number.len());
+        number.insert(at, '.');
+    }
+    number
 }
 
 fn fixed(value: f64, precision: usize) -> String {
@@ -293,12 +346,9 @@ fn general(value: f64, precision: usize, alternate: bool, as_float: bool) -> Str
         .split_once('e')
         .and_then(|(_, power)| power.parse().ok())
         .unwrap_or(0);
-    let limit = if as_float {
-        precision as i32 - 1
-    } else {
-        precision as i32
-    };
-    if power < -4 || power >= limit.max(1) {
+    // One digit less where one behind the point is kept for it: with one digit in all there is always an exponent.
+    let limit = precision as i32 - i32::from(as_float);
+    if power < -4 || power >= limit {
         let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "+00"));
         let mantissa = if alternate {
             mantissa

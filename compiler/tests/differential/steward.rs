@@ -24,6 +24,7 @@ const LIMITS: Limits = Limits {
     chain: 2_000,
     steps: 2_000_000,
     text_bytes: 1 << 26,
+    memory_bytes: None,
 };
 
 fn world(case: &Case) -> MemWorld {

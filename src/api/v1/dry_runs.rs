@@ -87,7 +87,7 @@ async fn request(version: VersionNumber, app: App, args: Args) -> Result<Answer,
     if environment.halted {
         return Err(ApiError::conflict("the environment is halted"));
     }
-    let id = engine(&app, environment.id)?.dry_run(version, None).await?;
+    let id = engine(&app, &environment)?.dry_run(version, None).await?;
     // As it begins, whatever handlers have found by now: what is known of a resource before a handler looks at it.
     let is_known = |result: &DryRunResult| {
         use DryRunStatus::{AgentDown, Changes, Skipped, SkippedForUndefined, Undefined};

@@ -10,7 +10,7 @@ use crate::api::http::error::ApiError;
 use crate::api::http::page;
 use crate::api::routes::routes;
 use crate::api::v1::shapes;
-use crate::api::{Answer, versions, wire};
+use crate::api::{Answer, Pieces, versions, wire};
 use crate::app::App;
 use crate::domain::{ActionKind, EnvironmentId, ResourceId, VersionNumber};
 
@@ -39,32 +39,37 @@ async fn get(version: VersionNumber, app: App, args: Args) -> Result<Answer, Api
     let found = versions::fetch(&app, &environment, version).await?;
     let id = environment.id;
     let resources = app.store.resource_list(id, version).await?;
-    let mut shown: Vec<Value> = resources
-        .iter()
-        .map(|resource| shapes::resource(id, resource))
-        .collect();
-    if args.flag("include_logs", false)? {
-        let kind = args.text("log_filter")?;
-        let limit = args.parsed::<i64>("limit")?.unwrap_or(MAX_ACTIONS);
-        for (resource, shape) in resources.iter().zip(&mut shown) {
+    let unknowns = app.store.fact_unknowns(id, version).await?;
+    let has_logs = args.flag("include_logs", false)?;
+    let kind = args.text("log_filter")?;
+    let limit = args.parsed::<i64>("limit")?.unwrap_or(MAX_ACTIONS);
+    let n_actions = usize::try_from(limit.clamp(0, MAX_ACTIONS)).unwrap_or_default();
+    let mut body = Pieces::default();
+    body.text("{\"model\":")?;
+    body.value(&shapes::version_of(id, &found, &resources))?;
+    body.text(",\"resources\":[")?;
+    let mut separator = "";
+    for resource in &resources {
+        let mut shape = shapes::resource(id, resource);
+        if has_logs {
             let actions = actions(&app, id, &resource.resource_id, version, kind.as_deref());
             let mut actions = actions.await?;
-            actions.truncate(usize::try_from(limit.clamp(0, MAX_ACTIONS)).unwrap_or_default());
+            actions.truncate(n_actions);
             shape["actions"] = Value::Array(actions);
         }
+        body.text(std::mem::replace(&mut separator, ","))?;
+        body.value(&shape)?;
     }
-    let unknowns = app.store.fact_unknowns(id, version).await?.into_iter();
-    let unknowns = unknowns.map(|(resource, parameter)| {
+    let unknowns = unknowns.into_iter().map(|(resource, parameter)| {
         json!({
             "id": unknown_id(id, version, &resource, &parameter), "environment": id, "version": version, "resource_id": resource,
             "name": parameter, "source": "fact", "resolved": false, "metadata": {},
         })
     });
-    Ok(Answer::Body(json!({
-        "model": shapes::version_of(id, &found, &resources),
-        "resources": shown,
-        "unknowns": unknowns.collect::<Vec<_>>(),
-    })))
+    body.text("],\"unknowns\":")?;
+    body.value(&unknowns.collect::<Vec<_>>())?;
+    body.text("}")?;
+    Ok(body.finish())
 }
 
 /// The id of an unknown parameter, which has no row of its own here: the same one always has the same id.

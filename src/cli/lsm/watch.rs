@@ -116,6 +116,17 @@ pub(super) fn follow(
             let state = shown(&now["state"]);
             return Err((format!("{} is still {state}", name_of(instance)), FAILED));
         }
+        if is_there
+            && page.is_due_to_ask()
+            && let Some(why) = hindrance(client, &path, &now)?
+        {
+            page.end();
+            let state = shown(&now["state"]);
+            return Err((
+                format!("{} stays in the state {state}: {why}", name_of(instance)),
+                FAILED,
+            ));
+        }
         page.wait();
         std::thread::sleep(LOOK_EVERY);
     }
@@ -164,6 +175,34 @@ fn refusal(client: &Client, path: &str, since: u64) -> Result<Option<String>, Fa
     }))
 }
 
+/// Why nothing leads an instance out of its state before somebody mends the model: its export failed, or says of no resource that
+/// it is deployed. One that waits for another compile is not among these: that has neither errors nor a version.
+fn hindrance(client: &Client, path: &str, now: &Value) -> Result<Option<String>, Failure> {
+    let diagnosis = client.get(&format!(
+        "{path}/diagnose?rejection_lookbehind=1&failure_lookbehind=1"
+    ))?;
+    let mut exports = diagnosis["data"]["exports"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let found = exports.find(|one| {
+        let has_errors = one["errors"]
+            .as_array()
+            .is_some_and(|errors| !errors.is_empty());
+        one["instance_version"] == now["version"] && (has_errors || !one["model_version"].is_null())
+    });
+    Ok(found.map(|one| {
+        let messages = one["errors"].as_array().into_iter().flatten();
+        let messages: Vec<&str> = messages
+            .filter_map(|error| error["message"].as_str())
+            .collect();
+        match messages[..] {
+            [] => printable(one["trace"].as_str().unwrap_or_default()),
+            _ => printable(&messages.join("; ")),
+        }
+    }))
+}
+
 fn verdict(service: &Value, instance: &Value) -> ExitCode {
     let state = instance["state"].as_str().unwrap_or_default();
     match style_of(service, state) {
@@ -180,8 +219,13 @@ struct View<'c> {
     is_live: bool,
     /// The state where the instance is, and since when, as far as was seen.
     current: Option<(String, Instant)>,
+    /// When the server was asked last what keeps it there.
+    asked: Instant,
     n_looks: usize,
 }
+
+/// An instance that stays so long in a state may have a reason for it that the server knows.
+const ASK_EVERY: Duration = Duration::from_secs(3);
 
 const SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
 
@@ -193,6 +237,7 @@ impl<'c> View<'c> {
             name,
             is_live: std::io::stdout().is_terminal() && !client.is_json,
             current: None,
+            asked: Instant::now(),
             n_looks: 0,
         }
     }
@@ -219,6 +264,16 @@ impl<'c> View<'c> {
             self.name, version["version"]
         ));
         self.current = Some((state.to_owned(), Instant::now()));
+        self.asked = Instant::now();
+    }
+
+    /// Whether it has been where it is for long since the server was asked why.
+    fn is_due_to_ask(&mut self) -> bool {
+        let is_due = self.asked.elapsed() >= ASK_EVERY;
+        if is_due {
+            self.asked = Instant::now();
+        }
+        is_due
     }
 
     /// On a terminal: where it is, and for how long.

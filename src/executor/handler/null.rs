@@ -16,7 +16,7 @@ impl Handler for NullResource {
             return Err(Error::Failed("this resource is set to fail".to_owned()));
         }
         let value = desired.get("value").cloned().unwrap_or_default();
-        context.info(&format!("Observed value: {value}"));
+        context.debug(&format!("Observed value: {value}"));
         Ok(if flag(desired, "purged") {
             None
         } else {

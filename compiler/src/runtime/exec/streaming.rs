@@ -74,7 +74,11 @@ impl Machine<'_> {
         }
         let is_streaming = !matches!(self.scheduler.listener(listener), Listener::Defined { .. });
         let delayed = self.state.delayed_mut(id);
-        delayed.rare().listeners.push(listener);
+        // A list literal may name one relation twice: what comes later is delivered once, and both wait for the rest.
+        let known = &mut delayed.rare().listeners;
+        if !known.contains(&listener) {
+            known.push(listener);
+        }
         if is_streaming {
             delayed.streaming += 1;
             self.potential_changed(id);

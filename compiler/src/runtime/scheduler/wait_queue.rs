@@ -279,7 +279,7 @@ impl Machine<'_> {
             if at % PREFETCHED_STEPS == 0 {
                 self.check_limits(Loc::NONE)?;
                 self.check_steps()?;
-                self.look_after_memory();
+                self.look_after_memory()?;
                 self.prefetch();
             }
             self.step(&step)?;
