@@ -418,16 +418,31 @@ fn a_dry_run_says_of_each_resource_what_would_become_of_it() {
         "unknown undefined",
     ];
     assert_eq!(found, expected, "{report}");
-    let bad = report
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|diff| one(diff).starts_with("bad"))
-        .unwrap();
+    let of = |name: &str| {
+        let mut all = report.as_array().unwrap().iter();
+        all.find(|diff| one(diff).starts_with(name)).unwrap()
+    };
+    let bad = of("bad");
     assert_eq!(
         bad["attributes"]["handler"]["from_value"], "FAILED",
         "{bad}"
     );
+    let new = &of("new")["attributes"]["purged"];
+    let sides = (&new["from_value"], &new["to_value"]);
+    assert_eq!(sides, (&Value::Null, &json!(false)), "{new}");
+    // Version 1 of the API says of what was not compared only why.
+    let path = format!("/api/v1/dryrun/{}", body["data"].as_str().unwrap());
+    let whole = running.get_ok(&path)["dryrun"]["resources"].clone();
+    for (name, status) in [
+        ("unknown", json!("undefined")),
+        ("behind", json!("skipped_for_undefined")),
+        ("of_paused", json!("agent_down")),
+        ("same", Value::Null),
+    ] {
+        let id = format!("{},v=2", of(name)["resource_id"].as_str().unwrap());
+        let found = (&whole[&id]["changes"], &whole[&id]["diff_status"]);
+        assert_eq!(found, (&json!({}), &status), "{name}: {whole}");
+    }
     let never = ["behind", "unknown", "of_paused"].map(|name| n_runs(&host, name));
     assert_eq!(never, [0, 0, 1], "none of these was run");
     assert_eq!(
