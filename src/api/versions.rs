@@ -271,15 +271,13 @@ async fn diff_versions(
         let names: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
         let attributes: Map<String, Value> = names
             .into_iter()
+            // What one side does not have differs from a null of the other.
+            .filter(|name| old.get(*name) != new.get(*name))
             .map(|name| {
-                (
-                    name,
-                    old.get(name).unwrap_or(&Value::Null),
-                    new.get(name).unwrap_or(&Value::Null),
-                )
+                let from = old.get(name).unwrap_or(&Value::Null);
+                let to = new.get(name).unwrap_or(&Value::Null);
+                (name.clone(), wire::attribute_diff(from, to))
             })
-            .filter(|(_, from, to)| from != to)
-            .map(|(name, from, to)| (name.clone(), wire::attribute_diff(from, to)))
             .collect();
         diffs.push(json!({"resource_id": id, "status": status, "attributes": attributes}));
     }

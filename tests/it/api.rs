@@ -273,6 +273,12 @@ fn versions_can_be_compared() {
         (&content["from_value"], &content["to_value_compare"]),
         (&json!("one\n"), &json!("two\n"))
     );
+    // What is there or not has all its attributes listed, those that are null, too.
+    let null = json!({"from_value": null, "to_value": null, "from_value_compare": "", "to_value_compare": ""});
+    for whole in [&diff[1], &diff[2]] {
+        assert_eq!(whole["attributes"]["owner"], null, "{whole}");
+    }
+    assert!(diff[0]["attributes"]["owner"].is_null(), "{diff}");
     assert_eq!(running.get("/api/v2/desiredstate/diff/2/1").0, 400);
     assert_eq!(running.get("/api/v2/desiredstate/diff/1/9").0, 404);
 }
