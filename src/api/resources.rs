@@ -1,6 +1,6 @@
 //! Resources with their state and history. Source: docs/reference/rest.md § 1.6.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -67,6 +67,27 @@ fn listed(state: &ResourceState, version: VersionNumber, requires: &[ResourceId]
     })
 }
 
+/// What each of them requires: an orphan what it did in its last version.
+async fn requires_of(
+    app: &App,
+    environment: &EnvironmentAccess,
+    rows: &[ResourceState],
+) -> Result<HashMap<ResourceId, Vec<ResourceId>>, ApiError> {
+    let active = environment.active_version.unwrap_or_default();
+    let mut by_version: BTreeMap<VersionNumber, Vec<ResourceId>> = BTreeMap::new();
+    for row in rows {
+        let version = row.orphaned_after.unwrap_or(active);
+        let ids = by_version.entry(version).or_default();
+        ids.push(row.resource_id.clone());
+    }
+    let mut found = HashMap::new();
+    for (version, ids) in by_version {
+        let requires = app.store.resource_requires(environment.id, version, &ids);
+        found.extend(requires.await?);
+    }
+    Ok(found)
+}
+
 /// A page in the order of another column, of a list that is not too long for it.
 async fn by_value(
     app: &App,
@@ -81,8 +102,7 @@ async fn by_value(
     let all = Span::first(MAX_SORTED);
     let rows = store.state_page(id, search, counts, &all).await?;
     refuse_many(rows.len())?;
-    let ids: Vec<ResourceId> = rows.iter().map(|row| row.resource_id.clone()).collect();
-    let requires = store.resource_requires(id, version, &ids).await?;
+    let requires = requires_of(app, environment, &rows).await?;
     let key = |state: &ResourceState| {
         let value = match sort.column {
             "agent" => state.agent.as_str(),
@@ -125,8 +145,7 @@ async fn by_id(
         Err(span) => store.state_count(id, search, counts, &span).await?,
     };
     let is_exact = !search.is_narrow() || total < COUNTED;
-    let ids: Vec<ResourceId> = rows.iter().map(|row| row.resource_id.clone()).collect();
-    let requires = store.resource_requires(id, version, &ids).await?;
+    let requires = requires_of(app, environment, &rows).await?;
     let shape = |state: &ResourceState| {
         let requires = requires.get(&state.resource_id);
         listed(state, version, requires.map_or(&[][..], Vec::as_slice))
