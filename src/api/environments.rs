@@ -340,10 +340,10 @@ async fn agents_list(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     args.only_filters(&["name", "process_name", "status"])?;
     let mut agents = app.store.agent_list(environment.id).await?;
-    let columns = ["name", "process_name", "status"];
+    let columns = ["name", "paused", "process_name", "status"];
     let sort = Sort::of(&args, &columns, Sort::ascending("name"))?;
     let names = args.filter("name")?;
-    let statuses = args.filter_of("status", &["up", "down", "paused"])?;
+    let statuses = args.filter("status")?;
     let processes = args.filter("process_name")?;
     agents.retain(|agent| {
         // No agent has a process that clients could know.
@@ -353,6 +353,7 @@ async fn agents_list(app: App, args: Args) -> Result<Answer, ApiError> {
     });
     let key = |agent: &Agent| match sort.column {
         "status" => format!("{}\u{1}{}", status_of(agent), agent.name),
+        "paused" => format!("{}\u{1}{}", agent.paused, agent.name),
         _ => agent.name.to_string(),
     };
     page::page(

@@ -374,18 +374,19 @@ fn excluded_changes(args: &Args) -> Result<Vec<String>, ApiError> {
 struct ActionFilter {
     /// Only actions with a line of this level or a more serious one.
     level: Option<LogLevel>,
+    /// The level that is asked for is none, so that no line has it.
+    is_nothing: bool,
     /// Actions that ended with one of these are left out.
     without: Vec<String>,
 }
 
 impl ActionFilter {
     fn of(args: &Args) -> Result<Self, ApiError> {
-        let level = args.text("log_severity")?;
-        let refuse = |text: &str| ApiError::bad_request(format!("`{text}` is no log level"));
+        let asked = args.text("log_severity")?;
+        let level = asked.as_deref().and_then(LogLevel::parse);
         Ok(Self {
-            level: level
-                .map(|text| LogLevel::parse(&text).ok_or_else(|| refuse(&text)))
-                .transpose()?,
+            level,
+            is_nothing: asked.is_some() && level.is_none(),
             without: excluded_changes(args)?,
         })
     }
@@ -478,6 +479,9 @@ async fn actions_from(
         ));
     }
     let wanted = ActionFilter::of(args)?;
+    if wanted.is_nothing {
+        return Ok(Vec::new());
+    }
     let matches = |id: &ResourceId| {
         let id = ResourceId::parse(id.as_str());
         let is = |wanted: &Option<String>, part: fn(&ResourceId) -> &str| {

@@ -29,10 +29,7 @@ routes! {
 async fn list_versions(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     args.only_filters(&["version", "date", "status", "released"])?;
-    let statuses = args.filter_of(
-        "status",
-        &["active", "candidate", "retired", "skipped_candidate"],
-    )?;
+    let statuses = args.filter("status")?;
     let sort = Sort::of(&args, &["version"], Sort::descending("version"))?;
     let numbers = Ranges::of_numbers(&args, "version")?;
     let dates = Ranges::of_moments(&args, "date")?;
