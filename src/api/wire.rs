@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 use steward_compiler::{ServicesInput, Variables};
 
-use crate::domain::{CompileState, ResourceId, Settings, Timestamp, VersionNumber};
+use crate::domain::{
+    ActionKind, CompileState, ResourceId, ResourceStatus, Settings, Timestamp, VersionNumber,
+};
 use crate::store::{
     Action, Compile, DryRun, Environment, ServiceRequest, Stage, StoredResource, Version,
 };
@@ -318,11 +320,19 @@ pub(super) fn action(environment: Value, action: &Action) -> Value {
         "started": timestamp(action.started),
         "finished": maybe(action.finished),
         "messages": messages(action).collect::<Vec<_>>(),
-        "status": action.status,
+        "status": action_status(action),
         "changes": changes,
         "change": action.change,
         "send_event": null,
     })
+}
+
+/// What the resource became by an action; while it is deployed, that.
+fn action_status(action: &Action) -> Option<ResourceStatus> {
+    let is_running = action.action == ActionKind::Deploy && action.finished.is_none();
+    action
+        .status
+        .or_else(|| is_running.then_some(ResourceStatus::Deploying))
 }
 
 /// The log lines of an action, in order.

@@ -167,6 +167,14 @@ fn a_full_export_is_stored_under_a_reserved_number_and_old_versions_are_deleted(
     assert!(answer.to_string().contains(&why), "{answer}");
     let (status, answer) = put(2, three(), json!({"removed_resource_sets": ["one"]}));
     assert_eq!(status, 400, "{answer}");
+    for unclear in [
+        json!({"resource_state": {id(&host, "three"): "deployed"}}),
+        json!({"resource_state": {id(&host, "three"): "zz"}}),
+        json!({"version_info": "text"}),
+    ] {
+        let (status, answer) = put(2, three(), unclear.clone());
+        assert_eq!(status, 400, "{unclear}: {answer}");
+    }
     let nowhere = json!({"agent_places": {"far": "ftp://host"}});
     let (status, answer) = put(2, three(), nowhere);
     assert_eq!(status, 400, "{answer}");

@@ -667,6 +667,11 @@ fn events_are_told_of_a_resource_that_is_deploying_and_of_no_other() {
             .0,
         400
     );
+    let nobody = segment("act::Act[agent,path=/nowhere],v=1");
+    let unknown = running.get(&format!("/api/v2/resource/{nobody}/events"));
+    assert_eq!(unknown.0, 404, "{}", unknown.1);
+    let newest = running.get_ok("/api/v2/resource_actions?limit=1")["data"][0].clone();
+    assert_eq!(newest["status"], "deploying", "{newest}");
     say(&host, "b", "");
     wait_until("it is deployed", || status(&running, "b") == "deployed");
     assert_eq!(ask(&running, "events").0, 400);
