@@ -187,6 +187,10 @@ fn a_full_export_is_stored_under_a_reserved_number_and_old_versions_are_deleted(
     wait_until("it is in force", || {
         running.get_ok("/api/v2/desiredstate")["data"][0]["status"] == "active"
     });
+    for (number, is_said) in [(1, true), (2, false)] {
+        let model = running.get_ok(&format!("/api/v1/version/{number}"))["model"].clone();
+        assert_eq!(model["version_info"].is_object(), is_said, "{model}");
+    }
     let (status, answer) = running.call("DELETE", "/api/v1/version/2", None);
     assert_eq!(status, 400, "{answer}");
     assert_eq!(running.call("DELETE", "/api/v1/version/1", None).0, 200);

@@ -443,6 +443,17 @@ fn a_dry_run_says_of_each_resource_what_would_become_of_it() {
         let found = (&whole[&id]["changes"], &whole[&id]["diff_status"]);
         assert_eq!(found, (&json!({}), &status), "{name}: {whole}");
     }
+    let versions = running.get_ok("/api/v1/version")["versions"].clone();
+    let blocked = |of: &str| &versions[0][of];
+    assert_eq!(
+        (blocked("undeployable"), blocked("skipped_for_undeployable")),
+        (
+            &json!([of("unknown")["resource_id"]]),
+            &json!([of("behind")["resource_id"]])
+        ),
+        "{versions}"
+    );
+    assert_eq!(versions[1]["undeployable"], json!([]), "{versions}");
     let never = ["behind", "unknown", "of_paused"].map(|name| n_runs(&host, name));
     assert_eq!(never, [0, 0, 1], "none of these was run");
     assert_eq!(
