@@ -170,6 +170,6 @@ async fn queue_of(app: App, args: Args) -> Result<Answer, ApiError> {
     let open = compiles
         .iter()
         .filter(|compile| matches!(compile.state, CompileState::Queued | CompileState::Running));
-    let queue: Vec<Value> = open.rev().map(wire::compile).collect();
+    let queue: Vec<Value> = open.rev().map(wire::queued_compile).collect();
     Ok(Answer::Body(json!({"queue": queue})))
 }

@@ -161,12 +161,12 @@ pub(crate) fn difference(result: &DryRunResult) -> Value {
         (other, _) => other.as_str(),
     };
     let attributes = changes.iter().map(|(name, change)| {
-        let to = if status == "deleted" {
-            &Value::Null
-        } else {
-            &change["desired"]
+        let (from, to) = match status {
+            "added" => (&Value::Null, &change["desired"]),
+            "deleted" => (&change["current"], &Value::Null),
+            _ => (&change["current"], &change["desired"]),
         };
-        (name.clone(), wire::attribute_diff(&change["current"], to))
+        (name.clone(), wire::attribute_diff(from, to))
     });
     json!({
         "resource_id": result.resource_id,

@@ -27,19 +27,17 @@ routes! {
     Delete "/api/v2/discovered/<rid>" Environment "deletes a discovered resource" => Query delete(rid);
 }
 
-/// Those of the found resources, and of the resources whose handlers found them, that the model has.
+/// Those of the found resources that the model has or had.
 async fn managed_of(
     app: &App,
     environment: &EnvironmentAccess,
     found: &[Discovered],
 ) -> Result<BTreeSet<ResourceId>, ApiError> {
-    let ids = found
-        .iter()
-        .flat_map(|found| [&found.resource_id, &found.discovery_resource_id]);
+    let ids = found.iter().map(|found| &found.resource_id);
     managed(app, environment, ids).await
 }
 
-/// Those of the resources that the model has.
+/// Those of the resources that the model has, or had: orphans are shown as resources, too.
 async fn managed<'a>(
     app: &App,
     environment: &EnvironmentAccess,
@@ -48,10 +46,8 @@ async fn managed<'a>(
     let ids: BTreeSet<&ResourceId> = ids.collect();
     let ids: Vec<ResourceId> = ids.into_iter().cloned().collect();
     let states = app.store.state_some(environment.id, &ids).await?;
-    let here = states
-        .into_iter()
-        .filter(|state| state.orphaned_after.is_none());
-    Ok(here.map(|state| state.resource_id).collect())
+    let ids = states.into_iter().map(|state| state.resource_id);
+    Ok(ids.collect())
 }
 
 fn shape(found: &Discovered, managed: &BTreeSet<ResourceId>) -> Value {
@@ -60,18 +56,17 @@ fn shape(found: &Discovered, managed: &BTreeSet<ResourceId>) -> Value {
     let uri = |id: &ResourceId| {
         let path =
             percent_encoding::utf8_percent_encode(id.as_str(), percent_encoding::NON_ALPHANUMERIC);
-        managed
-            .contains(id)
-            .then(|| format!("/api/v2/resource/{path}"))
+        format!("/api/v2/resource/{path}")
     };
+    let is_managed = managed.contains(&found.resource_id);
     json!({
         "discovered_resource_id": found.resource_id,
         "resource_type": part(ResourceId::resource_type),
         "agent": part(ResourceId::agent),
         "resource_id_value": part(ResourceId::value),
         "values": found.values,
-        "managed_resource_uri": uri(&found.resource_id),
-        "managed_resource_id": managed.contains(&found.resource_id).then_some(&found.resource_id),
+        "managed_resource_uri": is_managed.then(|| uri(&found.resource_id)),
+        "managed_resource_id": is_managed.then_some(&found.resource_id),
         "discovery_resource_id": found.discovery_resource_id,
         "discovery_resource_uri": uri(&found.discovery_resource_id),
     })
@@ -89,7 +84,12 @@ async fn list_discovered(app: App, args: Args) -> Result<Answer, ApiError> {
         args.filter("agent")?,
         args.filter("resource_id_value")?,
     );
-    let columns = ["discovered_resource_id"];
+    let columns = [
+        "discovered_resource_id",
+        "agent",
+        "resource_type",
+        "resource_id_value",
+    ];
     let sort = Sort::of(&args, &columns, Sort::ascending(columns[0]))?;
     // What was found may be large: it is read of the rows of the page only.
     let mut entries = app.store.discovered_index(environment.id).await?;
@@ -105,7 +105,7 @@ async fn list_discovered(app: App, args: Args) -> Result<Answer, ApiError> {
         let managed = managed(&app, &environment, ids).await?;
         entries.retain(|entry| managed.contains(&entry.resource_id) == wanted);
     }
-    let key = |entry: &DiscoveredEntry| entry.resource_id.to_string();
+    let key = |entry: &DiscoveredEntry| key_of(&entry.resource_id, sort.column);
     let mut cut = page::Cut::of(&args, entries, key, sort.is_descending)?;
     let ids = cut.narrow(|entry| entry.n_bytes);
     let ids = ids.iter().map(|entry| &entry.resource_id);
@@ -121,6 +121,19 @@ async fn list_discovered(app: App, args: Args) -> Result<Answer, ApiError> {
         let found = by_id.get(&entry.resource_id);
         found.map_or(Value::Null, |found| shape(found, &managed))
     }))
+}
+
+/// What the row of a resource is sorted by.
+fn key_of(id: &ResourceId, column: &str) -> String {
+    let parsed = ResourceId::parse(id.as_str());
+    let part = |of: fn(&ResourceId) -> &str| parsed.as_ref().map(of).unwrap_or_default();
+    let value = match column {
+        "agent" => part(ResourceId::agent),
+        "resource_type" => part(ResourceId::resource_type),
+        "resource_id_value" => part(ResourceId::value),
+        _ => return id.to_string(),
+    };
+    format!("{value}\u{1}{id}")
 }
 
 async fn create(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {

@@ -123,36 +123,69 @@ async fn get(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     }))
 }
 
-/// The stored form of a repository and branch that a client names; both empty: none. The reference's command line sends its
-/// default branch, and an empty address, where a person named neither: that names nothing. Local paths and private hosts are for the server's own
-/// configuration, unless that allows them: over the API they would reach whatever the server can.
+/// The stored form of a repository and branch that a client names for a new environment: both, or neither.
 fn repository(args: &Args, rules: &RepositoryRules) -> Result<Option<(String, String)>, ApiError> {
-    let (url, branch) = (args.text("repository")?, args.text("branch")?);
-    match (url, branch) {
+    match (args.text("repository")?, args.text("branch")?) {
         (None, None) => Ok(None),
-        (Some(url), Some(branch)) if url.is_empty() => {
-            Ok(branch.is_empty().then_some((url, branch)))
-        }
-        (Some(url), Some(branch)) => {
-            // As the store writes folders of this machine; read as an address, it would be that of an ssh host.
-            if url.trim().to_ascii_lowercase().starts_with("folder:") {
-                return Err(ApiError::bad_request(
-                    "folders on this machine's disk are not allowed here",
-                ));
-            }
-            let url = rules
-                .parse(&url)
-                .map_err(|error| ApiError::bad_request(error.to_string()))?;
-            if !branch.is_empty() {
-                crate::git::check_branch(&branch)
-                    .map_err(|error| ApiError::bad_request(error.to_string()))?;
-            }
-            Ok(Some((url.as_str().to_owned(), branch)))
-        }
+        (Some(url), Some(branch)) => checked_repository(url, branch, rules),
         _ => Err(ApiError::bad_request(
             "repository and branch are given together or not at all",
         )),
     }
+}
+
+/// As [`repository`], for an environment that is there: what is not named of the two stays.
+fn other_repository(
+    args: &Args,
+    rules: &RepositoryRules,
+    environment: &Environment,
+) -> Result<Option<(String, String)>, ApiError> {
+    let current = &environment.repo_url;
+    match (args.text("repository")?, args.text("branch")?) {
+        (None, None) => Ok(None),
+        (Some(url), Some(branch)) => checked_repository(url, branch, rules),
+        (Some(url), None) => checked_repository(url, environment.repo_branch.clone(), rules),
+        (None, Some(_)) if current.is_empty() => Ok(None),
+        (None, Some(_)) if current.starts_with("folder:") => Err(ApiError::bad_request(
+            "the folder that the configuration names has no branch",
+        )),
+        (None, Some(branch)) => {
+            check_branch(&branch)?;
+            Ok(Some((current.clone(), branch)))
+        }
+    }
+}
+
+fn check_branch(branch: &str) -> Result<(), ApiError> {
+    if branch.is_empty() {
+        return Ok(());
+    }
+    crate::git::check_branch(branch).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    Ok(())
+}
+
+/// The stored form of a repository and branch; both empty: none. The reference's command line sends its
+/// default branch, and an empty address, where a person named neither: that names nothing. Local paths and private hosts are for the server's own
+/// configuration, unless that allows them: over the API they would reach whatever the server can.
+fn checked_repository(
+    url: String,
+    branch: String,
+    rules: &RepositoryRules,
+) -> Result<Option<(String, String)>, ApiError> {
+    if url.is_empty() {
+        return Ok(branch.is_empty().then_some((url, branch)));
+    }
+    // As the store writes folders of this machine; read as an address, it would be that of an ssh host.
+    if url.trim().to_ascii_lowercase().starts_with("folder:") {
+        return Err(ApiError::bad_request(
+            "folders on this machine's disk are not allowed here",
+        ));
+    }
+    let url = rules
+        .parse(&url)
+        .map_err(|error| ApiError::bad_request(error.to_string()))?;
+    check_branch(&branch)?;
+    Ok(Some((url.as_str().to_owned(), branch)))
 }
 
 /// A model runs code as the server's user. Without a token whoever reaches the port may ask, also other users of this
@@ -234,7 +267,7 @@ pub(in crate::api) async fn modified(
     if let Some(description) = description(args)? {
         environment.description = description;
     }
-    let moved = repository(args, &app.repositories)?.filter(|to| {
+    let moved = other_repository(args, &app.repositories, &environment)?.filter(|to| {
         *to != (
             environment.repo_url.clone(),
             environment.repo_branch.clone(),
@@ -311,10 +344,10 @@ async fn agents_list(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     args.only_filters(&["name", "process_name", "status"])?;
     let mut agents = app.store.agent_list(environment.id).await?;
-    let columns = ["name", "process_name", "status"];
+    let columns = ["name", "paused", "process_name", "status"];
     let sort = Sort::of(&args, &columns, Sort::ascending("name"))?;
     let names = args.filter("name")?;
-    let statuses = args.filter_of("status", &["up", "down", "paused"])?;
+    let statuses = args.filter("status")?;
     let processes = args.filter("process_name")?;
     agents.retain(|agent| {
         // No agent has a process that clients could know.
@@ -324,6 +357,7 @@ async fn agents_list(app: App, args: Args) -> Result<Answer, ApiError> {
     });
     let key = |agent: &Agent| match sort.column {
         "status" => format!("{}\u{1}{}", status_of(agent), agent.name),
+        "paused" => format!("{}\u{1}{}", agent.paused, agent.name),
         _ => agent.name.to_string(),
     };
     page::page(
@@ -508,8 +542,10 @@ pub(in crate::api) async fn setting_delete(
 
 #[cfg(test)]
 mod tests {
-    use crate::api::environments::{RepositoryRules, repository};
+    use crate::api::environments::{RepositoryRules, other_repository, repository};
     use crate::api::http::args::Args;
+    use crate::domain::{EnvironmentId, ProjectId};
+    use crate::store::Environment;
 
     fn named(url: &str) -> Option<(String, String)> {
         with_branch(url, "main")
@@ -548,6 +584,43 @@ mod tests {
         ] {
             assert_eq!(named(url), None, "{url}");
         }
+    }
+
+    /// Given: an environment with a repository. Expected: what a request names of address and branch changes, the rest stays;
+    /// a folder of the configuration has no branch, and where there is no repository a branch alone names nothing.
+    #[test]
+    fn what_is_not_named_of_repository_and_branch_stays() {
+        let mut environment = Environment {
+            id: EnvironmentId::generate(),
+            project_id: ProjectId::generate(),
+            name: String::new(),
+            description: String::new(),
+            icon: String::new(),
+            repo_url: "https://example.org/r.git".to_owned(),
+            repo_branch: "main".to_owned(),
+            variables: Default::default(),
+            halted: false,
+            last_version: Default::default(),
+            active_version: None,
+        };
+        let asked = |environment: &Environment, query: &str| {
+            let args = Args::from_query(query);
+            other_repository(&args, &RepositoryRules::default(), environment).ok()
+        };
+        let pair = |url: &str, branch: &str| Some(Some((url.to_owned(), branch.to_owned())));
+        let (branch, url) = (
+            "branch=other",
+            "repository=https%3A%2F%2Fexample.org%2Fs.git",
+        );
+        let (old, new) = ("https://example.org/r.git", "https://example.org/s.git");
+        assert_eq!(asked(&environment, branch), pair(old, "other"));
+        assert_eq!(asked(&environment, url), pair(new, "main"));
+        assert_eq!(asked(&environment, "branch=--x"), None);
+        assert_eq!(asked(&environment, "repository=folder%3A%2Fetc"), None);
+        environment.repo_url = "folder:/srv/model".to_owned();
+        assert_eq!(asked(&environment, branch), None);
+        environment.repo_url = String::new();
+        assert_eq!(asked(&environment, branch), Some(None));
     }
 
     #[test]

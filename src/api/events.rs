@@ -58,6 +58,9 @@ async fn events_of(id: &Segment, app: &App, args: &Args) -> Result<Events, ApiEr
     let version: i64 = version.parse().map_err(|_| bad_id())?;
     let rid = ResourceId::new(rid);
     let state = app.store.state_fetch(environment.id, &rid).await?;
+    if state.is_none() {
+        return Err(ApiError::not_found(format!("resource {rid}")));
+    }
     let is_deploying = state.as_ref().is_some_and(|state| state.is_deploying);
     let running = if is_deploying {
         app.store.action_running(environment.id, &rid).await?

@@ -110,7 +110,11 @@ async fn new_version(
     args: &Args,
     sent: Vec<StoredResource>,
 ) -> Result<NewVersion, ApiError> {
-    let info = args.value("version_info");
+    let info = args.value("version_info").filter(|info| !info.is_null());
+    if info.is_some_and(|info| !info.is_object()) {
+        let message = "Field 'version_info' has to be an object";
+        return Err(ApiError::bad_request(message));
+    }
     let metadata = info.and_then(|info| info.get("export_metadata")).cloned();
     let metadata = metadata.unwrap_or_else(|| json!({}));
     check_metadata(&metadata).map_err(ApiError::bad_request)?;
@@ -167,6 +171,7 @@ fn resources(args: &Args, version: Option<VersionNumber>) -> Result<Vec<StoredRe
     let list = args.value("resources").and_then(Value::as_array);
     let list = list.ok_or_else(|| ApiError::bad_request("Field 'resources' has to be a list"))?;
     let (sets, states) = (args.value("resource_sets"), args.value("resource_state"));
+    check_states(states)?;
     let mut seen = BTreeSet::new();
     let mut resources = Vec::with_capacity(list.len());
     for sent in list {
@@ -188,6 +193,19 @@ fn resources(args: &Args, version: Option<VersionNumber>) -> Result<Vec<StoredRe
         }
     }
     Ok(resources)
+}
+
+/// What exporters say of a resource: whether all of it is known.
+fn check_states(states: Option<&Value>) -> Result<(), ApiError> {
+    let named = states.and_then(Value::as_object).into_iter().flatten();
+    for (id, state) in named {
+        if !["available", "undefined"].iter().any(|word| state == word) {
+            return Err(ApiError::bad_request(format!(
+                "resource_state of {id} is available or undefined, not {state}"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn read_resource(

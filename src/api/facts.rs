@@ -124,9 +124,16 @@ async fn all_parameters(app: App, args: Args) -> Result<Answer, ApiError> {
 }
 
 /// `GET /parameter/<name>?resource_id=`: a fact that is missing or too old is asked for, and 503 is the answer meanwhile.
+/// Without a resource it is a parameter, or else a fact of any, however old.
 async fn get_param(name: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?.id;
-    let resource_id = resource_id(&args)?;
+    let Some(resource_id) = resource_id(&args)? else {
+        let found = app.store.fact_named(environment, &name.0).await?;
+        let found = found.ok_or_else(|| ApiError::not_found(format!("parameter {}", name.0)))?;
+        let shape = fact_json(environment, &found);
+        return Ok(Answer::Body(json!({"parameter": shape})));
+    };
+    let resource_id = Some(resource_id);
     let expire = app.facts.expire;
     match facts::look_up(&app.store, environment, resource_id, &name.0, expire).await? {
         Known::Yes(found) => Ok(Answer::Body(

@@ -1,6 +1,6 @@
 //! Resources with their state and history. Source: docs/reference/rest.md § 1.6.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -67,6 +67,27 @@ fn listed(state: &ResourceState, version: VersionNumber, requires: &[ResourceId]
     })
 }
 
+/// What each of them requires: an orphan what it did in its last version.
+async fn requires_of(
+    app: &App,
+    environment: &EnvironmentAccess,
+    rows: &[ResourceState],
+) -> Result<HashMap<ResourceId, Vec<ResourceId>>, ApiError> {
+    let active = environment.active_version.unwrap_or_default();
+    let mut by_version: BTreeMap<VersionNumber, Vec<ResourceId>> = BTreeMap::new();
+    for row in rows {
+        let version = row.orphaned_after.unwrap_or(active);
+        let ids = by_version.entry(version).or_default();
+        ids.push(row.resource_id.clone());
+    }
+    let mut found = HashMap::new();
+    for (version, ids) in by_version {
+        let requires = app.store.resource_requires(environment.id, version, &ids);
+        found.extend(requires.await?);
+    }
+    Ok(found)
+}
+
 /// A page in the order of another column, of a list that is not too long for it.
 async fn by_value(
     app: &App,
@@ -81,8 +102,7 @@ async fn by_value(
     let all = Span::first(MAX_SORTED);
     let rows = store.state_page(id, search, counts, &all).await?;
     refuse_many(rows.len())?;
-    let ids: Vec<ResourceId> = rows.iter().map(|row| row.resource_id.clone()).collect();
-    let requires = store.resource_requires(id, version, &ids).await?;
+    let requires = requires_of(app, environment, &rows).await?;
     let key = |state: &ResourceState| {
         let value = match sort.column {
             "agent" => state.agent.as_str(),
@@ -125,8 +145,7 @@ async fn by_id(
         Err(span) => store.state_count(id, search, counts, &span).await?,
     };
     let is_exact = !search.is_narrow() || total < COUNTED;
-    let ids: Vec<ResourceId> = rows.iter().map(|row| row.resource_id.clone()).collect();
-    let requires = store.resource_requires(id, version, &ids).await?;
+    let requires = requires_of(app, environment, &rows).await?;
     let shape = |state: &ResourceState| {
         let requires = requires.get(&state.resource_id);
         listed(state, version, requires.map_or(&[][..], Vec::as_slice))
@@ -355,18 +374,19 @@ fn excluded_changes(args: &Args) -> Result<Vec<String>, ApiError> {
 struct ActionFilter {
     /// Only actions with a line of this level or a more serious one.
     level: Option<LogLevel>,
+    /// The level that is asked for is none, so that no line has it.
+    is_nothing: bool,
     /// Actions that ended with one of these are left out.
     without: Vec<String>,
 }
 
 impl ActionFilter {
     fn of(args: &Args) -> Result<Self, ApiError> {
-        let level = args.text("log_severity")?;
-        let refuse = |text: &str| ApiError::bad_request(format!("`{text}` is no log level"));
+        let asked = args.text("log_severity")?;
+        let level = asked.as_deref().and_then(LogLevel::parse);
         Ok(Self {
-            level: level
-                .map(|text| LogLevel::parse(&text).ok_or_else(|| refuse(&text)))
-                .transpose()?,
+            level,
+            is_nothing: asked.is_some() && level.is_none(),
             without: excluded_changes(args)?,
         })
     }
@@ -459,6 +479,9 @@ async fn actions_from(
         ));
     }
     let wanted = ActionFilter::of(args)?;
+    if wanted.is_nothing {
+        return Ok(Vec::new());
+    }
     let matches = |id: &ResourceId| {
         let id = ResourceId::parse(id.as_str());
         let is = |wanted: &Option<String>, part: fn(&ResourceId) -> &str| {

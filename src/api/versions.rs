@@ -29,10 +29,7 @@ routes! {
 async fn list_versions(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     args.only_filters(&["version", "date", "status", "released"])?;
-    let statuses = args.filter_of(
-        "status",
-        &["active", "candidate", "retired", "skipped_candidate"],
-    )?;
+    let statuses = args.filter("status")?;
     let sort = Sort::of(&args, &["version"], Sort::descending("version"))?;
     let numbers = Ranges::of_numbers(&args, "version")?;
     let dates = Ranges::of_moments(&args, "date")?;
@@ -271,15 +268,13 @@ async fn diff_versions(
         let names: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
         let attributes: Map<String, Value> = names
             .into_iter()
+            // What one side does not have differs from a null of the other.
+            .filter(|name| old.get(*name) != new.get(*name))
             .map(|name| {
-                (
-                    name,
-                    old.get(name).unwrap_or(&Value::Null),
-                    new.get(name).unwrap_or(&Value::Null),
-                )
+                let from = old.get(name).unwrap_or(&Value::Null);
+                let to = new.get(name).unwrap_or(&Value::Null);
+                (name.clone(), wire::attribute_diff(from, to))
             })
-            .filter(|(_, from, to)| from != to)
-            .map(|(name, from, to)| (name.clone(), wire::attribute_diff(from, to)))
             .collect();
         diffs.push(json!({"resource_id": id, "status": status, "attributes": attributes}));
     }

@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 use steward_compiler::{ServicesInput, Variables};
 
-use crate::domain::{CompileState, ResourceId, Settings, Timestamp, VersionNumber};
+use crate::domain::{
+    ActionKind, CompileState, ResourceId, ResourceStatus, Settings, Timestamp, VersionNumber,
+};
 use crate::store::{
     Action, Compile, DryRun, Environment, ServiceRequest, Stage, StoredResource, Version,
 };
@@ -112,6 +114,13 @@ fn service_variables(services: Option<&ServiceRequest>) -> (Variables, Variables
         joined.insert(name, services.removed_sets.join(" "));
     }
     (requested, joined)
+}
+
+/// A compile of the queue, which has no data yet.
+pub(super) fn queued_compile(record: &Compile) -> Value {
+    let mut queued = compile(record);
+    queued["compile_data"] = Value::Null;
+    queued
 }
 
 /// A compile with its stages and its data.
@@ -236,19 +245,22 @@ pub(super) fn version_status(
     }
 }
 
+/// What says of a version where it comes from, if its metadata name it and have a message.
+fn labels(metadata: &Value) -> Value {
+    let text = |name: &str| metadata[name].as_str().filter(|text| !text.is_empty());
+    match (text("type"), text("message")) {
+        (Some(name), Some(message)) => json!([{"name": name, "message": message}]),
+        _ => json!([]),
+    }
+}
+
 pub(super) fn version(version: &Version, active: Option<VersionNumber>) -> Value {
     let status = version_status(version.number, version.released.is_some(), active);
-    let text = |name: &str| {
-        version.metadata[name]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned()
-    };
     json!({
         "version": version.number,
         "date": timestamp(version.created),
         "total": version.n_resources,
-        "labels": [{"name": text("type"), "message": text("message")}],
+        "labels": labels(&version.metadata),
         "status": status,
         "released": version.released.is_some(),
         "commit": version.commit_id,
@@ -308,11 +320,19 @@ pub(super) fn action(environment: Value, action: &Action) -> Value {
         "started": timestamp(action.started),
         "finished": maybe(action.finished),
         "messages": messages(action).collect::<Vec<_>>(),
-        "status": action.status,
+        "status": action_status(action),
         "changes": changes,
         "change": action.change,
         "send_event": null,
     })
+}
+
+/// What the resource became by an action; while it is deployed, that.
+fn action_status(action: &Action) -> Option<ResourceStatus> {
+    let is_running = action.action == ActionKind::Deploy && action.finished.is_none();
+    action
+        .status
+        .or_else(|| is_running.then_some(ResourceStatus::Deploying))
 }
 
 /// The log lines of an action, in order.
@@ -393,7 +413,21 @@ fn indented(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_STREAM_BYTES, cut};
+    use super::{MAX_STREAM_BYTES, cut, labels};
+    use serde_json::json;
+
+    #[test]
+    fn a_version_has_a_label_only_if_its_metadata_name_one_and_have_a_message() {
+        let label = json!([{"name": "manual", "message": "one"}]);
+        for (metadata, expected) in [
+            (json!({"type": "manual", "message": "one"}), label),
+            (json!({}), json!([])),
+            (json!({"type": "manual"}), json!([])),
+            (json!({"type": "", "message": "one"}), json!([])),
+        ] {
+            assert_eq!(labels(&metadata), expected, "{metadata}");
+        }
+    }
 
     /// Input: a compile that wrote 9 MB (docs/reference/security.md § 4.20). Answer: its report has the begin and the end, with a mark between them.
     #[test]

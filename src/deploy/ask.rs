@@ -209,9 +209,8 @@ pub(super) fn resource_read(arguments: &Map<String, Value>) -> Option<String> {
 pub fn discovered_input(value: &Value) -> Result<Discovered, String> {
     let id = |name: &str| {
         let text = value[name].as_str().unwrap_or_default();
-        // As it was sent: an id with a version behind it names something else.
-        let is_id = ResourceId::parse(text).is_some();
-        is_id.then(|| ResourceId::new(text)).ok_or_else(|| {
+        // A version behind it is not part of it.
+        ResourceId::parse(text).ok_or_else(|| {
             format!(
                 "Field '{name}' has to be the id of a resource, got {}",
                 value[name]

@@ -259,7 +259,8 @@ impl Schedule {
     }
 
     /// Schedules what a user or a cron expression asks for, and gives the agents that have
-    /// something to do. `agents`: only theirs; `None`: everybody's.
+    /// something to do; where all is asked for, those whose resources are all blocked, too. `agents`: only theirs; `None`:
+    /// everybody's.
     pub fn request(
         &mut self,
         which: Selection,
@@ -272,8 +273,13 @@ impl Schedule {
         for index in self.indices() {
             let wanted = self.is_wanted(index, which);
             let entry = self.entry(index);
-            if wanted && agents.is_none_or(|agents| agents.contains(&entry.intent.agent)) {
+            if agents.is_some_and(|agents| !agents.contains(&entry.intent.agent)) {
+                continue;
+            }
+            if wanted || which == Selection::All {
                 touched.insert(entry.agent);
+            }
+            if wanted {
                 self.enqueue(index, priority, Arc::clone(&reason), false);
             }
         }

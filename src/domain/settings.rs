@@ -17,6 +17,8 @@ pub enum SettingKind {
     Int,
     /// A number above 0.
     PositiveFloat,
+    /// Seconds that may be none.
+    Pause,
     /// Seconds or a cron expression; stored as text.
     Interval,
     /// A cron expression, or empty for off.
@@ -35,7 +37,7 @@ impl SettingKind {
         match self {
             Self::Bool => "bool",
             Self::Int => "int",
-            Self::PositiveFloat => "positive_float",
+            Self::PositiveFloat | Self::Pause => "positive_float",
             Self::Interval | Self::Cron => "str",
             Self::AgentMap | Self::AutostartMap => "dict",
             Self::Word(_) => "enum",
@@ -148,7 +150,7 @@ const DEFINITIONS: &[Definition] = &[
     Definition {
         name: "recompile_backoff",
         section: "compiler",
-        kind: SettingKind::PositiveFloat,
+        kind: SettingKind::Pause,
         default: "0.1",
         doc: "Seconds between a finished compile and the next one of this environment.",
     },
@@ -458,11 +460,16 @@ pub fn check(name: &str, value: &Value) -> Result<Value, SettingError> {
             Ok(number) if number.is_finite() && number > 0.0 => Ok(number.into()),
             _ => Err(refuse("a number above 0 is needed")),
         },
+        SettingKind::Pause => match text.parse::<f64>() {
+            Ok(number) if number.is_finite() && number >= 0.0 => Ok(number.into()),
+            _ => Err(refuse("a number of at least 0 is needed")),
+        },
         SettingKind::Interval => match Interval::parse(&text) {
             Ok(_) => Ok(Value::String(text)),
             Err(error) => Err(refuse(&error.to_string())),
         },
-        SettingKind::Cron if text.is_empty() => Ok(Value::String(text)),
+        // The number 0 is no time, too; the text is no cron expression.
+        SettingKind::Cron if text.is_empty() || *value == 0 => Ok("".into()),
         SettingKind::Cron => match Interval::parse(&text) {
             Ok(Interval::Cron(_)) => Ok(Value::String(text)),
             Ok(_) => Err(refuse("a cron expression is needed")),
@@ -520,6 +527,18 @@ mod tests {
         assert!(check("autostart_agent_repair_interval", &json!("sometimes")).is_err());
         assert!(check("auto_deploy", &json!("maybe")).is_err());
         assert!(check("no_such", &json!(1)).is_err());
+    }
+
+    #[test]
+    fn no_pause_and_no_time_are_said_with_0() {
+        for none in [json!(0), json!("0"), json!(0.0)] {
+            assert_eq!(check("recompile_backoff", &none).unwrap(), 0.0, "{none}");
+        }
+        assert!(check("recompile_backoff", &json!(-1)).is_err());
+        assert!(check("deploy_timeout", &json!(0)).is_err());
+        assert_eq!(check("auto_full_compile", &json!(0)).unwrap(), "");
+        assert!(check("auto_full_compile", &json!("0")).is_err());
+        assert!(check("auto_full_compile", &json!(1)).is_err());
     }
 
     #[test]

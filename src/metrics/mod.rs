@@ -70,7 +70,8 @@ async fn measure_one(
         });
     };
     let counts = store.state_counts(environment).await?;
-    for state in SUMMARY_STATES {
+    // No resource is `dry` here; clients look for it.
+    for state in SUMMARY_STATES.into_iter().chain(["dry"]) {
         let status = ResourceStatus::parse(state);
         let n_resources = status.and_then(|status| counts.get(&status).copied());
         add(RESOURCE_COUNT, state, 1, n_resources.unwrap_or_default());

@@ -41,7 +41,8 @@ async fn what_is_measured_of_a_minute_is_what_there_is_and_what_was_compiled() {
                 .collect::<BTreeMap<_, _>>()
         };
         let resources = of(RESOURCE_COUNT).await;
-        assert_eq!(resources.len(), SUMMARY_STATES.len());
+        assert_eq!(resources.len(), SUMMARY_STATES.len() + 1);
+        assert_eq!(resources["dry"], 0, "{resources:?}");
         assert_eq!(resources["available"], 2, "{resources:?}");
         assert_eq!(resources.values().sum::<i64>(), 2);
         let agents = of(AGENT_COUNT).await;
@@ -57,7 +58,7 @@ async fn what_is_measured_of_a_minute_is_what_there_is_and_what_was_compiled() {
         assert!(none.is_empty());
         assert!(store.metrics_purge(id, later).await.unwrap() > 0);
         let left = store.metrics_of(id, RESOURCE_COUNT, before, Timestamp(later.0 + 1));
-        assert_eq!(left.await.unwrap().len(), SUMMARY_STATES.len());
+        assert_eq!(left.await.unwrap().len(), SUMMARY_STATES.len() + 1);
     })
     .await;
 }

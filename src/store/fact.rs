@@ -241,6 +241,18 @@ impl Store {
         rows.into_iter().map(Row::into_fact).collect()
     }
 
+    /// The parameter of that name; where there is none, the fact of that name of the first resource.
+    pub async fn fact_named(&self, environment: EnvironmentId, name: &str) -> Result<Option<Fact>> {
+        let row: Option<Row> = read!(self.db, pool => {
+            sqlx::query_as(select!("AND name = $2 ORDER BY resource_id LIMIT 1"))
+                .bind(environment.to_string())
+                .bind(name)
+                .fetch_optional(pool)
+                .await?
+        });
+        row.map(Row::into_fact).transpose()
+    }
+
     pub async fn fact_fetch(
         &self,
         environment: EnvironmentId,

@@ -63,7 +63,7 @@ use migrations::Dialect;
 pub use notification::Notification;
 pub use packed::{ResourceRow, StateRow};
 pub use project::Project;
-pub use resource::StoredResource;
+pub use resource::{ResourceLinks, StoredResource};
 pub use service::{
     Callback, Catalog, CatalogChange, Cause, Changed, Column, Definition, EventSearch, EventSpan,
     InstanceSearch, InstanceSpan, ItemOutcome, Order, OrderItem, OrderSpan, Place, Rules,

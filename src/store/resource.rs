@@ -121,6 +121,14 @@ pub(super) use select;
 
 mod page;
 
+/// What a resource requires in some versions.
+#[derive(Debug, Clone)]
+pub struct ResourceLinks {
+    pub resource_id: ResourceId,
+    pub requires: Vec<ResourceId>,
+    pub versions: std::ops::Range<VersionNumber>,
+}
+
 impl Store {
     /// Shows the attributes of all stored resources of all environments, one after the other.
     pub async fn resource_attributes(&self, mut seen: impl FnMut(&str)) -> Result<()> {
@@ -148,6 +156,24 @@ impl Store {
             .into_iter()
             .map(|(id, from, to)| (id, from..to))
             .collect())
+    }
+
+    /// What requires something in some version, with what it requires and the versions in which it does.
+    pub async fn resource_links(&self, environment: EnvironmentId) -> Result<Vec<ResourceLinks>> {
+        const SQL: &str = "SELECT resource_id, requires, from_version, to_version FROM desired_resource \
+                           WHERE environment_id = $1 AND requires <> '[]'";
+        let rows: Vec<(ResourceId, String, VersionNumber, VersionNumber)> = read!(self.db, pool => {
+            sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
+        });
+        let mut links = Vec::with_capacity(rows.len());
+        for (resource_id, requires, from, to) in rows {
+            links.push(ResourceLinks {
+                requires: document("resource", "requires", resource_id.as_str(), &requires)?,
+                versions: from..to,
+                resource_id,
+            });
+        }
+        Ok(links)
     }
 
     /// All resources of a version, by id.

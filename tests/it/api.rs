@@ -82,7 +82,8 @@ fn status_environments_versions_and_resources_can_be_read() {
 }
 
 /// Given: filters that no row can pass, as a mistyped word is, and a version that never was. Expected: 400, or 404, never an
-/// empty list that looks like an answer; the same filters spelled right are taken.
+/// empty list that looks like an answer; the same filters spelled right are taken. Statuses of agents and versions, and levels
+/// of the log, are any words, as with the reference: nothing has an unknown one.
 #[test]
 fn what_cannot_be_right_in_a_question_is_refused() {
     let (_repo, host, running) = start();
@@ -96,8 +97,6 @@ fn what_cannot_be_right_in_a_question_is_refused() {
         "/api/v2/compilereport?filter.success=bogus",
         "/api/v2/compilereport?filter.success=true&filter.success=false",
         "/api/v2/notification?filter.severity=zzz",
-        "/api/v2/desiredstate?filter.status=actve",
-        "/api/v2/agents?filter.status=upp",
         "/api/v2/resource_actions?exclude_changes=bogus",
         "/api/v2/resource_actions?attribute=path",
         &format!("/api/v2/resource/{rid}/logs?filter.action=zzz"),
@@ -118,6 +117,15 @@ fn what_cannot_be_right_in_a_question_is_refused() {
         let (status, body) = running.get(good);
         assert_eq!(status, 200, "{good}: {body}");
     }
+    for empty in [
+        "/api/v2/desiredstate?filter.status=actve",
+        "/api/v2/agents?filter.status=upp",
+        "/api/v2/resource_actions?log_severity=zz",
+    ] {
+        assert_eq!(running.get_ok(empty)["data"], json!([]), "{empty}");
+    }
+    let agents = running.get_ok("/api/v2/agents?sort=paused.asc");
+    assert_eq!(agents["data"][0]["name"], "localhost", "{agents}");
     for (version, expected) in [(1, 200), (2, 404), (2_147_483_648_i64, 404)] {
         let paths = [
             format!("/api/v2/desiredstate/{version}/resource/{rid}"),
@@ -273,6 +281,12 @@ fn versions_can_be_compared() {
         (&content["from_value"], &content["to_value_compare"]),
         (&json!("one\n"), &json!("two\n"))
     );
+    // What is there or not has all its attributes listed, those that are null, too.
+    let null = json!({"from_value": null, "to_value": null, "from_value_compare": "", "to_value_compare": ""});
+    for whole in [&diff[1], &diff[2]] {
+        assert_eq!(whole["attributes"]["owner"], null, "{whole}");
+    }
+    assert!(diff[0]["attributes"]["owner"].is_null(), "{diff}");
     assert_eq!(running.get("/api/v2/desiredstate/diff/2/1").0, 400);
     assert_eq!(running.get("/api/v2/desiredstate/diff/1/9").0, 404);
 }

@@ -10,7 +10,7 @@ root = std::get_env("ROOT")
 host = std::Host(name="localhost", os=std::linux)
 shared = fs::File(host=host, path="{{root}}/shared", content="shared\n")
 one = fs::File(host=host, path="{{root}}/one", content="one\n")
-two = fs::File(host=host, path="{{root}}/two", content="two\n")
+two = fs::File(host=host, path="{{root}}/two", content="two\n", requires=[shared])
 std::ResourceSet(name="one", resources=[one])
 std::ResourceSet(name="two", resources=[two])
 "#;
@@ -28,6 +28,13 @@ fn file(host: &Host, name: &str, content: &str, version: &str) -> Value {
 
 fn id(host: &Host, name: &str) -> String {
     format!("fs::File[localhost,path={}]", host.file(name).display())
+}
+
+/// What a resource of the list of all requires.
+fn requires_of(running: &Running, id: &str) -> Value {
+    let all = running.get_ok("/api/v2/resource")["data"].clone();
+    let mut all = all.as_array().unwrap().iter();
+    all.find(|one| one["resource_id"] == id).unwrap()["requires"].clone()
 }
 
 //: deploy 38, 39, 40, 42, 44; lsm 83
@@ -110,6 +117,8 @@ fn a_partial_export_changes_its_sets_and_nothing_else_and_says_what_it_may_not()
         ),
     );
 
+    let before = requires_of(&running, &id(&host, "two"));
+    assert_ne!(before, json!([]), "it requires something");
     let (status, answer) = export(vec![], json!({}), json!(["two", "nowhere"]));
     assert_eq!((status, &answer["data"]), (200, &json!(3)), "{answer}");
     wait_until("its resource is an orphan", || {
@@ -117,6 +126,8 @@ fn a_partial_export_changes_its_sets_and_nothing_else_and_says_what_it_may_not()
         orphans["metadata"]["total"] == 1
             && orphans["data"][0]["resource_id"] == id(&host, "two").as_str()
     });
+    let after = requires_of(&running, &id(&host, "two"));
+    assert_eq!(after, before, "an orphan requires what it did");
     assert_eq!(host.read("two"), "two\n", "nothing is undone");
     running.stop();
 }
@@ -156,6 +167,14 @@ fn a_full_export_is_stored_under_a_reserved_number_and_old_versions_are_deleted(
     assert!(answer.to_string().contains(&why), "{answer}");
     let (status, answer) = put(2, three(), json!({"removed_resource_sets": ["one"]}));
     assert_eq!(status, 400, "{answer}");
+    for unclear in [
+        json!({"resource_state": {id(&host, "three"): "deployed"}}),
+        json!({"resource_state": {id(&host, "three"): "zz"}}),
+        json!({"version_info": "text"}),
+    ] {
+        let (status, answer) = put(2, three(), unclear.clone());
+        assert_eq!(status, 400, "{unclear}: {answer}");
+    }
     let nowhere = json!({"agent_places": {"far": "ftp://host"}});
     let (status, answer) = put(2, three(), nowhere);
     assert_eq!(status, 400, "{answer}");
@@ -168,6 +187,10 @@ fn a_full_export_is_stored_under_a_reserved_number_and_old_versions_are_deleted(
     wait_until("it is in force", || {
         running.get_ok("/api/v2/desiredstate")["data"][0]["status"] == "active"
     });
+    for (number, is_said) in [(1, true), (2, false)] {
+        let model = running.get_ok(&format!("/api/v1/version/{number}"))["model"].clone();
+        assert_eq!(model["version_info"].is_object(), is_said, "{model}");
+    }
     let (status, answer) = running.call("DELETE", "/api/v1/version/2", None);
     assert_eq!(status, 400, "{answer}");
     assert_eq!(running.call("DELETE", "/api/v1/version/1", None).0, 200);

@@ -185,6 +185,9 @@ fn a_model_that_waits_for_a_fact_is_complete_when_a_handler_has_told_it() {
     );
     let (status, body) = parameter(&running, &box_of("one"), "size");
     assert_eq!((status, &body["parameter"]["value"]), (200, &json!("5")));
+    // Without a resource it is the fact of any.
+    let any = running.get_ok("/api/v1/parameter/serial")["parameter"].clone();
+    assert_eq!(any["resource_id"], box_of("one").as_str(), "{any}");
     // The next version asks for nothing.
     let (status, body) = running.call(
         "PUT",
@@ -380,6 +383,15 @@ fn what_a_discovery_finds_is_kept() {
     assert_eq!(found["values"], json!({"size": "bb"}));
     assert_eq!(found["discovery_resource_id"], "depot::Scan[s,name=s]");
     assert_eq!(found["managed_resource_uri"], Value::Null);
+    let scan = segment("depot::Scan[s,name=s]");
+    assert_eq!(
+        found["discovery_resource_uri"],
+        format!("/api/v2/resource/{scan}")
+    );
+    for column in ["agent", "resource_type", "resource_id_value"] {
+        let backwards = list(&format!("?sort={column}.desc"));
+        assert_eq!(backwards, [box_of("b"), box_of("a")], "{column}");
+    }
     assert_eq!(
         (
             &found["resource_type"],
@@ -422,7 +434,8 @@ fn what_a_discovery_finds_is_kept() {
     let path = format!("/api/v2/discovered/{id}");
     let found = json!({"discovery_resource_id": box_of("a"), "values": {"n": 1}});
     assert_eq!(running.call("POST", &path, Some(&found)).0, 200);
-    let found = json!({"discovered_resource_id": box_of("b"), "discovery_resource_id": box_of("a"), "values": {"n": 2}});
+    let numbered = format!("{},v=1", box_of("b"));
+    let found = json!({"discovered_resource_id": numbered, "discovery_resource_id": box_of("a"), "values": {"n": 2}});
     let all = |found: &[&Value]| {
         let body = json!({"discovered_resources": found});
         running.call("POST", "/api/v2/discovered/", Some(&body)).0

@@ -418,16 +418,42 @@ fn a_dry_run_says_of_each_resource_what_would_become_of_it() {
         "unknown undefined",
     ];
     assert_eq!(found, expected, "{report}");
-    let bad = report
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|diff| one(diff).starts_with("bad"))
-        .unwrap();
+    let of = |name: &str| {
+        let mut all = report.as_array().unwrap().iter();
+        all.find(|diff| one(diff).starts_with(name)).unwrap()
+    };
+    let bad = of("bad");
     assert_eq!(
         bad["attributes"]["handler"]["from_value"], "FAILED",
         "{bad}"
     );
+    let new = &of("new")["attributes"]["purged"];
+    let sides = (&new["from_value"], &new["to_value"]);
+    assert_eq!(sides, (&Value::Null, &json!(false)), "{new}");
+    // Version 1 of the API says of what was not compared only why.
+    let path = format!("/api/v1/dryrun/{}", body["data"].as_str().unwrap());
+    let whole = running.get_ok(&path)["dryrun"]["resources"].clone();
+    for (name, status) in [
+        ("unknown", json!("undefined")),
+        ("behind", json!("skipped_for_undefined")),
+        ("of_paused", json!("agent_down")),
+        ("same", Value::Null),
+    ] {
+        let id = format!("{},v=2", of(name)["resource_id"].as_str().unwrap());
+        let found = (&whole[&id]["changes"], &whole[&id]["diff_status"]);
+        assert_eq!(found, (&json!({}), &status), "{name}: {whole}");
+    }
+    let versions = running.get_ok("/api/v1/version")["versions"].clone();
+    let blocked = |of: &str| &versions[0][of];
+    assert_eq!(
+        (blocked("undeployable"), blocked("skipped_for_undeployable")),
+        (
+            &json!([of("unknown")["resource_id"]]),
+            &json!([of("behind")["resource_id"]])
+        ),
+        "{versions}"
+    );
+    assert_eq!(versions[1]["undeployable"], json!([]), "{versions}");
     let never = ["behind", "unknown", "of_paused"].map(|name| n_runs(&host, name));
     assert_eq!(never, [0, 0, 1], "none of these was run");
     assert_eq!(
@@ -652,6 +678,11 @@ fn events_are_told_of_a_resource_that_is_deploying_and_of_no_other() {
             .0,
         400
     );
+    let nobody = segment("act::Act[agent,path=/nowhere],v=1");
+    let unknown = running.get(&format!("/api/v2/resource/{nobody}/events"));
+    assert_eq!(unknown.0, 404, "{}", unknown.1);
+    let newest = running.get_ok("/api/v2/resource_actions?limit=1")["data"][0].clone();
+    assert_eq!(newest["status"], "deploying", "{newest}");
     say(&host, "b", "");
     wait_until("it is deployed", || status(&running, "b") == "deployed");
     assert_eq!(ask(&running, "events").0, 400);

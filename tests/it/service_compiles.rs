@@ -277,7 +277,10 @@ fn orders_that_come_at_once_are_exported_together_where_batching_is_on() {
     }
     wait_until("the exports of all of them wait", || {
         let (_, waiting) = world.get("/api/v1/compilequeue");
-        waiting["queue"].as_array().unwrap().len() >= 11
+        let waiting = waiting["queue"].as_array().unwrap();
+        let has_no_data = |one: &Value| one.get("compile_data") == Some(&Value::Null);
+        assert!(waiting.iter().all(has_no_data), "{waiting:?}");
+        waiting.len() >= 11
     });
     std::fs::remove_file(&gate).unwrap();
     for path in &paths {

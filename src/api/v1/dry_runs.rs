@@ -62,7 +62,10 @@ async fn shape(
             fields.insert("attribute_value".to_owned(), value);
             fields.insert("version".to_owned(), json!(dry_run.version));
         }
-        let found = json!({"id": rvid, "changes": changes(result), "id_fields": id_fields});
+        let mut found = json!({"id": rvid, "changes": changes(result), "id_fields": id_fields});
+        if is_not_compared(result) {
+            found["diff_status"] = json!(result.status.as_str());
+        }
         resources.insert(rvid, found);
     }
     let mut shape = wire::dry_run(json!(environment.id), &dry_run);
@@ -70,16 +73,18 @@ async fn shape(
     Ok(shape)
 }
 
-/// What was found, in the shape of a handler's changes; why a resource was not compared is a pseudo attribute of its own.
+/// What was found, in the shape of a handler's changes: nothing of a resource that was not compared.
 fn changes(result: &DryRunResult) -> Value {
-    let failure = |text: &str| json!({"handler": {"current": "FAILED", "desired": text}});
     match result.status {
         DryRunStatus::Changes => result.changes.clone(),
-        DryRunStatus::Skipped => json!({}),
-        DryRunStatus::Undefined => failure("Undefined"),
-        DryRunStatus::SkippedForUndefined => failure("Skipped for undefined"),
-        DryRunStatus::AgentDown => failure("Agent is down"),
+        _ => json!({}),
     }
+}
+
+/// Whether no handler looks at the resource, which its status says why.
+fn is_not_compared(result: &DryRunResult) -> bool {
+    use DryRunStatus::{AgentDown, SkippedForUndefined, Undefined};
+    matches!(result.status, Undefined | SkippedForUndefined | AgentDown)
 }
 
 async fn request(version: VersionNumber, app: App, args: Args) -> Result<Answer, ApiError> {
@@ -90,12 +95,8 @@ async fn request(version: VersionNumber, app: App, args: Args) -> Result<Answer,
     let id = engine(&app, &environment)?.dry_run(version, None).await?;
     // As it begins, whatever handlers have found by now: what is known of a resource before a handler looks at it.
     let is_known = |result: &DryRunResult| {
-        use DryRunStatus::{AgentDown, Changes, Skipped, SkippedForUndefined, Undefined};
-        match result.status {
-            Undefined | SkippedForUndefined | AgentDown => true,
-            Changes => result.resource_id.resource_type() == LIFECYCLE_TRANSFER,
-            Skipped => false,
-        }
+        let is_transfer = result.resource_id.resource_type() == LIFECYCLE_TRANSFER;
+        is_not_compared(result) || (result.status == DryRunStatus::Changes && is_transfer)
     };
     let id = Segment(id.to_string());
     let shape = shape(&app, &environment, &id, is_known).await?;

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::api::http::error::ApiError;
 use crate::api::wire;
 use crate::app::App;
-use crate::domain::{EnvironmentId, ResourceId, ResourceSetId};
+use crate::domain::{EnvironmentId, ResourceId, ResourceSetId, VersionNumber};
 use crate::store::{StoredResource, Version};
 
 /// The newest versions, behind `start` of them.
@@ -24,12 +24,26 @@ pub(in crate::api) async fn newest_versions(
     let mut versions = app.store.version_some(environment, &numbers).await?;
     versions.sort_unstable_by_key(|version| std::cmp::Reverse(version.number));
     let undefined = app.store.resource_undefined(environment).await?;
+    let undefined_in = |number: VersionNumber| {
+        let own = undefined.iter().filter(|(_, span)| span.contains(&number));
+        own.map(|(id, _)| id.clone()).collect::<BTreeSet<_>>()
+    };
+    // What requires what is read only if something waits for it.
+    let is_any = numbers
+        .iter()
+        .any(|number| !undefined_in(*number).is_empty());
+    let links = match is_any {
+        true => app.store.resource_links(environment).await?,
+        false => Vec::new(),
+    };
     let shapes = versions.iter().map(|found| {
-        let own = undefined
+        let ids = undefined_in(found.number);
+        let own = links
             .iter()
-            .filter(|(_, span)| span.contains(&found.number));
-        let ids = own.map(|(id, _)| id.clone()).collect();
-        version(environment, found, ids, Vec::new())
+            .filter(|links| links.versions.contains(&found.number));
+        let own = own.map(|links| (&links.resource_id, links.requires.as_slice()));
+        let skipped = dependents(own, &ids);
+        version(environment, found, ids.into_iter().collect(), skipped)
     });
     Ok(shapes.collect())
 }
@@ -41,13 +55,16 @@ pub(in crate::api) fn version(
     undeployable: Vec<ResourceId>,
     skipped: Vec<ResourceId>,
 ) -> Value {
+    // What was sent of a version that says nothing of itself is not kept.
+    let is_silent = version.metadata.as_object().is_none_or(Map::is_empty);
+    let info = (!is_silent).then(|| json!({"export_metadata": version.metadata}));
     json!({
         "version": version.number,
         "environment": environment,
         "date": wire::timestamp(version.created),
         "released": version.released.is_some(),
         "total": version.n_resources,
-        "version_info": {"export_metadata": version.metadata},
+        "version_info": info,
         "partial_base": null,
         "pip_config": null,
         "project_constraints": null,
@@ -67,21 +84,26 @@ pub(in crate::api) fn version_of(
     let undefined: BTreeSet<ResourceId> = undefined
         .map(|resource| resource.resource_id.clone())
         .collect();
-    let skipped = dependents(resources, &undefined);
+    let links = resources
+        .iter()
+        .map(|resource| (&resource.resource_id, resource.requires.as_slice()));
+    let skipped = dependents(links, &undefined);
     let undeployable = undefined.into_iter().collect();
     version(environment, found, undeployable, skipped)
 }
 
 /// What requires one of these, however far, without them.
-fn dependents(resources: &[StoredResource], roots: &BTreeSet<ResourceId>) -> Vec<ResourceId> {
+fn dependents<'a>(
+    links: impl Iterator<Item = (&'a ResourceId, &'a [ResourceId])>,
+    roots: &'a BTreeSet<ResourceId>,
+) -> Vec<ResourceId> {
     if roots.is_empty() {
         return Vec::new();
     }
     let mut provides: BTreeMap<&ResourceId, Vec<&ResourceId>> = BTreeMap::new();
-    for resource in resources {
-        for require in &resource.requires {
-            let dependents = provides.entry(require).or_default();
-            dependents.push(&resource.resource_id);
+    for (id, requires) in links {
+        for require in requires {
+            provides.entry(require).or_default().push(id);
         }
     }
     let mut found: BTreeSet<&ResourceId> = BTreeSet::new();

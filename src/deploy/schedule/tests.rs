@@ -354,6 +354,26 @@ fn check_61_to_63_priorities_and_order_of_requests() {
     assert_eq!(world.run(), "a.y:deployed a.x:deployed a.z:failed");
 }
 
+/// Given: an agent all whose resources are undefined. Expected: a request for all names it, one for what is not in its desired
+/// state does not, and neither runs anything of it.
+#[test]
+fn a_request_for_all_names_agents_of_which_nothing_can_run() {
+    let mut world = World::new();
+    world.release("a.x=1\nb.x=1?");
+    assert_eq!(world.run(), "a.x:deployed");
+    let mut ask = |which| {
+        let named = world
+            .schedule
+            .request(which, Priority::UserRepair, "asked", None);
+        let names: Vec<String> = named.iter().map(ToString::to_string).collect();
+        (names.join(" "), world.run())
+    };
+    let all = ask(Selection::All);
+    assert_eq!(all, ("a b".to_owned(), "a.x:deployed".to_owned()));
+    let dirty = ask(Selection::Dirty);
+    assert_eq!(dirty, (String::new(), String::new()));
+}
+
 //: deploy 64
 #[test]
 fn check_64_one_run_an_agent_and_agents_side_by_side() {
