@@ -15,7 +15,7 @@ routes! {
     Put "/api/v2/project" Access "makes a project" => Body create();
     Get "/api/v2/project/<id>" Access "a project" => Query get(id);
     Post "/api/v2/project/<id>" Access "renames a project" => Body modify(id);
-    Delete "/api/v2/project/<id>" Access "deletes a project with its environments" => Query delete(id);
+    Delete "/api/v2/project/<id>" Access "deletes a project that has no environments any more" => Query delete(id);
 }
 
 pub(in crate::api) fn project_id(segment: &Segment) -> Result<ProjectId, ApiError> {

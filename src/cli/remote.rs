@@ -242,7 +242,10 @@ impl Remote {
     fn id_of_name(&self) -> Result<String, RemoteError> {
         let list = self.call("GET", "/api/v2/environment", None)?;
         let of_name = |environment: &&Value| environment["name"] == self.environment.as_str();
-        let all = list["data"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let all = list["data"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         let mut found = all.iter().filter(of_name);
         let reason = match (found.next(), found.next()) {
             (Some(found), None) => return Ok(found["id"].as_str().unwrap_or_default().to_owned()),

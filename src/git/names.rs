@@ -84,7 +84,9 @@ pub(super) fn check_link(
             .ok_or("is one link too many for this repository")?;
         if step == ".." {
             if folder.is_empty() {
-                return Err("leads out of the repository: take it out of git (`git rm --cached`), or have it lead to something in it");
+                return Err(
+                    "leads out of the repository: take it out of git (`git rm --cached`), or have it lead to something in it",
+                );
             }
             folder.truncate(folder.rfind('/').unwrap_or(0));
             continue;
@@ -119,7 +121,9 @@ fn steps(target: &str) -> Result<Vec<&str>, &'static str> {
         return Err("is empty");
     }
     if target.starts_with('/') {
-        return Err("leads out of the repository: take it out of git (`git rm --cached`), or have it lead to something in it");
+        return Err(
+            "leads out of the repository: take it out of git (`git rm --cached`), or have it lead to something in it",
+        );
     }
     if target
         .chars()

@@ -16,7 +16,7 @@ routes! {
     Put "/api/v1/project" Access "makes a project" => Body create();
     Get "/api/v1/project/<id>" Access "a project, with the ids of its environments" => Query get(id);
     Post "/api/v1/project/<id>" Access "renames a project" => Body modify(id);
-    Delete "/api/v1/project/<id>" Access "deletes a project with its environments" => Query delete(id);
+    Delete "/api/v1/project/<id>" Access "deletes a project that has no environments any more" => Query delete(id);
 }
 
 async fn shape(app: &App, project: &Project) -> Result<Value, ApiError> {

@@ -405,9 +405,16 @@ impl Client {
 
 fn failure(error: RemoteError) -> Failure {
     match error {
-        RemoteError::Refused { status: 401, message, .. } => {
+        RemoteError::Refused {
+            status: 401,
+            message,
+            ..
+        } => {
             let message = printable(&message);
-            (format!("{message}: name a token with --token, or in .inmanta"), FAILED)
+            (
+                format!("{message}: name a token with --token, or in .inmanta"),
+                FAILED,
+            )
         }
         RemoteError::Refused { message, .. } => (printable(&message), FAILED),
         error @ RemoteError::NoEnvironment { .. } => (printable(&error.to_string()), FAILED),

@@ -30,8 +30,12 @@ fn sets(run: &Run) -> Vec<(String, usize)> {
 #[test]
 //: lsm 89
 fn an_instance_and_all_that_it_owns_are_in_one_set_of_its_name() {
-    // Three sites, one of them removed, the link, and two lifecycle transfers; routers deploy nothing.
-    assert_eq!(sets(&run(|_| ())), [(VPN.to_owned(), 6)]);
+    // Three sites, one of them removed, the link, and two lifecycle transfers; of the two routers only their transfers.
+    let router = |number: u8| (format!("20000000-0000-4000-8000-00000000000{number}"), 1);
+    assert_eq!(
+        sets(&run(|_| ())),
+        [router(1), router(2), (VPN.to_owned(), 6)]
+    );
 }
 
 #[test]

@@ -346,8 +346,11 @@ impl Life {
                 Selection::Dirty => is_dirty(&state),
                 Selection::All => !self.naive.is_blocked(&id),
             };
-            if is_meant && is_wanted {
+            // A repair of all is about agents of which nothing can run, too.
+            if is_meant && (is_wanted || which == Selection::All) {
                 wanted.insert(state.agent);
+            }
+            if is_meant && is_wanted {
                 self.naive.want(&id, priority, false);
             }
         }
