@@ -519,10 +519,11 @@ def _import_std() -> None:
 
 def _context(plugin: plugins.Plugin, place: Location, namespace: str) -> tuple[plugins.Context, Result]:
     """The context of a call, and where a plugin that sets its result itself puts it."""
-    from inmanta.execute.resolver import Resolver, Result
+    from inmanta.execute.resolver import QueueScheduler, Resolver, Result
 
     outcome = Result()
-    return plugins.Context(Resolver(), None, plugins.Owner(namespace, place), plugin, outcome), outcome
+    owner = plugins.Owner(namespace, place)
+    return plugins.Context(Resolver(), QueueScheduler(), owner, plugin, outcome), outcome
 
 
 def _by_name(plugin: plugins.Plugin, name: str) -> Argument | None:

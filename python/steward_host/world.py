@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from steward_host.messages import ConditionInfo, EntityInfo
     from steward_host.pipe import Pipe
 
+    from inmanta.ast.type import Type
+    from inmanta.plugins import Plugin
+
     _Types = dict[str, Entity]
 else:
     _Types = dict
@@ -158,6 +161,29 @@ class Types(_Types):
 
     def items(self) -> ItemsView[str, Entity]:  # type: ignore[override]
         return ItemsView(self)
+
+
+class NamedTypes(Types):
+    """The types that a plugin can ask for: beside the entities, typedefs and plugins."""
+
+    def _complete(self) -> None:
+        if not self._is_complete:
+            super()._complete()
+            for name in self._plugins():
+                self.get(name)
+
+    def __missing__(self, name: str) -> Any:
+        found: Entity | Type | Plugin | None = runtime.model_type(name) or self._plugins().get(name)
+        if found is None:
+            raise KeyError(name)
+        self[name] = found  # type: ignore[assignment]  # more than entities
+        return found
+
+    @staticmethod
+    def _plugins() -> dict[str, Plugin]:
+        from inmanta.plugins import _Compiler
+
+        return _Compiler().get_plugins()
 
 
 def variables(error: UnsetException | MultiUnsetException) -> list[list[object]]:
