@@ -255,7 +255,7 @@ class _Argument:
 
     def __init__(self, value: object, parameter: Argument, plugin: str) -> None:
         self.parameter = parameter
-        self._text = f"Value {value} for argument {parameter.name} of plugin {plugin}"
+        self._text = f"Value {value!r} for argument {parameter.name} of plugin {plugin}"
 
     def refused(self) -> Exception:
         return PluginTypeException(

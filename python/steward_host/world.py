@@ -108,10 +108,8 @@ class World(runtime.World):
         return found
 
     def path(self, file: str) -> str:
-        """A file that the compiler names, which it does from the project on."""
-        if self._directory is None or file.startswith("/"):
-            return file
-        return f"{self._directory}/{file.removeprefix('./')}"
+        """A file that the compiler names, which it does from the project on: as messages cite it, `./main.cf`."""
+        return file if file.startswith("/") else f"{self._directory or '.'}/{file.removeprefix('./')}"
 
 
 class Types(_Types):

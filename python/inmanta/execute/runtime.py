@@ -256,7 +256,7 @@ class Instance:
             values[name] = value
             return value
         if kind == "unset":
-            raise UnsetException(f"attribute `{name}` of {self} has no value yet", ResultVariable(self, name))
+            raise UnsetException(f"attribute `{name}` of {self!r} has no value yet", ResultVariable(self, name))
         if kind == "optional_unset":
             if self._absent is None:
                 self._absent = {}
@@ -295,11 +295,12 @@ class Instance:
         """The constructors that gave it: several, if it has an index."""
         return [Location(file, line) for file, line in world.places(self.id)]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         # Where the reference has an address, twelve hexadecimal digits.
         return f"{self.entity_name} {self.id:012x}"
 
-    __repr__ = __str__
+    def __str__(self) -> str:
+        return f"{self.entity_name} (instantiated at {','.join(map(str, self.get_locations()))})"
 
 if not TYPE_CHECKING:
     # What only the reference's module has says why it is not here.
