@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -20,7 +22,7 @@ from inmanta.ast import MultiUnsetException, OptionalValueException, UnknownExce
 from inmanta.config import Config, Option
 from inmanta.data import model
 from inmanta.execute import runtime
-from inmanta.execute.proxy import DynamicProxy
+from inmanta.execute.proxy import DictProxy, DynamicProxy
 from inmanta.execute.util import NoneValue, Unknown
 from inmanta.resources import Id
 from inmanta.util import api_boundary_json_encoder, dict_path, get_compiler_version, hash_file, internal_json_encoder
@@ -350,12 +352,46 @@ class Proxies(unittest.TestCase):
                 self.proxy.x
             self.world.values[1] = {}
 
-    def test_identity_and_order(self) -> None:
+    def test_instances_are_compared_by_identity_and_have_no_order(self) -> None:
         other = DynamicProxy.return_value(runtime.instance(2, "net::Port"))
         self.assertEqual(self.proxy, DynamicProxy.return_value(runtime.instance(1, "net::Port")))
         self.assertEqual(len({self.proxy, other, DynamicProxy.return_value(self.one)}), 2)
-        self.assertLess(self.proxy, other)
+        self.assertEqual((self.proxy == self.one, self.one == self.proxy, self.proxy == other, self.proxy == 1), (True, True, False, False))
         self.assertIs(DynamicProxy.unwrap([self.proxy])[0], self.one)
+        for compare in (lambda: self.proxy < other, lambda: sorted([other, self.proxy])):
+            with self.assertRaisesRegex(TypeError, "'<' not supported between instances of 'Instance' and 'Instance'"):
+                compare()
+
+    def test_there_is_no_copy_of_an_instance(self) -> None:
+        self.assertEqual(copy.copy(self.proxy), self.proxy)
+        for value in (self.proxy, self.one, DynamicProxy.return_value([self.one])):
+            for copied in (copy.deepcopy, pickle.dumps):
+                self.assertRaises(AttributeError, copied, value)
+
+    def test_lists_and_dicts_can_be_copied(self) -> None:
+        values = DynamicProxy.return_value({"l": [1, None]})
+        for copied in (copy.copy(values), copy.deepcopy(values), pickle.loads(pickle.dumps(values))):
+            self.assertEqual((type(copied), copied, copied["l"][1]), (DictProxy, values, None))
+        self.assertEqual(pickle.loads(pickle.dumps(values["l"])), values["l"])
+
+    def test_null_in_a_list_or_dict_is_none_of_pythons(self) -> None:
+        values = DynamicProxy.return_value({"a": None, "b": [1, None]})
+        self.assertEqual(values == {"a": None, "b": [1, None]}, False)
+        self.assertEqual(values, {"a": NoneValue(), "b": [1, NoneValue()]})
+        self.assertEqual((values["b"] == [1, None], [1, None] == values["b"]), (False, False))
+        self.assertEqual((values["a"], None in values["b"], values == DynamicProxy.return_value(values._get_instance())), (None, True, True))
+        self.assertEqual(DynamicProxy.return_value([[1], self.one]), [[1], self.proxy])
+
+    def test_lists_and_dicts_have_no_methods_of_pythons(self) -> None:
+        values, keys = DynamicProxy.return_value([1, "a"]), DynamicProxy.return_value({"a": 1})
+        for use in (lambda: values.index(1), lambda: values.count(1), lambda: values["a"]):
+            with self.assertRaisesRegex(AttributeError, "^'list' object has no attribute 'get_attribute'$"):
+                use()
+        for use in (lambda: 1 in keys, lambda: keys[1], lambda: keys.get(None), lambda: keys.pop("a")):
+            with self.assertRaisesRegex(AttributeError, "^'dict' object has no attribute 'get_attribute'$"):
+                use()
+        self.assertEqual(("a" in keys, "b" in keys, 1 in values, [*reversed(values)]), (True, False, True, ["a", 1]))
+        self.assertRaisesRegex(TypeError, "unhashable type: 'list'", hash, values)
 
     def test_lists_and_dicts(self) -> None:
         values = DynamicProxy.return_value([1, [2], {"a": self.one}, NoneValue(), Unknown()])

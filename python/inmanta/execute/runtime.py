@@ -7,7 +7,7 @@ from inmanta.ast import Location, NotFoundException, OptionalValueException, Uns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
     from inmanta.ast.entity import Entity
     from inmanta.ast.type import Type
@@ -272,9 +272,12 @@ class Instance:
         """Its attributes and relations by name, and itself as `self`."""
         return {name: ResultVariable(self, name) for name in (*self.get_type().get_all_attribute_names(), "self")}
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Instance:
-        # There is one handle of each instance.
-        return self
+    def __deepcopy__(self, memo: dict[int, object]) -> NoReturn:
+        # There is one handle of each instance, and in the reference an error of this kind.
+        raise AttributeError(f"{self!r} cannot be copied")
+
+    def __reduce__(self) -> NoReturn:
+        raise AttributeError(f"{self!r} cannot be pickled")
 
     def get_type(self) -> Entity:
         found = entity(self.entity_name)
