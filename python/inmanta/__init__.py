@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     _Class = TypeVar("_Class")
 
-COMPILER_VERSION = "2025.1"
+# Of the reference that this package is like.
+__version__ = "20.1.0"
 
 # Set by test tools: log arguments that are no JSON then raise instead of being turned into text.
 RUNNING_TESTS = False

@@ -14,6 +14,7 @@ import time
 import unittest
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import inmanta
 from inmanta import app, const, data
 from inmanta.agent.cache import AgentCache
 from inmanta.agent.handler import CRUDHandler, cache
@@ -445,6 +446,7 @@ class OlderNames(unittest.TestCase):
         self.assertTrue(types.TypedList(types.Integer()).is_primitive())
         self.assertFalse(types.Any().is_primitive())
         self.assertRegex(get_compiler_version(), r"^\d+\.\d+")
+        self.assertEqual((inmanta.__version__, hasattr(inmanta, "COMPILER_VERSION")), ("20.1.0", False))
 
 
 class Options(unittest.TestCase):
@@ -461,7 +463,18 @@ class Options(unittest.TestCase):
         self.assertIs(Config.getboolean("my-section", "my-name"), True)
         self.assertEqual(Option("my-section", "my-name", 1, "", str.upper).get(), "TRUE")
         self.assertEqual(Option("my-section", "other", lambda: 5, "", int).get(), 5)
-        self.assertEqual(Config.get("my-section", "other", "default"), "default")
+        self.assertEqual(Config.get("my-section", "nothing", "default"), "default")
+
+    def test_what_is_defined_has_its_own_default_and_its_own_type(self) -> None:
+        section = "compiler_rest_transport"
+        self.assertEqual((Config.get(section, "port"), Config.get(section, "port", "9")), (8888, 8888))
+        self.assertEqual((Config.get(section, "request_timeout"), Config.get(section, "nothing", 1)), (120, 1))
+        self.assertIsNone(Config.get("config", "environment", "default"))
+        Config.set(section, "port", "80")
+        Config.set("config", "environment", "6f4c2a39-2f3e-4f8d-9d1a-2b8f5a8d7a11")
+        self.assertEqual((Config.get(section, "port"), Config.get("config", "environment").version), (80, 4))
+        Option("my-section", "defined", "5", "", int)
+        self.assertEqual(Config.get("my-section", "defined"), 5)
 
 
 class Constants(unittest.TestCase):
