@@ -336,8 +336,7 @@ class Plugin(metaclass=PluginMeta):
             elif argument.kind == "keyword_only":
                 self.kwargs[argument.name] = argument
             elif is_context(argument.annotation):
-                if self._context >= 0:
-                    raise Exception(f"Only one parameter of {self.get_full_name()} may be a Context")
+                # Of several, the last one is given, as in the reference: the others are missing in each call.
                 self._context = index
             else:
                 self.args.append(argument)
