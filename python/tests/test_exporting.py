@@ -148,6 +148,8 @@ class Dependencies(Compiling):
                     resource.requires.add(5)
                 elif how == "model":
                     resource.requires.add(by_name[resource.model.peer])
+
+        assert isinstance(peers, dependency_manager) and not callable(peers)
     """
 
     def setUp(self) -> None:
