@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import json
 import os
 import pickle
@@ -475,6 +476,33 @@ class Options(unittest.TestCase):
         self.assertEqual((Config.get(section, "port"), Config.get("config", "environment").version), (80, 4))
         Option("my-section", "defined", "5", "", int)
         self.assertEqual(Config.get("my-section", "defined"), 5)
+
+
+@unittest.skipUnless(importlib.util.find_spec("pydantic"), "pydantic is not installed")
+class Validation(unittest.TestCase):
+    """Answers taken from the reference."""
+
+    def outcome(self, name: str, value: object, parameters: dict | None = None) -> str:
+        from inmanta.validation_type import validate_type
+
+        try:
+            validate_type(name, value, parameters)
+        except Exception as error:
+            return type(error).__name__
+        return "fits"
+
+    def test_values_of_types(self) -> None:
+        self.assertEqual([self.outcome("pydantic.NonNegativeInt", value) for value in ("1", -1)], ["fits", "ValidationError"])
+        self.assertEqual(self.outcome("pydantic.StrictStr", 1), "ValidationError")
+        self.assertEqual(self.outcome("pydantic.constr", "ba", {"regex": "a"}), "ValidationError")
+        self.assertEqual(self.outcome("pydantic.Base64Str", "aGVsbG8="), "fits")
+
+    def test_names_that_are_no_types(self) -> None:
+        self.assertEqual(self.outcome("os.path", 1), "ValueError")
+        self.assertEqual(self.outcome("pydantic.types.StrictInt", 1), "AttributeError")
+        self.assertEqual(self.outcome("ipaddress.ip_address", "10.0.0.1"), "TypeError")
+        self.assertEqual(self.outcome("pydantic.conint", 1, {"regex": "1"}), "TypeError")
+        self.assertEqual(self.outcome("pydantic.StrictInt", 1, {"gt": 0}), "ValueError")
 
 
 class Constants(unittest.TestCase):
