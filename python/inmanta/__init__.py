@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     _Class = TypeVar("_Class")
 
-COMPILER_VERSION = "2025.1"
+# Of the reference that this package is like.
+__version__ = "20.1.0"
 
 # Set by test tools: log arguments that are no JSON then raise instead of being turned into text.
 RUNNING_TESTS = False
@@ -77,7 +78,9 @@ class _Member:
     def __get__(self, instance: object, owner: type) -> Any:
         from inmanta._absent import refusal
 
-        raise refusal(f"{owner.__module__}.{owner.__qualname__}.{self.name}")
+        # Of the class that lists it, which a module may have extended.
+        named = next((cls for cls in owner.__mro__ if vars(cls).get(self.name) is self), owner)
+        raise refusal(f"{named.__module__}.{named.__qualname__}.{self.name}")
 
 
 def _without(names: str) -> Callable[[_Class], _Class]:

@@ -95,9 +95,9 @@ class NotPartOfSteward(AttributeError, NotImplementedError):
 def reason(module: str) -> str:
     """Why names of a module are not here."""
     prefix = module
-    while prefix not in REASONS:
+    while prefix and prefix not in REASONS:
         prefix = prefix.rpartition(".")[0]
-    return REASONS[prefix]
+    return REASONS[prefix or "inmanta"]
 
 
 def refusal(name: str, because: str | None = None) -> NotPartOfSteward:

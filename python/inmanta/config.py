@@ -115,6 +115,15 @@ def _read_project() -> dict[str, dict[str, str]]:
     return {section: {_normal(name): value for name, value in parser[section].items()} for section in parser}
 
 
+# Modules that define options, by section and name; no name: all of the section.
+_HOMES = {
+    ("config", "environment"): "inmanta.agent.config",
+    ("client_rest_transport", ""): "inmanta._more.config",
+    ("cmdline_rest_transport", ""): "inmanta._more.config",
+    ("compiler_rest_transport", ""): "inmanta._more.config",
+}
+
+
 @_without(
     "config_as_dict get_active_configuration_as_dict get_config_options get_for_option get_instance get_raw_value "
     "load_config_from_dict register_option validate_option_request"
@@ -123,6 +132,8 @@ class Config:
     """All options of this process, by section and name; `-` and `_` in a name are the same."""
 
     _values: dict[str, dict[str, object]] = {}
+    # By section and name.
+    _options: dict[tuple[str, str], Option] = {}
     # Those of the project's file `.inmanta`, by section and name; None: nobody has asked yet.
     _of_project: dict[str, dict[str, str]] | None = None
 
@@ -149,11 +160,25 @@ class Config:
 
     @classmethod
     def get(cls, section: str | None = None, name: str | None = None, default_value: object = None) -> object:
-        """The value of an option, else the given default."""
+        """The value of an option, else its own default; the given one counts where no such option is defined."""
         if section is None or name is None:
             return cls._values
         found = cls._lookup(section, name)
-        return default_value if found is None else found
+        option = cls._option(section, _normal(name))
+        if option is None:
+            return default_value if found is None else found
+        value: object = option.validate(option.get_default_value() if found is None else found)
+        return value
+
+    @classmethod
+    def _option(cls, section: str, name: str) -> Option | None:
+        """The option that is defined. Some are in each compile of the reference, whose modules nobody has imported here."""
+        option = cls._options.get((section, name))
+        home = None if option is not None else _HOMES.get((section, name)) or _HOMES.get((section, ""))
+        if home is None:
+            return option
+        __import__(home)
+        return cls._options.get((section, name))
 
     @classmethod
     def is_set(cls, section: str, name: str) -> bool:
@@ -187,6 +212,7 @@ class Option:
         self.documentation = documentation
         self.validator = validator
         self.predecessor_option = predecessor_option
+        Config._options[section, self.name] = self
 
     def get_full_name(self) -> str:
         return f"{self.section}.{self.name}"

@@ -55,9 +55,12 @@ def reset() -> None:
     describe_services = None
 
 
-def dependency_manager(function: Manager) -> None:
-    """Registers `function(types, resources)`, which may add to the `requires` of resources."""
-    _dependency_managers.append(function)
+class dependency_manager:
+    """Registers `function(types, resources)`, which may add to the `requires` of resources. What is decorated so cannot be
+    called any more."""
+
+    def __init__(self, function: Manager) -> None:
+        _dependency_managers.append(function)
 
 
 def has_dependency_managers() -> bool:

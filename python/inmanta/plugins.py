@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import Any, TypeVar
 
-    from inmanta.ast.entity import Entity
     from inmanta.ast.type import Type
+    from inmanta.execute.resolver import QueueScheduler, Resolver
     from inmanta.protocol.endpoints import Client, SyncClient
     from steward_host.messages import Inputs
     from steward_host.values import Values
@@ -150,7 +150,9 @@ class Context:
     __client: Client | None = None
     __sync_client: SyncClient | None = None
 
-    def __init__(self, resolver: object, queue: object, owner: Owner, plugin: Plugin, result: object = None) -> None:
+    def __init__(
+        self, resolver: Resolver, queue: QueueScheduler, owner: Owner, plugin: Plugin, result: object = None
+    ) -> None:
         self.resolver = resolver
         self.queue = queue
         self.owner = owner
@@ -164,22 +166,24 @@ class Context:
     def get_compiler(self) -> _Compiler:
         return _Compiler()
 
-    def get_resolver(self) -> object:
+    def get_resolver(self) -> Resolver:
         return self.resolver
 
-    def get_queue_scheduler(self) -> object:
+    def get_queue_scheduler(self) -> QueueScheduler:
         return self.queue
 
-    def get_type(self, typename: str) -> Entity | Type:
-        """The type of this full name: an Entity, a typedef, or a primitive type. TypeNotFoundException if there is none."""
+    def get_type(self, typename: str) -> Type | Plugin:
+        """The type of this full name: an Entity, a typedef or a plugin. TypeNotFoundException if there is none."""
         from inmanta.ast import TypeNotFoundException
-        from inmanta.ast.type import TYPES
-        from inmanta.execute import runtime
 
-        found = TYPES.get(str(typename)) or runtime.model_type(str(typename))
-        if found is None:
-            raise TypeNotFoundException(typename, self.owner.namespace)
-        return found
+        try:
+            found: Type | Plugin = self.queue.get_types()[str(typename)]
+            return found
+        except KeyError:
+            # As with the reference, a plain text has no place, which is an AttributeError.
+            error = TypeNotFoundException(typename, self.owner.namespace)
+            error.set_location(getattr(typename, "get_location")())
+            raise error from None
 
     def get_environment_id(self) -> str:
         """The id of the environment that is compiled; the text "None" outside of one, as with the reference."""
@@ -332,8 +336,7 @@ class Plugin(metaclass=PluginMeta):
             elif argument.kind == "keyword_only":
                 self.kwargs[argument.name] = argument
             elif is_context(argument.annotation):
-                if self._context >= 0:
-                    raise Exception(f"Only one parameter of {self.get_full_name()} may be a Context")
+                # Of several, the last one is given, as in the reference: the others are missing in each call.
                 self._context = index
             else:
                 self.args.append(argument)

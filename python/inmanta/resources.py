@@ -547,21 +547,28 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def to_json(value: Any) -> Any:
-    """A copy of a value made of JSON types; TypeError for what has no such form."""
+    """A copy of a value made of JSON types; TypeError for what has no such form.
+
+    More is taken here than by the encoders of `inmanta.util`, and in fields of resources: sets, in an order that is the same in
+    every run, and dates.
+    """
     if type(value) in _PLAIN:
         return value
     if isinstance(value, (list, tuple)):
         return [to_json(item) for item in value]
     if isinstance(value, dict):
         return {_key(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return to_json(sorted(value, key=lambda item: (type(item).__name__, str(item))))
+    import datetime
+
+    if isinstance(value, (datetime.date, datetime.time)) and not isinstance(value, datetime.datetime):
+        return value.isoformat()
     return to_json(simplified(value))
 
 
 def simplified(value: Any) -> Any:
-    """A value that is none of JSON's own types, one step nearer to them; TypeError if there is none.
-
-    More is taken here than by the encoders of `inmanta.util`: sets, in an order that is the same in every run, and dates.
-    """
+    """A value that is none of JSON's own types, one step nearer to them; TypeError if there is none."""
     if isinstance(value, str):
         # Members of enumerations among them: what counts is the text, not the name.
         return str.__str__(value)
@@ -569,16 +576,10 @@ def simplified(value: Any) -> Any:
         return int(value)
     if isinstance(value, float):
         return float(value)
-    if isinstance(value, (set, frozenset)):
-        return sorted(value, key=lambda item: (type(item).__name__, str(item)))
     if isinstance(value, NoneValue):
         return None
     if isinstance(value, Unknown):
         return const.UNKNOWN_STRING
-    import datetime
-
-    if isinstance(value, (datetime.date, datetime.time)) and not isinstance(value, datetime.datetime):
-        return value.isoformat()
     from inmanta.util import internal_json_encoder
 
     return internal_json_encoder(value)

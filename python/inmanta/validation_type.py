@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import FunctionType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,7 +11,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _ROOTS = ("pydantic.", "datetime.", "ipaddress.", "uuid.")
-_PARAMETRISED = ("constr", "conint", "confloat", "condecimal")
 
 
 class Regex:
@@ -61,11 +61,12 @@ def validate_type(fq_type_name: str, value: object, validation_parameters: Mappi
 
     import pydantic
 
-    module, _, name = fq_type_name.rpartition(".")
+    module, _, name = fq_type_name.partition(".")
     found = getattr(importlib.import_module(module), name)
     parameters = dict(validation_parameters or {})
-    if name in _PARAMETRISED and module == "pydantic":
-        regex = parameters.pop("regex", None)
+    if isinstance(found, FunctionType):
+        # One that makes types, with these parameters.
+        regex = parameters.pop("regex", None) if fq_type_name == "pydantic.constr" else None
         found = found(**parameters)
         if regex is not None:
             from typing import Annotated
@@ -73,7 +74,7 @@ def validate_type(fq_type_name: str, value: object, validation_parameters: Mappi
             found = Annotated[found, Regex(regex)]
     elif parameters:
         raise ValueError(f"{fq_type_name} takes no validation parameters")
-    pydantic.create_model(fq_type_name, value=(found, ...))(value=value)
+    pydantic.TypeAdapter(found).validate_python(value)
 
 if not TYPE_CHECKING:
     # What only the reference's module has says why it is not here.

@@ -413,7 +413,7 @@ class Compiling:
                 parameter = plugin.args[index] if index < len(plugin.args) else plugin.var_args
                 args[index] = self._values.argument(value, parameter, name)
         if plugin._context >= 0:
-            context, outcome = _context(plugin, Location(file, line), namespace)
+            context, outcome = _context(plugin, Location(runtime.world.path(file), line), namespace)
             args.insert(plugin._context, context)
         named = {}
         for key, value in kwargs:
@@ -434,7 +434,7 @@ class Compiling:
         checked = plugin.check_args(args, dict(kwargs))
         if checked.unknowns and not plugin.is_accept_unknowns():
             return Unknown()
-        place = Location(file, line)
+        place = Location(runtime.world.path(file), line)
         context, _ = _context(plugin, place, namespace)
         if plugin._context >= 0:
             checked.args.insert(plugin._context, context)
@@ -519,10 +519,11 @@ def _import_std() -> None:
 
 def _context(plugin: plugins.Plugin, place: Location, namespace: str) -> tuple[plugins.Context, Result]:
     """The context of a call, and where a plugin that sets its result itself puts it."""
-    from inmanta.execute.resolver import Resolver, Result
+    from inmanta.execute.resolver import QueueScheduler, Resolver, Result
 
     outcome = Result()
-    return plugins.Context(Resolver(), None, plugins.Owner(namespace, place), plugin, outcome), outcome
+    owner = plugins.Owner(namespace, place)
+    return plugins.Context(Resolver(), QueueScheduler(), owner, plugin, outcome), outcome
 
 
 def _by_name(plugin: plugins.Plugin, name: str) -> Argument | None:

@@ -95,7 +95,7 @@ class Exporting:
                     identity = _identity(cls, resources.cls_id(cls, instance, entity, options))
                 elif identify == "value":
                     field = options["name"]
-                    id_value = [_or_unknown(cls.map_field(None, entity, field, instance))]
+                    id_value = [_of_id(cls.map_field(None, entity, field, instance))]
                 getters: list[Getter | None] | None = None if known is None else known.get((at, fields))
                 if getters is None:
                     getters = resources.getters(cls, fields)
@@ -236,6 +236,14 @@ def _or_unknown(value: object) -> object:
         return exported(value)
     except UnknownException as error:
         return error.unknown if isinstance(error.unknown, Unknown) else Unknown()
+
+
+def _of_id(value: object) -> object:
+    """The value of an id attribute: what has no form in JSON still has a text."""
+    try:
+        return _or_unknown(value)
+    except TypeError:
+        return str(value)
 
 
 def _identity(cls: type[resources.Resource], made: object) -> dict[str, str]:

@@ -10,7 +10,7 @@ known. Anything else, and anything that is not mentioned here, makes a function 
 What a value is, is not known: `x.name` may read an attribute of the model (which is noted when it happens, see `Reads` in
 `inmanta.execute.proxy`), a property of an address or a method of a text. But all values that such code can have are arguments,
 constants, and what pure functions gave, so nothing that it does with them can be seen outside. What would show how an instance
-is numbered (its text, its hash, its order) is noticed when it happens, too.
+is numbered (its text, its hash) is noticed when it happens, too.
 """
 
 from __future__ import annotations

@@ -255,7 +255,7 @@ class _Argument:
 
     def __init__(self, value: object, parameter: Argument, plugin: str) -> None:
         self.parameter = parameter
-        self._text = f"Value {value} for argument {parameter.name} of plugin {plugin}"
+        self._text = f"Value {value!r} for argument {parameter.name} of plugin {plugin}"
 
     def refused(self) -> Exception:
         return PluginTypeException(
@@ -322,8 +322,12 @@ def copied(value: Any) -> Any:
     return copied(resources.simplified(value))
 
 
-def exported(value: Any) -> Any:
-    """A field's value as it is exported: plain data, an instance left as it is, UnknownException for an Unknown."""
+def exported(value: Any, is_in_tuple: bool = False) -> Any:
+    """A field's value as it is exported: plain data, an instance left as it is, UnknownException for an Unknown.
+
+    TypeError for what has no such form. As with the reference, keys of dicts are text, but inside of a tuple, which nobody looks
+    into before it is written.
+    """
     if type(value) in PLAIN:
         return value
     if isinstance(value, proxy.SequenceProxy):
@@ -335,9 +339,14 @@ def exported(value: Any) -> Any:
     if isinstance(value, DynamicProxy):
         return value._get_instance()
     if isinstance(value, (list, tuple)):
-        return [exported(item) for item in value]
+        is_in_tuple = is_in_tuple or isinstance(value, tuple)
+        return [exported(item, is_in_tuple) for item in value]
     if isinstance(value, dict):
-        return {resources._key(key): exported(item) for key, item in value.items()}
+        if not is_in_tuple:
+            for key, item in value.items():
+                if not isinstance(key, str):
+                    raise TypeError(f"dict keys should be strings, got {key!r} of type {type(key)} with dict value {item!r}")
+        return {resources._key(key): exported(item, is_in_tuple) for key, item in value.items()}
     if _is_reference(value):
         return value
-    return exported(resources.simplified(value))
+    return exported(resources.simplified(value), True)

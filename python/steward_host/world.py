@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from steward_host.messages import ConditionInfo, EntityInfo
     from steward_host.pipe import Pipe
 
+    from inmanta.ast.type import Type
+    from inmanta.plugins import Plugin
+
     _Types = dict[str, Entity]
 else:
     _Types = dict
@@ -105,10 +108,8 @@ class World(runtime.World):
         return found
 
     def path(self, file: str) -> str:
-        """A file that the compiler names, which it does from the project on."""
-        if self._directory is None or file.startswith("/"):
-            return file
-        return f"{self._directory}/{file.removeprefix('./')}"
+        """A file that the compiler names, which it does from the project on: as messages cite it, `./main.cf`."""
+        return file if file.startswith("/") else f"{self._directory or '.'}/{file.removeprefix('./')}"
 
 
 class Types(_Types):
@@ -158,6 +159,29 @@ class Types(_Types):
 
     def items(self) -> ItemsView[str, Entity]:  # type: ignore[override]
         return ItemsView(self)
+
+
+class NamedTypes(Types):
+    """The types that a plugin can ask for: beside the entities, typedefs and plugins."""
+
+    def _complete(self) -> None:
+        if not self._is_complete:
+            super()._complete()
+            for name in self._plugins():
+                self.get(name)
+
+    def __missing__(self, name: str) -> Any:
+        found: Entity | Type | Plugin | None = runtime.model_type(name) or self._plugins().get(name)
+        if found is None:
+            raise KeyError(name)
+        self[name] = found  # type: ignore[assignment]  # more than entities
+        return found
+
+    @staticmethod
+    def _plugins() -> dict[str, Plugin]:
+        from inmanta.plugins import _Compiler
+
+        return _Compiler().get_plugins()
 
 
 def variables(error: UnsetException | MultiUnsetException) -> list[list[object]]:

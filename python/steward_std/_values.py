@@ -73,7 +73,7 @@ def getattribute(
 
 def is_instance(ctx: Context, obj: object, cls: str) -> bool:
     """Whether an instance is one of an entity, by that one's full name."""
-    wanted = ctx.get_type(cls)
+    wanted: Any = ctx.get_type(cls)
     instance = getattr(obj, "_get_instance")()
     try:
         wanted.validate(instance)

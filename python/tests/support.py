@@ -102,6 +102,10 @@ class Host:
         # Instance id -> attribute -> value, for the host's questions; a missing attribute does not exist.
         self.model: dict[int, dict[str, object]] = {}
         self.entities: dict[str, dict] = {}
+        # Variables that calls can look up, the base types of typedefs, and where instances were made.
+        self.variables: dict[str, object] = {}
+        self.typedefs: dict[str, str] = {}
+        self.places: dict[int, list[list[object]]] = {}
         self.logged: list[dict] = []
         # What handlers asked of the server.
         self.asked_api: list[dict] = []
@@ -137,6 +141,16 @@ class Host:
                 self.send("attribute_value", {"outcome": self._outcome(body["instance"], body["attribute"])})
             elif got == "entity":
                 self.send("entity_info", self.entities.get(body["name"], {"name": "", "attributes": [], "parents": []}))
+            elif got == "entities":
+                self.send("entity_names", {"names": list(self.entities)})
+            elif got == "typedef":
+                self.send("typedef_info", {"base": self.typedefs.get(body["name"]), "condition": None})
+            elif got == "lookup":
+                known = body["name"] in self.variables
+                outcome = {"value": self.variables[body["name"]]} if known else {"no_attribute": "not found"}
+                self.send("attribute_value", {"outcome": outcome})
+            elif got == "locate":
+                self.send("place", {"places": self.places.get(body["instance"], []), "given": []})
             elif got == "api":
                 self.asked_api.append(body)
                 answer = {"code": 200, "body": {"parameter": {"value": "known"}}}

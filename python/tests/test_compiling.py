@@ -78,7 +78,7 @@ PLUGINS = """
         import os
         return [
             ctx.get_environment_id(), os.path.basename(ctx.get_data_dir()), ctx.owner.namespace.get_full_name(),
-            str(ctx.owner.location), sorted(ctx.get_compiler().get_plugins())[0], ctx.get_type("string").type_string(),
+            str(ctx.owner.location), sorted(ctx.get_compiler().get_plugins())[0],
             ctx.get_type("net::Port").get_full_name(), x,
         ]
 
@@ -298,7 +298,7 @@ class Calls(Compiling):
     def test_a_context_knows_its_call(self) -> None:
         self.net.entities["net::Port"] = {"name": "net::Port", "attributes": [], "parents": []}
         environment = "6f4c2a39-2f3e-4f8d-9d1a-2b8f5a8d7a11"
-        expected = [environment, "net", "__config__", "main.cf:3", "net::add", "string", "net::Port", 8]
+        expected = [environment, "net", "__config__", "./main.cf:3", "net::add", "net::Port", 8]
         self.check(expected, "context", 8)
         self.assertTrue(os.path.isdir(os.path.join(self.path, "data", "net")))
 

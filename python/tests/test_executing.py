@@ -388,6 +388,9 @@ HANDLERS = """
     class DiscoveryRow(DiscoveryHandler[Discovery, Found]):
         def discover_resources(self, ctx, resource):
             return {"nothing": {}, "good": {"net::Row[a,name=x]": Found()}, "bad": {"net::Row[a,name=x]": {}}}[resource.what]
+        def execute(self, ctx, resource, dry_run=False):
+            super().execute(ctx, resource, dry_run)
+            assert (ctx.resource_state is None) == dry_run, "a dry run says nothing"
 """
 
 

@@ -42,7 +42,7 @@ class Mapping(Compiling):
                     map = {"simple": lambda exporter, o: o.name + "!", "nested": lambda exporter, o: "never"}
                     @staticmethod
                     def get_nested(exporter, o):
-                        return {"t": (1, 2), "s": {"b", "a"}, "u": uuid.UUID(int=1), "l": Level.low, "o": o.list, "d": datetime.datetime(2026, 1, 2)}
+                        return {"t": (1, {2: None}), "u": uuid.UUID(int=1), "l": Level.low, "o": o.list, "d": datetime.datetime(2026, 1, 2)}
                     @staticmethod
                     def get_upload(exporter, o):
                         return [exporter.upload_file("hello"), exporter.upload_file("aaf4c61d", b"hello"), len(exporter._file_store)]
@@ -73,7 +73,7 @@ class Mapping(Compiling):
         self.assertEqual(name, "fields_rendered")
         self.assertEqual(body["values"][:2], ["t", "eth0!"])
         nested = body["values"][2]
-        self.assertEqual((nested["t"], nested["s"], nested["l"], nested["o"]), ([1, 2], ["a", "b"], "low", [1, {"x": None}]))
+        self.assertEqual((nested["t"], nested["l"], nested["o"]), ([1, {"2": None}], "low", [1, {"x": None}]))
         self.assertEqual(nested["u"], "00000000-0000-0000-0000-000000000001")
         self.assertEqual(nested["d"], "2026-01-02T00:00:00.000000+00:00")
 
@@ -148,6 +148,8 @@ class Dependencies(Compiling):
                     resource.requires.add(5)
                 elif how == "model":
                     resource.requires.add(by_name[resource.model.peer])
+
+        assert isinstance(peers, dependency_manager) and not callable(peers)
     """
 
     def setUp(self) -> None:
@@ -222,7 +224,7 @@ class Forms(Compiling):
                 made = super().serialize()
                 if self.name == "other":
                     made["id"] = "net::Link[a,name=else]"
-                return {**made, "n_ends": len(self.ends), "when": {2, 1}, "version": 3, "ends": None}
+                return {**made, "n_ends": len(self.ends), "when": (2, 1), "version": 3, "ends": None}
 
         @resource("net::Plain", agent="agent", id_attribute="name")
         class Plain(Resource):
@@ -265,13 +267,54 @@ class Forms(Compiling):
     def test_a_class_serializes_as_it_likes(self) -> None:
         name, body = self.link("l")
         (changed,) = body["resources"]
-        wanted = {**BASE, "name": "l", "ends": None, "n_ends": 2, "when": [1, 2]}
+        wanted = {**BASE, "name": "l", "ends": None, "n_ends": 2, "when": [2, 1]}
         self.assertEqual((name, changed["requires"], changed["attributes"]), ("post_processed", [], wanted))
 
     def test_but_not_under_another_id(self) -> None:
         name, body = self.link("other")
         self.assertEqual((name, body["failure"]["type_name"]), ("failed", "ResourceException"))
         self.assertIn("the id net::Link[a,name=else]", body["failure"]["message"])
+
+
+class Refused(Compiling):
+    """What the reference cannot write as JSON."""
+
+    CODE = """
+        import datetime
+        from inmanta.resources import resource, Resource
+
+        @resource("net::Port", agent="agent", id_attribute="when")
+        class Port(Resource):
+            fields = ("value", "when")
+            @staticmethod
+            def get_value(exporter, o):
+                return eval(o.what)
+            @staticmethod
+            def get_when(exporter, o):
+                return datetime.date(2020, 1, 2)
+    """
+
+    def test_sets_dates_and_keys_that_are_no_text_are_no_values_of_fields(self) -> None:
+        net = self.host(("net", self.CODE))
+        keys = "dict keys should be strings, got "
+        cases = {
+            "{1}": "{1} is not JSON serializable",
+            "[frozenset()]": "frozenset() is not JSON serializable",
+            "datetime.date(2020, 1, 2)": "datetime.date(2020, 1, 2) is not JSON serializable",
+            "{'a': datetime.time(1)}": "datetime.time(1, 0) is not JSON serializable",
+            "{1: 2}": keys + "1 of type <class 'int'> with dict value 2",
+            "[{'a': {None: 2}}]": keys + "None of type <class 'NoneType'> with dict value 2",
+        }
+        for number, (what, message) in enumerate(cases.items(), start=4):
+            net.model[number] = {"what": what}
+            name, body = net.map(0, instance(number, "net::Port"), "value")
+            self.assertEqual((name, body["field"], body["failure"]["type_name"]), ("failed", "value", "TypeError"))
+            self.assertEqual(body["failure"]["message"], message)
+
+    def test_an_id_has_the_text_of_what_it_is_made_of(self) -> None:
+        net = self.host(("net", self.CODE))
+        name, body = net.map(0, instance(4, "net::Port"), identify="value")
+        self.assertEqual((name, body["id_value"]), ("fields_rendered", "2020-01-02"))
 
 
 class Late(Compiling):

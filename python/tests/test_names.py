@@ -67,6 +67,11 @@ class Absent(unittest.TestCase):
         finally:
             del Entity.add_index
 
+    def test_so_does_a_class_of_a_module_that_extends_one_with_such_members(self) -> None:
+        own = type("Own", (Entity,), {"__module__": "inmanta_plugins.net"})
+        self.refused("inmanta.ast.entity.Entity.add_instance", lambda: own.add_instance)
+        self.assertFalse(hasattr(own, "add_instance"))
+
     def test_plain_data_is_real(self) -> None:
         self.assertEqual(config.server_bind_port.get(), 8888)
         self.assertEqual(const.INMANTA_URN, "urn:inmanta:")

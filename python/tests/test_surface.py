@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import importlib.util
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -12,6 +15,7 @@ import time
 import unittest
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import inmanta
 from inmanta import app, const, data
 from inmanta.agent.cache import AgentCache
 from inmanta.agent.handler import CRUDHandler, cache
@@ -20,7 +24,7 @@ from inmanta.ast import MultiUnsetException, OptionalValueException, UnknownExce
 from inmanta.config import Config, Option
 from inmanta.data import model
 from inmanta.execute import runtime
-from inmanta.execute.proxy import DynamicProxy
+from inmanta.execute.proxy import DictProxy, DynamicProxy
 from inmanta.execute.util import NoneValue, Unknown
 from inmanta.resources import Id
 from inmanta.util import api_boundary_json_encoder, dict_path, get_compiler_version, hash_file, internal_json_encoder
@@ -350,12 +354,46 @@ class Proxies(unittest.TestCase):
                 self.proxy.x
             self.world.values[1] = {}
 
-    def test_identity_and_order(self) -> None:
+    def test_instances_are_compared_by_identity_and_have_no_order(self) -> None:
         other = DynamicProxy.return_value(runtime.instance(2, "net::Port"))
         self.assertEqual(self.proxy, DynamicProxy.return_value(runtime.instance(1, "net::Port")))
         self.assertEqual(len({self.proxy, other, DynamicProxy.return_value(self.one)}), 2)
-        self.assertLess(self.proxy, other)
+        self.assertEqual((self.proxy == self.one, self.one == self.proxy, self.proxy == other, self.proxy == 1), (True, True, False, False))
         self.assertIs(DynamicProxy.unwrap([self.proxy])[0], self.one)
+        for compare in (lambda: self.proxy < other, lambda: sorted([other, self.proxy])):
+            with self.assertRaisesRegex(TypeError, "'<' not supported between instances of 'Instance' and 'Instance'"):
+                compare()
+
+    def test_there_is_no_copy_of_an_instance(self) -> None:
+        self.assertEqual(copy.copy(self.proxy), self.proxy)
+        for value in (self.proxy, self.one, DynamicProxy.return_value([self.one])):
+            for copied in (copy.deepcopy, pickle.dumps):
+                self.assertRaises(AttributeError, copied, value)
+
+    def test_lists_and_dicts_can_be_copied(self) -> None:
+        values = DynamicProxy.return_value({"l": [1, None]})
+        for copied in (copy.copy(values), copy.deepcopy(values), pickle.loads(pickle.dumps(values))):
+            self.assertEqual((type(copied), copied, copied["l"][1]), (DictProxy, values, None))
+        self.assertEqual(pickle.loads(pickle.dumps(values["l"])), values["l"])
+
+    def test_null_in_a_list_or_dict_is_none_of_pythons(self) -> None:
+        values = DynamicProxy.return_value({"a": None, "b": [1, None]})
+        self.assertEqual(values == {"a": None, "b": [1, None]}, False)
+        self.assertEqual(values, {"a": NoneValue(), "b": [1, NoneValue()]})
+        self.assertEqual((values["b"] == [1, None], [1, None] == values["b"]), (False, False))
+        self.assertEqual((values["a"], None in values["b"], values == DynamicProxy.return_value(values._get_instance())), (None, True, True))
+        self.assertEqual(DynamicProxy.return_value([[1], self.one]), [[1], self.proxy])
+
+    def test_lists_and_dicts_have_no_methods_of_pythons(self) -> None:
+        values, keys = DynamicProxy.return_value([1, "a"]), DynamicProxy.return_value({"a": 1})
+        for use in (lambda: values.index(1), lambda: values.count(1), lambda: values["a"]):
+            with self.assertRaisesRegex(AttributeError, "^'list' object has no attribute 'get_attribute'$"):
+                use()
+        for use in (lambda: 1 in keys, lambda: keys[1], lambda: keys.get(None), lambda: keys.pop("a")):
+            with self.assertRaisesRegex(AttributeError, "^'dict' object has no attribute 'get_attribute'$"):
+                use()
+        self.assertEqual(("a" in keys, "b" in keys, 1 in values, [*reversed(values)]), (True, False, True, ["a", 1]))
+        self.assertRaisesRegex(TypeError, "unhashable type: 'list'", hash, values)
 
     def test_lists_and_dicts(self) -> None:
         values = DynamicProxy.return_value([1, [2], {"a": self.one}, NoneValue(), Unknown()])
@@ -409,6 +447,7 @@ class OlderNames(unittest.TestCase):
         self.assertTrue(types.TypedList(types.Integer()).is_primitive())
         self.assertFalse(types.Any().is_primitive())
         self.assertRegex(get_compiler_version(), r"^\d+\.\d+")
+        self.assertEqual((inmanta.__version__, hasattr(inmanta, "COMPILER_VERSION")), ("20.1.0", False))
 
 
 class Options(unittest.TestCase):
@@ -425,7 +464,45 @@ class Options(unittest.TestCase):
         self.assertIs(Config.getboolean("my-section", "my-name"), True)
         self.assertEqual(Option("my-section", "my-name", 1, "", str.upper).get(), "TRUE")
         self.assertEqual(Option("my-section", "other", lambda: 5, "", int).get(), 5)
-        self.assertEqual(Config.get("my-section", "other", "default"), "default")
+        self.assertEqual(Config.get("my-section", "nothing", "default"), "default")
+
+    def test_what_is_defined_has_its_own_default_and_its_own_type(self) -> None:
+        section = "compiler_rest_transport"
+        self.assertEqual((Config.get(section, "port"), Config.get(section, "port", "9")), (8888, 8888))
+        self.assertEqual((Config.get(section, "request_timeout"), Config.get(section, "nothing", 1)), (120, 1))
+        self.assertIsNone(Config.get("config", "environment", "default"))
+        Config.set(section, "port", "80")
+        Config.set("config", "environment", "6f4c2a39-2f3e-4f8d-9d1a-2b8f5a8d7a11")
+        self.assertEqual((Config.get(section, "port"), Config.get("config", "environment").version), (80, 4))
+        Option("my-section", "defined", "5", "", int)
+        self.assertEqual(Config.get("my-section", "defined"), 5)
+
+
+@unittest.skipUnless(importlib.util.find_spec("pydantic"), "pydantic is not installed")
+class Validation(unittest.TestCase):
+    """Answers taken from the reference."""
+
+    def outcome(self, name: str, value: object, parameters: dict | None = None) -> str:
+        from inmanta.validation_type import validate_type
+
+        try:
+            validate_type(name, value, parameters)
+        except Exception as error:
+            return type(error).__name__
+        return "fits"
+
+    def test_values_of_types(self) -> None:
+        self.assertEqual([self.outcome("pydantic.NonNegativeInt", value) for value in ("1", -1)], ["fits", "ValidationError"])
+        self.assertEqual(self.outcome("pydantic.StrictStr", 1), "ValidationError")
+        self.assertEqual(self.outcome("pydantic.constr", "ba", {"regex": "a"}), "ValidationError")
+        self.assertEqual(self.outcome("pydantic.Base64Str", "aGVsbG8="), "fits")
+
+    def test_names_that_are_no_types(self) -> None:
+        self.assertEqual(self.outcome("os.path", 1), "ValueError")
+        self.assertEqual(self.outcome("pydantic.types.StrictInt", 1), "AttributeError")
+        self.assertEqual(self.outcome("ipaddress.ip_address", "10.0.0.1"), "TypeError")
+        self.assertEqual(self.outcome("pydantic.conint", 1, {"regex": "1"}), "TypeError")
+        self.assertEqual(self.outcome("pydantic.StrictInt", 1, {"gt": 0}), "ValueError")
 
 
 class Constants(unittest.TestCase):

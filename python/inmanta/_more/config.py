@@ -37,6 +37,7 @@ def _is_int_or_none(value: str | int | None) -> int | None:
 
 
 compiler_transport = TransportConfig("compiler")
+TransportConfig("client")
 cmdline_rest_transport = TransportConfig("cmdline")
 component_log_configs = {
     name: Option("logging", name, None, f"The file that says what the {name} logs", is_str_opt)

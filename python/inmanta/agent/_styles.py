@@ -138,7 +138,6 @@ class DiscoveryHandler(HandlerAPI[R], Subscripted2[R, Found]):
 
     def execute(self, ctx: HandlerContext, resource: R, dry_run: bool = False) -> None:
         if dry_run:
-            ctx.set_resource_state(HandlerResourceState.dry)
             return
         try:
             self.pre(ctx, resource)

@@ -303,22 +303,18 @@ class DynamicProxy:
         raise Exception("Readonly object")
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, DynamicProxy):
-            return NotImplemented
-        return bool(self._get_instance() == other._get_instance())
+        if isinstance(other, DynamicProxy):
+            return bool(self._get_instance() == other._get_instance())
+        # The model's null is a NoneValue, and so another value than a None of Python's.
+        return bool(_with_nulls(self._get_instance()) == other)
 
     def __hash__(self) -> int:
         _show_more()
         return hash(self._get_instance())
 
     def __lt__(self, other: object) -> bool:
-        if not isinstance(other, DynamicProxy):
-            return NotImplemented
-        _show_more()
-        mine, others = self._get_instance(), other._get_instance()
-        if isinstance(mine, Instance) and isinstance(others, Instance):
-            return mine.id < others.id
-        return bool(mine < others)
+        others: Any = other._get_instance() if isinstance(other, DynamicProxy) else other
+        return bool(self._get_instance() < others)
 
     def __repr__(self) -> str:
         _show_more()
@@ -327,17 +323,6 @@ class DynamicProxy:
     def __str__(self) -> str:
         _show_more()
         return f"@{_shown(self._get_instance())}"
-
-    def __copy__(self) -> Self:
-        return type(self)(self._get_instance(), context=self._get_context())
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        import copy
-
-        return type(self)(copy.deepcopy(self._get_instance(), memo), context=self._get_context())
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a value of the model cannot be pickled")
 
 
 # What a module may put something else in the place of.
@@ -361,6 +346,8 @@ class SequenceProxy(DynamicProxy, JSONSerializable):
         DynamicProxy.__init__(self, sequence, context=context)
 
     def __getitem__(self, key: int | slice) -> Any:
+        if isinstance(key, str):
+            self.__getattr__(key)
         value = self._get_instance()[key]
         if isinstance(key, slice):
             return SequenceProxy(value, context=self._get_context())
@@ -377,34 +364,8 @@ class SequenceProxy(DynamicProxy, JSONSerializable):
         _set(made, "__elements", enumerate(sequence))
         return made
 
-    def __contains__(self, item: object) -> bool:
-        return any(item == element for element in self)
-
-    def __reversed__(self) -> Iterator[Any]:
-        return iter([*self][::-1])
-
-    def index(self, value: object) -> int:
-        return [*self].index(value)
-
-    def count(self, value: object) -> int:
-        return [*self].count(value)
-
     def __getattr__(self, attribute: str) -> NoReturn:
-        raise AttributeError(attribute)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, SequenceProxy):
-            return bool(self._get_instance() == other._get_instance())
-        if isinstance(other, list):
-            return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other))
-        return NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]  # how Python spells "not hashable"
-
-    def __lt__(self, other: object) -> bool:
-        if not isinstance(other, (SequenceProxy, list)):
-            return NotImplemented
-        return [*self] < [*other]
+        raise _no_attributes(_get(self, "__instance"))
 
     def json_serialization_step(self) -> list[Any]:
         return [*self]
@@ -417,6 +378,8 @@ class DictProxy(DynamicProxy, _Mapping, JSONSerializable):
         DynamicProxy.__init__(self, mydict, context=context)
 
     def __getitem__(self, key: str) -> Any:
+        if not isinstance(key, str):
+            self.__getattr__(key)
         return self._return_value(self._get_instance()[key], relative_path=f"[{key!r}]")
 
     def __len__(self) -> int:
@@ -425,20 +388,8 @@ class DictProxy(DynamicProxy, _Mapping, JSONSerializable):
     def __iter__(self) -> Iterator[str]:
         return iter(self._get_instance())
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._get_instance()
-
     def __getattr__(self, attribute: str) -> NoReturn:
-        raise AttributeError(attribute)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, DictProxy):
-            return bool(self._get_instance() == other._get_instance())
-        if isinstance(other, dict):
-            return len(self) == len(other) and all(key in self and self[key] == other[key] for key in other)
-        return NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]  # how Python spells "not hashable"
+        raise _no_attributes(_get(self, "__instance"))
 
     def json_serialization_step(self) -> dict[str, Any]:
         return dict(self)
@@ -477,7 +428,12 @@ class IteratorProxy(DynamicProxy):
         return self._return_value(value, relative_path=f"[{position}]")
 
     def __getattr__(self, attribute: str) -> NoReturn:
-        raise AttributeError(attribute)
+        raise _no_attributes(_get(self, "__elements"))
+
+
+def _no_attributes(value: object) -> AttributeError:
+    """The reference asks what is behind a proxy as it asks an instance, also for the place of a key that is none."""
+    return AttributeError(f"{type(value).__name__!r} object has no attribute 'get_attribute'")
 
 
 def _with_nulls(value: object) -> object:

@@ -1,11 +1,17 @@
-"""The names that a plugin with a context can look up, and the result that it may set itself.
+"""The names and types that a plugin with a context can look up, and the result that it may set itself.
 
 Source: docs/reference/language.md § 10.8.
 """
 
 from __future__ import annotations
 
+from inmanta import _without
 from inmanta.ast import NotFoundException, OptionalValueException, RuntimeException, UnsetException
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from inmanta.plugins import _Compiler
+    from steward_host.world import NamedTypes
 
 # In place of the number of an instance: the names of the call.
 _CALL = 2**32 - 1
@@ -72,7 +78,33 @@ class Resolver:
     """Finds variables by the names under which the call sees them: `m::x`, `x`, `self`."""
 
     def lookup(self, name: str, root: object | None = None) -> Variable:
-        return Variable(str(name))
+        """The variable; NotFoundException if there is none of this name."""
+        return Variable.of(str(name))
+
+
+@_without("add_possible add_running add_to_all allwaiters remove_from_all runqueue waitqueue")
+class QueueScheduler:
+    """Who runs the model: a plugin can ask it for the types."""
+
+    def __init__(self) -> None:
+        self._types: NamedTypes | None = None
+
+    def get_types(self) -> NamedTypes:
+        """Entities, typedefs and plugins by full name. Each is found by its name; typedefs are left out of the list of all."""
+        if self._types is None:
+            from steward_host.world import NamedTypes
+
+            self._types = NamedTypes()
+        return self._types
+
+    types = property(get_types)
+
+    def get_compiler(self) -> _Compiler:
+        from inmanta.plugins import _Compiler
+
+        return _Compiler()
+
+    compiler = property(get_compiler)
 
 
 class Result:

@@ -7,7 +7,7 @@ from inmanta.ast import Location, NotFoundException, OptionalValueException, Uns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
     from inmanta.ast.entity import Entity
     from inmanta.ast.type import Type
@@ -256,7 +256,7 @@ class Instance:
             values[name] = value
             return value
         if kind == "unset":
-            raise UnsetException(f"attribute `{name}` of {self} has no value yet", ResultVariable(self, name))
+            raise UnsetException(f"attribute `{name}` of {self!r} has no value yet", ResultVariable(self, name))
         if kind == "optional_unset":
             if self._absent is None:
                 self._absent = {}
@@ -272,9 +272,12 @@ class Instance:
         """Its attributes and relations by name, and itself as `self`."""
         return {name: ResultVariable(self, name) for name in (*self.get_type().get_all_attribute_names(), "self")}
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Instance:
-        # There is one handle of each instance.
-        return self
+    def __deepcopy__(self, memo: dict[int, object]) -> NoReturn:
+        # There is one handle of each instance, and in the reference an error of this kind.
+        raise AttributeError(f"{self!r} cannot be copied")
+
+    def __reduce__(self) -> NoReturn:
+        raise AttributeError(f"{self!r} cannot be pickled")
 
     def get_type(self) -> Entity:
         found = entity(self.entity_name)
@@ -295,11 +298,12 @@ class Instance:
         """The constructors that gave it: several, if it has an index."""
         return [Location(file, line) for file, line in world.places(self.id)]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         # Where the reference has an address, twelve hexadecimal digits.
         return f"{self.entity_name} {self.id:012x}"
 
-    __repr__ = __str__
+    def __str__(self) -> str:
+        return f"{self.entity_name} (instantiated at {','.join(map(str, self.get_locations()))})"
 
 if not TYPE_CHECKING:
     # What only the reference's module has says why it is not here.
