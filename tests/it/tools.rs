@@ -123,12 +123,23 @@ fn files_are_laid_out_in_place_and_broken_ones_left_alone() {
     );
     let read = |name: &str| std::fs::read_to_string(path.join(name)).unwrap();
     assert_eq!(read("main.cf"), "x=1\n");
+    // Nobody's files are written anew by a command that names none.
+    let (code, out, err) = run(path, &["fmt"]);
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert!(
+        err.contains("this folder is no project and no module"),
+        "{err}"
+    );
+    assert_eq!(read("main.cf"), "x=1\n");
+    write(path, "project.yml", "name: p\n");
     let (code, out, err) = run(path, &["fmt"]);
     assert_eq!((code, out.as_str()), (Some(1), ""));
     assert!(
         err.starts_with("error[ParserException]: Syntax error at token =\n --> ./bad.cf:1:6\n"),
         "{err}"
     );
+    let written = "formatted ./libs/m/model/_init.cf\nformatted ./main.cf\n";
+    assert!(err.ends_with(written), "{err}");
     assert_eq!(read("main.cf"), "x = 1\n");
     assert_eq!(read("libs/m/model/_init.cf"), "entity A:\n    int x\nend\n");
     assert_eq!(read("bad.cf"), "x = = 1\n");
