@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
     from inmanta.ast.type import Type
-
-
-# Where this package is, and the Python code of the modules that come with it.
-_OURS = __file__.removesuffix(os.path.join("inmanta", "_signature.py"))
 
 
 class Declared:
@@ -127,14 +121,9 @@ def _inspected(function: Callable[..., Any]) -> tuple[list[Argument], object]:
 
 
 def _resolve(function: Callable[..., Any], annotation: object) -> object:
-    """Evaluates an annotation of our own modules, which `from __future__ import annotations` has turned into text.
-
-    In the reference, and so in all other modules, such a text is a type of the model.
-    """
+    """Evaluates an annotation that `from __future__ import annotations` has turned into text."""
     code = getattr(function, "__code__", None)
     if not isinstance(annotation, str) or code is None or not code.co_flags & 0x1000000:
-        return annotation
-    if not code.co_filename.startswith(_OURS):
         return annotation
     try:
         return eval(annotation, function.__globals__)

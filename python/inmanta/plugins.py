@@ -336,7 +336,8 @@ class Plugin(metaclass=PluginMeta):
             elif argument.kind == "keyword_only":
                 self.kwargs[argument.name] = argument
             elif is_context(argument.annotation):
-                # Of several, the last one is given, as in the reference: the others are missing in each call.
+                if self._context >= 0:
+                    raise Exception(f"Only one parameter of {self.get_full_name()} may be a Context")
                 self._context = index
             else:
                 self.args.append(argument)
