@@ -113,7 +113,10 @@ fn project() -> Vec<(String, String)> {
         let text = std::fs::read_to_string(&path).expect("a file of the fixture");
         (name.display().to_string(), text)
     };
-    files(&directory).into_iter().map(of).collect()
+    // Python may have left its own beside them.
+    let is_source = |path: &PathBuf| path.extension().is_none_or(|extension| extension != "pyc");
+    let sources = files(&directory).into_iter().filter(is_source);
+    sources.map(of).collect()
 }
 
 impl Meaning {
