@@ -92,31 +92,13 @@ fn translate(pattern: &str, ascii: bool, multiline: bool) -> String {
                     continue;
                 }
                 let next = chars.get(at + 1).copied();
+                if let Some(class) = next.and_then(|letter| class(letter, in_class, ascii)) {
+                    out.push_str(class);
+                    at += 2;
+                    continue;
+                }
                 match next {
                     Some('Z') if !in_class => out.push_str(r"\z"),
-                    // `(?a)`: classes of ASCII characters only.
-                    Some('d') if ascii => out.push_str(if in_class { "0-9" } else { "[0-9]" }),
-                    Some('w') if ascii => {
-                        out.push_str(if in_class {
-                            "a-zA-Z0-9_"
-                        } else {
-                            "[a-zA-Z0-9_]"
-                        });
-                    }
-                    Some('s') if ascii => {
-                        out.push_str(if in_class { r" \t-\r" } else { r"[ \t-\r]" });
-                    }
-                    Some('D') if ascii => out.push_str("[^0-9]"),
-                    Some('W') if ascii => out.push_str("[^a-zA-Z0-9_]"),
-                    Some('S') if ascii => out.push_str(r"[^ \t-\r]"),
-                    // All numbers are of a word for Python, marks and other connectors than `_` are not; and four
-                    // separators of ASCII are blanks.
-                    Some('w') if in_class => out.push_str(r"\p{L}\p{N}_"),
-                    Some('w') => out.push_str(r"[\p{L}\p{N}_]"),
-                    Some('W') => out.push_str(r"[^\p{L}\p{N}_]"),
-                    Some('s') if in_class => out.push_str(r"\s\x1c-\x1f"),
-                    Some('s') => out.push_str(r"[\s\x1c-\x1f]"),
-                    Some('S') => out.push_str(r"[^\s\x1c-\x1f]"),
                     Some(
                         c @ ('<' | '>' | '_' | '"' | '\'' | '%' | '@' | '!' | ',' | ';' | '=' | ':'
                         | '`' | '/'),
@@ -185,6 +167,29 @@ fn translate(pattern: &str, ascii: bool, multiline: bool) -> String {
         at += 1;
     }
     out
+}
+
+/// A class of characters as Python has it. `ascii`: the pattern has the flag `(?a)`. For Python all numbers are of a word, marks and
+/// other connectors than `_` are not; and four separators of ASCII are blanks.
+fn class(letter: char, in_class: bool, ascii: bool) -> Option<&'static str> {
+    Some(match (letter, ascii, in_class) {
+        ('d', true, true) => "0-9",
+        ('d', true, false) => "[0-9]",
+        ('D', true, _) => "[^0-9]",
+        ('w', true, true) => "a-zA-Z0-9_",
+        ('w', true, false) => "[a-zA-Z0-9_]",
+        ('W', true, _) => "[^a-zA-Z0-9_]",
+        ('s', true, true) => r" \t-\r",
+        ('s', true, false) => r"[ \t-\r]",
+        ('S', true, _) => r"[^ \t-\r]",
+        ('w', false, true) => r"\p{L}\p{N}_",
+        ('w', false, false) => r"[\p{L}\p{N}_]",
+        ('W', false, _) => r"[^\p{L}\p{N}_]",
+        ('s', false, true) => r"\s\x1c-\x1f",
+        ('s', false, false) => r"[\s\x1c-\x1f]",
+        ('S', false, _) => r"[^\s\x1c-\x1f]",
+        _ => return None,
+    })
 }
 
 /// A character by its octal number, behind the backslash: its code, and how many digits that has. Outside of sets one to three
