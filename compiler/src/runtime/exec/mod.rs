@@ -41,7 +41,7 @@ use crate::runtime::exec::control::ForLoop;
 use crate::runtime::exec::promises::PromiseGroup;
 use crate::runtime::ids::NO_ATTR;
 use crate::runtime::state::layout::{Layout, layouts};
-use crate::runtime::{LoopId, PromiseGroupId, RunId, TaskId, Var, VarId, VarKind};
+use crate::runtime::{ListenerId, LoopId, PromiseGroupId, RunId, TaskId, Var, VarId, VarKind};
 use crate::span::Loc;
 use crate::types::{EntityId, InstId, Value};
 
@@ -61,6 +61,8 @@ pub struct Execution {
     layouts: Vec<Layout>,
     /// Implementations that ran on an instance, for entities with more of them than a word has bits.
     many_ran: Set<(InstId, u32)>,
+    /// Which lists the items of literals with several items listen to.
+    literals_attached: Set<(ListenerId, VarId)>,
     /// By expression: the attribute for which a constant is known to have the right type, and what its variable then is.
     checked: Vec<(AttrId, Var)>,
     /// List relations that were set to null although they want values.
@@ -83,6 +85,7 @@ impl Execution {
             delivery_depth: 0,
             layouts: layouts(program),
             many_ran: Set::default(),
+            literals_attached: Set::default(),
             checked: vec![(NO_ATTR, Var::new(VarKind::Plain, true)); program.exprs.len()],
             wanting: Vec::new(),
             annotation_errors: Vec::new(),

@@ -72,12 +72,19 @@ impl Machine<'_> {
         if self.state.var(id).is_ready() {
             return Ok(());
         }
-        let is_streaming = !matches!(self.scheduler.listener(listener), Listener::Defined { .. });
+        let kind = self.scheduler.listener(listener);
+        let is_streaming = !matches!(kind, Listener::Defined { .. });
+        // A list literal may name one relation twice: what comes later is delivered once, and both wait for the rest. Such
+        // items are open as long as the relation is, so a literal with one open item names no other.
+        let is_new = match kind {
+            Listener::Literal(literal) if self.state.delayed_mut(literal).items > 1 => {
+                self.exec.literals_attached.insert((listener, id))
+            }
+            _ => true,
+        };
         let delayed = self.state.delayed_mut(id);
-        // A list literal may name one relation twice: what comes later is delivered once, and both wait for the rest.
-        let known = &mut delayed.rare().listeners;
-        if !known.contains(&listener) {
-            known.push(listener);
+        if is_new {
+            delayed.rare().listeners.push(listener);
         }
         if is_streaming {
             delayed.streaming += 1;
