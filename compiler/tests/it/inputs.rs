@@ -211,6 +211,22 @@ fn instances_are_counted() {
     );
 }
 
+/// Given: a model that grows in breadth, so that no chain is long. Expected: it ends when it has taken what it may.
+#[test]
+fn memory_is_looked_at_while_instances_become_many() {
+    let limits = Limits {
+        memory_bytes: Some(1 << 20),
+        ..Limits::default()
+    };
+    let model =
+        format!("{GROWING}\nroot.children += [Tree(path=string(i)) for i in std::sequence(60000)]");
+    check_stopped(
+        &model,
+        limits,
+        "the model takes more than 1 MiB of memory: ",
+    );
+}
+
 #[test]
 fn steps_are_counted() {
     let limits = Limits {
