@@ -5,28 +5,24 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
+#[path = "resources/mod.rs"]
+mod resources;
 #[path = "services/server.rs"]
 #[expect(dead_code, reason = "other benchmarks use the rest")]
 mod server;
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
+use resources::{OF_SERVICE, end, resource, state, version};
 use serde_json::json;
 use server::{Cpu, Database, Server};
 use steward::domain::{
-    ActionId, ActionKind, AgentName, Blocked, Change, CompileId, EnvironmentId, LastRun,
-    ResourceId, ResourceStatus, Timestamp, VersionNumber,
+    ActionId, ActionKind, Change, EnvironmentId, ResourceStatus, Timestamp, VersionNumber,
 };
-use steward::store::{
-    ActionEnd, ActionStart, CompileEnd, NewVersion, Outcome, ResourceState, Store, StoredResource,
-};
+use steward::store::{ActionEnd, ActionStart, ResourceState, Store};
 
 const SETTINGS: &str =
     "auto_deploy: false, autostart_agent_repair_interval: 0, autostart_agent_deploy_interval: 0";
-
-/// Resources of a set; all but the first require that.
-const OF_SET: usize = 10;
 
 /// Runs that are written in one transaction.
 const RUNS_AT_ONCE: usize = 1000;
@@ -74,30 +70,11 @@ async fn fill(server: &Server, n_resources: usize) {
     };
     let store = store.expect("a database");
     let id = EnvironmentId::named("bench", "bench");
-    let resources: Vec<StoredResource> = (0..n_resources).map(resource).collect();
-    let states: Vec<ResourceState> = resources.iter().map(state).collect();
-    let new = NewVersion {
-        environment_id: id,
-        commit_id: None,
-        tree_id: None,
-        metadata: json!({}),
-        modules: json!([]),
-        unknowns: json!([]),
-        agent_places: BTreeMap::new(),
-        resources,
-        release: true,
-    };
-    let end = CompileEnd {
-        id: CompileId::generate(),
-        served: Vec::new(),
-        outcome: Outcome::Compiled,
-        diagnostics: json!([]),
-        commit_id: None,
-        tree_id: None,
-        inputs_digest: None,
-        result_digest: None,
-    };
-    store.version_store(&new, &end).await.expect("it is stored");
+    let all = (0..n_resources).map(|n| resource(n, n / OF_SERVICE, 0));
+    let new = version(id, all.collect());
+    let states: Vec<ResourceState> = new.resources.iter().map(state).collect();
+    let stored = store.version_store(&new, &end()).await;
+    stored.expect("it is stored");
     let released = store.version_released(id).await.expect("versions");
     let number = released.expect("a released version").number;
     store
@@ -111,62 +88,6 @@ async fn fill(server: &Server, n_resources: usize) {
         written.await.expect("runs are written");
     }
     store.close().await;
-}
-
-fn id_of(n: usize) -> ResourceId {
-    let agent = n / OF_SET % 100;
-    ResourceId::new(format!(
-        "fs::File[host-{agent},path=/etc/services/{n:07}/config]"
-    ))
-}
-
-fn resource(n: usize) -> StoredResource {
-    let path = format!("/etc/services/{n:07}/config");
-    let attributes = json!({
-        "content": "x".repeat(200), "managed": true, "mutators": [], "path": path, "purged": false, "receive_events": true,
-        "references": [], "report_only": false, "send_event": true,
-    });
-    let first = n - n % OF_SET;
-    StoredResource {
-        digest: String::new(),
-        resource_id: id_of(n),
-        resource_type: "fs::File".to_owned(),
-        agent: AgentName::new(format!("host-{}", n / OF_SET % 100)),
-        id_attribute: "path".to_owned(),
-        id_value: path,
-        attributes: attributes.to_string(),
-        attribute_hash: format!("{n:032}"),
-        requires: (first != n).then(|| id_of(first)).into_iter().collect(),
-        is_undefined: false,
-        set_name: format!("service-{:06}", n / OF_SET),
-        created: Timestamp(0),
-    }
-    .with_digest()
-}
-
-fn state(resource: &StoredResource) -> ResourceState {
-    ResourceState {
-        resource_id: resource.resource_id.clone(),
-        resource_type: resource.resource_type.clone().into(),
-        agent: resource.agent.clone(),
-        id_value: resource.id_value.clone().into(),
-        created: Timestamp(0),
-        orphaned_after: None,
-        is_undefined: false,
-        is_deploying: false,
-        blocked: Blocked::NotBlocked,
-        intent_hash: resource.attribute_hash.clone().into(),
-        deployed_hash: Some(resource.attribute_hash.clone().into()),
-        deployed_version: Some(VersionNumber::new(1)),
-        last_run: LastRun::Successful,
-        last_run_compliant: Some(true),
-        last_run_at: Some(Timestamp(1)),
-        last_success: Some(Timestamp(1)),
-        last_events: Some(Timestamp(1)),
-        last_change: None,
-        last_status: ResourceStatus::Deployed,
-        n_failures: 0,
-    }
 }
 
 fn run(version: VersionNumber, state: &ResourceState) -> (ActionStart, ActionEnd) {

@@ -6,22 +6,22 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
+#[path = "resources/mod.rs"]
+mod resources;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use resources::{OF_SERVICE, end, resource, state, version};
 use steward::domain::{
-    ActionId, ActionKind, AgentName, Blocked, Change, CompileId, EnvironmentId, LastRun, ProjectId,
-    ResourceId, ResourceStatus, Timestamp, VersionNumber,
+    ActionId, ActionKind, Change, CompileId, EnvironmentId, ProjectId, ResourceId, ResourceStatus,
+    Timestamp, VersionNumber,
 };
 use steward::store::{
-    ActionEnd, ActionFrom, ActionSearch, ActionStart, COUNTED, CompileEnd, NewEnvironment,
-    NewVersion, Outcome, PartialCode, PartialVersion, ResourceState, Search, Span, Store,
-    StoredResource,
+    ActionEnd, ActionFrom, ActionSearch, ActionStart, COUNTED, NewEnvironment, PartialCode,
+    PartialVersion, ResourceState, Search, Span, Store,
 };
 
-/// Resources of a set in the shape of services.
-const OF_SERVICE: usize = 10;
 const ROUNDS: usize = 25;
 /// Versions after which lists are measured.
 const AFTER: [usize; 4] = [1, 3, 100, 1000];
@@ -73,64 +73,6 @@ async fn on_postgres(url: &str, n_resources: usize, n_sets: usize, n_versions: u
     sqlx::query(&drop).execute(&admin).await.expect("it goes");
 }
 
-fn resource(n: usize, set: usize, value: usize) -> StoredResource {
-    let path = format!("/etc/services/{n:07}/config");
-    let id = format!("fs::File[host-{},path={path}]", n % 100);
-    let attributes = json!({
-        "content": format!("{value} {}", "x".repeat(200)), "managed": true, "mutators": [], "path": path,
-        "purged": false, "receive_events": true, "references": [], "report_only": false, "send_event": true,
-    });
-    let requires = !n.is_multiple_of(OF_SERVICE);
-    let before = (n - n % OF_SERVICE) % 100;
-    let first = format!(
-        "fs::File[host-{before},path=/etc/services/{:07}/config]",
-        n - n % OF_SERVICE
-    );
-    StoredResource {
-        digest: String::new(),
-        resource_id: ResourceId::new(id),
-        resource_type: "fs::File".to_owned(),
-        agent: AgentName::new(format!("host-{}", n % 100)),
-        id_attribute: "path".to_owned(),
-        id_value: path,
-        attributes: attributes.to_string(),
-        attribute_hash: format!("{n:024}{value:08}"),
-        requires: requires
-            .then(|| ResourceId::new(first))
-            .into_iter()
-            .collect(),
-        is_undefined: false,
-        set_name: format!("service-{set:06}"),
-        created: Timestamp(0),
-    }
-    .with_digest()
-}
-
-fn state(resource: &StoredResource) -> ResourceState {
-    ResourceState {
-        resource_id: resource.resource_id.clone(),
-        resource_type: resource.resource_type.clone().into(),
-        agent: resource.agent.clone(),
-        id_value: resource.id_value.clone().into(),
-        created: Timestamp(0),
-        orphaned_after: None,
-        is_undefined: false,
-        is_deploying: false,
-        blocked: Blocked::NotBlocked,
-        intent_hash: resource.attribute_hash.clone().into(),
-        deployed_hash: Some(resource.attribute_hash.clone().into()),
-        deployed_version: Some(VersionNumber::new(1)),
-        last_run: LastRun::Successful,
-        last_run_compliant: Some(true),
-        last_run_at: Some(Timestamp(1)),
-        last_success: Some(Timestamp(1)),
-        last_events: Some(Timestamp(1)),
-        last_change: None,
-        last_status: ResourceStatus::Deployed,
-        n_failures: 0,
-    }
-}
-
 async fn environment(store: &Store) -> EnvironmentId {
     let (project, id) = (ProjectId::generate(), EnvironmentId::generate());
     store
@@ -152,33 +94,6 @@ async fn environment(store: &Store) -> EnvironmentId {
         .await
         .expect("an environment");
     id
-}
-
-fn version(id: EnvironmentId, resources: Vec<StoredResource>) -> NewVersion {
-    NewVersion {
-        environment_id: id,
-        commit_id: None,
-        tree_id: None,
-        metadata: json!({}),
-        modules: json!([]),
-        unknowns: json!([]),
-        agent_places: Default::default(),
-        resources,
-        release: true,
-    }
-}
-
-fn end() -> CompileEnd {
-    CompileEnd {
-        id: CompileId::generate(),
-        served: Vec::new(),
-        outcome: Outcome::Compiled,
-        diagnostics: json!([]),
-        commit_id: None,
-        tree_id: None,
-        inputs_digest: None,
-        result_digest: None,
-    }
 }
 
 async fn measure(kind: &str, store: &Store, n_resources: usize, n_sets: usize, n_versions: usize) {

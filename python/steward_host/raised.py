@@ -175,7 +175,7 @@ class Raised:
         if defined is not None:
             made.set_statement(Reported(defined, place))
             return
-        # A type that is not found is told with the place of its name, and the whole statement.
+        # A type that is not found is reported with the place of its name, and the whole statement.
         is_type = isinstance(made, ast.TypeNotFoundException)
         read = statement.at_place(text, place.lnr, place.start_char, whole=is_type)
         if read is None:

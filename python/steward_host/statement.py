@@ -66,8 +66,8 @@ def at_place(text: str, line: int, column: int, whole: bool = False) -> tuple[st
             continue
         found = next((node for node in nodes if node.at == place), None)
         if found is not None:
-            told = nodes[0] if whole else found
-            return told.text, told.has_column
+            reported = nodes[0] if whole else found
+            return reported.text, reported.has_column
     return None
 
 
@@ -77,7 +77,7 @@ def definition_at(text: str, line: int, column: int) -> str | None:
     found = _ATTRIBUTE.match(written)
     if found is not None and found.start("name") == column - 1:
         value = at_place(found["value"], 1, 1, whole=True)
-        # A list is told as one, whatever it holds.
+        # A list is reported as one, whatever it holds.
         literal = "List()" if found["value"].startswith("[") else literal_text(found["value"]) if value is None else value[0]
         return None if literal is None else f"{found['type']} {found['name']} = {literal}"
     found = _IMPLEMENT.match(written)

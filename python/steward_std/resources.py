@@ -46,4 +46,4 @@ class AgentConfig(PurgeableResource):
 
 @provider("std::testing::NullResource", name="null")
 class NullProvider(_handlers.Null):
-    """It is there, unless it is told to fail."""
+    """It is there, unless it shall fail."""

@@ -118,7 +118,7 @@ class Compiles(unittest.TestCase):
         self.assertEqual(done.stderr, "")
         return done.stdout.splitlines()
 
-    def test_a_module_that_is_nowhere_is_told_when_the_project_is_loaded(self) -> None:
+    def test_a_module_that_is_nowhere_is_reported_when_the_project_is_loaded(self) -> None:
         others = [MISSING, diagnostic("TypeNotFoundException", "could not find type A in namespace b", 1), MISSING]
         run = 'print(project.loaded)\ntell("modules", project.get_modules)'
         lines = self.ran(("finished", {"diagnostics": others}), run=run)
@@ -131,14 +131,14 @@ class Compiles(unittest.TestCase):
         failed = diagnostic("ModuleLoadingException", "Failed to load module a::b", 1, [cause])
         self.assertIn("| InvalidModuleException", self.ran(("finished", {"diagnostics": [failed]}))[0])
 
-    def test_broken_code_of_a_module_is_told_when_the_project_is_loaded(self) -> None:
+    def test_broken_code_of_a_module_is_reported_when_the_project_is_loaded(self) -> None:
         message = "Unable to load all plug-ins for module own:\n\tValueError while loading plugin module inmanta_plugins.own: no"
         failed = diagnostic("CompilerException", message, 1)
         lines = self.ran(("finished", {"diagnostics": [failed]}), code="raise ValueError('no')")
         self.assertEqual(lines[0], "load | CompilerException | Unable to load all plug-ins for module own:")
         self.assertTrue(lines[1].endswith(": no (DIR/main.cf:1)"), lines)
 
-    def test_what_is_wrong_with_the_model_is_told_when_it_runs(self) -> None:
+    def test_what_is_wrong_with_the_model_is_reported_when_it_runs(self) -> None:
         failed = diagnostic("NotFoundException", "variable y not found", 1)
         printed = ("printed", {"line": "a line of the model"})
         run = 'print("loaded")\ntell("run", compiler.do_compile)'
@@ -189,7 +189,7 @@ class Together(unittest.TestCase):
         self.assertEqual(reported_together([unset[0], twice, unset[1], without]), [*unset, without])
         self.assertEqual(reported_together([]), [])
 
-    def test_errors_that_are_reported_together_are_told_with_numbers(self) -> None:
+    def test_errors_that_are_reported_together_are_reported_with_numbers(self) -> None:
         error = ast.MultiException([ast.CompilerException("one"), ast.CompilerException("two")])
         self.assertEqual(str(error), "Reported 2 errors:\n\tone\n\ttwo")
         trace = "Reported 2 errors\nerror 0:\n  one\nerror 1:\n  two"

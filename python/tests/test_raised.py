@@ -139,26 +139,26 @@ class Exceptions(unittest.TestCase):
         self.assertEqual(str(error.stmt), "import nothere")
         self.assertRegex(str(error.__cause__), r"^Could not find module nothere\. Please .*`inmanta project install`\.$")
 
-    def test_an_attribute_that_an_entity_does_not_have_is_told_with_its_name(self) -> None:
+    def test_an_attribute_that_an_entity_does_not_have_is_reported_with_its_name(self) -> None:
         found = diagnostic("TypingException", "no attribute nope on type m::A", (1, 10))
         error = self.raised("A(n='a', nope=1)", found)
         self.assertEqual(str(error.stmt), "nope")
         self.assertTrue(str(error).endswith("(reported in nope (%s:1:10))" % os.path.join(self.directory, "main.cf")), str(error))
 
-    def test_of_a_type_that_is_not_found_the_whole_statement_is_told(self) -> None:
+    def test_of_a_type_that_is_not_found_the_whole_statement_is_reported(self) -> None:
         message = "could not find type a::h in namespace a"
         error = self.raised("x = a::h('a')", diagnostic("TypeNotFoundException", message, (1, 5)))
         self.assertEqual(str(error), f"{message} (reported in x = a::h('a') ({os.path.join(self.directory, 'main.cf')}:1:5))")
         error = self.raised("implement A using b", diagnostic("TypeNotFoundException", message, (1, 11)))
         self.assertEqual(str(error.stmt), "Implement(A)")
 
-    def test_a_default_of_the_wrong_type_is_told_with_its_attribute(self) -> None:
+    def test_a_default_of_the_wrong_type_is_reported_with_its_attribute(self) -> None:
         for value, written in (("'a'", "'a'"), ("[1, 2]", "List()"), ("true", "true")):
             model = f"entity A:\n    int n = {value}\nend"
             error = self.raised(model, diagnostic("RuntimeException", "Invalid value, expected int", (2, 9)))
             self.assertEqual(str(error.stmt), f"int n = {written}")
 
-    def test_a_statement_that_never_runs_is_told_with_its_column(self) -> None:
+    def test_a_statement_that_never_runs_is_reported_with_its_column(self) -> None:
         error = self.raised("a = b", diagnostic("RuntimeException", "not all statements executed: [b]", (1, 5)))
         self.assertTrue(str(error).endswith("main.cf:1:5))"), str(error))
 

@@ -26,7 +26,7 @@ struct Item {
 }
 
 impl Client {
-    /// Orders until it is told to stop, with at most this many instances.
+    /// Orders until it is stopped, with at most this many instances.
     pub(crate) fn run_orders(mut self, is_over: &AtomicBool, most: usize) -> Self {
         while !is_over.load(Ordering::Relaxed) {
             let items = self.items(most);

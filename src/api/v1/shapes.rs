@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::api::http::error::ApiError;
 use crate::api::wire;
 use crate::app::App;
-use crate::domain::{EnvironmentId, ResourceId, ResourceSetId, VersionNumber};
+use crate::domain::{EnvironmentId, ResourceId, ResourceSetId};
 use crate::store::{StoredResource, Version};
 
 /// The newest versions, behind `start` of them.
@@ -24,20 +24,19 @@ pub(in crate::api) async fn newest_versions(
     let mut versions = app.store.version_some(environment, &numbers).await?;
     versions.sort_unstable_by_key(|version| std::cmp::Reverse(version.number));
     let undefined = app.store.resource_undefined(environment).await?;
-    let undefined_in = |number: VersionNumber| {
-        let own = undefined.iter().filter(|(_, span)| span.contains(&number));
+    let undefined_in = |found: &Version| {
+        let own = undefined
+            .iter()
+            .filter(|(_, span)| span.contains(&found.number));
         own.map(|(id, _)| id.clone()).collect::<BTreeSet<_>>()
     };
+    let sets: Vec<BTreeSet<ResourceId>> = versions.iter().map(undefined_in).collect();
     // What requires what is read only if something waits for it.
-    let is_any = numbers
-        .iter()
-        .any(|number| !undefined_in(*number).is_empty());
-    let links = match is_any {
-        true => app.store.resource_links(environment).await?,
-        false => Vec::new(),
+    let links = match sets.iter().all(BTreeSet::is_empty) {
+        true => Vec::new(),
+        false => app.store.resource_links(environment).await?,
     };
-    let shapes = versions.iter().map(|found| {
-        let ids = undefined_in(found.number);
+    let shapes = versions.iter().zip(sets).map(|(found, ids)| {
         let own = links
             .iter()
             .filter(|links| links.versions.contains(&found.number));
