@@ -16,6 +16,7 @@ from inmanta.execute.proxy import DynamicProxy
 from inmanta.execute.util import Unknown
 from inmanta.plugins import PluginMeta
 from steward_host import calls, collector, failure, forks, instance_variables, loader, msgpack
+from steward_host.computing import Computing
 from steward_host.declared import Declared, made
 from steward_host.exporting import Exporting
 from steward_host.pipe import Closed, Pipe
@@ -68,7 +69,6 @@ class Compiling:
             "describe": self.describe,
             "finalize": self.finalize,
         }
-        self._purity: Purity | None = None
         # Whether each compile has a fork of this process, and whether this is one.
         self.forks = False
         self.is_fork = False
@@ -79,11 +79,8 @@ class Compiling:
         self._plugins = self._declared.plugins
         # Those of them that were called and need nothing but their arguments; None: it needs more.
         self._plain: dict[str, tuple[plugins.Plugin, list[Argument]] | None] = {}
-        # Whether plugins only compute, as far as that is known; None: nobody wants to know.
-        self._computing: dict[str, bool] | None = None
-        # Those whose answers say what they have read, and those that are still to be told to do more than compute.
-        self._noted: dict[str, bool] = {}
-        self._exporting = Exporting(pipe, self._values, self._declared, self._fail)
+        self._computing = Computing()
+        self._exporting = Exporting(pipe, self._values, self._declared, self._computing, self._fail)
         self.served.update(self._exporting.served)
         runtime.world = World(pipe, None if self._project is None else self._project.project_path)
 
@@ -120,8 +117,7 @@ class Compiling:
         plugins.Runtime.refs = {"facts": plugins.Runtime.inputs.get("facts") or {}}
         self._declared.plugins.clear()
         self._plain.clear()
-        self._computing = request.get("computing")
-        self._noted.clear()
+        self._computing.begin(request.get("computing"))
         plugins.Runtime.plugins = self._declared.plugins
         self._declared.warnings.clear()
         runtime.reset()
@@ -131,6 +127,7 @@ class Compiling:
         Project.set(project, clean=False)
         finder = loader.install(request["modules"], lambda: project.modulepath)
         self._files = finder.paths()
+        self._computing.look_at(self._files)
         read = loader.files_read(request["project_dir"]) if request.get("keep") else None
         depends = self._trace() if request.get("trace") else None
         if self._project is not None:
@@ -248,7 +245,7 @@ class Compiling:
             self._exporting.render_all(requests)
             return
         self._values.constructs = True
-        plain, output, answer, noted = self._plain, self._output, self._pipe.answer, self._noted
+        plain, output, answer, noted = self._plain, self._output, self._pipe.answer, self._computing.noted
         last = requests[-1]
         for request in requests:
             number, name, args, kwargs = request[:4]
@@ -329,24 +326,19 @@ class Compiling:
         takes_dataclasses = name in self._values.dataclasses
         if opts.get("bin") or opts["emits_statements"] or plugin._context >= 0 or takes_dataclasses:
             return None
-        if self._computing is not None:
-            is_pure = self._computing.get(name)
-            if is_pure is None:
-                from steward_host.purity import Purity
 
-                self._purity = self._purity or Purity(self._files)
-                function = vars(type(plugin)).get("__function__")
-                is_pure = not plugin._is_replaced() and self._purity.is_pure(getattr(function, "__func__", None))
-                self._noted[name] = is_pure
-            elif is_pure:
-                self._noted[name] = True
+        def find(purity: Purity) -> bool:
+            function = vars(type(plugin)).get("__function__")
+            return not plugin._is_replaced() and purity.is_pure(getattr(function, "__func__", None))
+
+        self._computing.judge(name, find)
         return plugin, plugin.args
 
     def _noting(self, number: int, name: str, call: Callable[[], object]) -> tuple[object, bytes | None]:
         """Calls a plugin, and answers with what it has read, or with that it does more than compute; no answer if there is more
         to its result than data."""
-        if not self._noted[name]:
-            del self._noted[name]
+        if not self._computing.noted[name]:
+            self._computing.forget(name)
             result = call()
             return result, calls.computed(number, result, False)
         proxy.begin_reads()
@@ -372,7 +364,7 @@ class Compiling:
         try:
             self._values.constructs = True
             packed = None
-            if in_frame and request[1] in self._noted and not PluginMeta.has_other_ways:
+            if in_frame and request[1] in self._computing.noted and not PluginMeta.has_other_ways:
                 result, packed = self._noting(number, request[1], partial(self._call, request))
             else:
                 result = self._call(request)

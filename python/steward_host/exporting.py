@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from inmanta import export
+    from steward_host.computing import Computing
     from steward_host.declared import Declared
     from steward_host.messages import Numbered, PostProcess, RenderFields, Rendering, Serialize, Unprocessed
     from steward_host.pipe import Pipe
@@ -25,15 +26,20 @@ if TYPE_CHECKING:
 
     Fail = Callable[..., object]
     Getter = Callable[..., object]
+    # The getters of some fields, None where there is none, and the name of what they compute together.
+    Getters = tuple[list[Getter | None], str]
+    # The number of a class, what of the id is asked for, and the fields.
+    Asked = tuple[int, str, tuple[str, ...]]
 
 
 class Exporting:
     """What a compile is asked by its export. `fail(id, error, field)` answers with an exception."""
 
-    def __init__(self, pipe: Pipe, values: Values, declared: Declared, fail: Fail) -> None:
+    def __init__(self, pipe: Pipe, values: Values, declared: Declared, computing: Computing, fail: Fail) -> None:
         self._pipe = pipe
         self._values = values
         self._declared = declared
+        self._computing = computing
         self._fail = fail
         self.exporter: export.Exporter | None = None
         self.served: dict[str, Callable[[Any], object]] = {
@@ -64,21 +70,20 @@ class Exporting:
 
     def render_all(self, requests: list[Rendering]) -> None:
         """The same for the resources of a frame, one after the other, up to one that fails."""
-        getters: dict[tuple[int, tuple[str, ...]], list[Getter | None]] = {}
+        getters: dict[Asked, Getters] = {}
         for request in requests:
             if not self._render(request, getters):
                 return
         self._pipe.flush()
 
-    def _render(
-        self, request: Rendering, known: dict[tuple[int, tuple[str, ...]], list[Getter | None]] | None
-    ) -> bool:
+    def _render(self, request: Rendering, known: dict[Asked, Getters] | None) -> bool:
         """Answers with what a resource class computes for an instance; False: that has failed.
 
         `known`: the getters that resources of the same frame had; None: the request came by itself.
         """
         number, at, given, identify, fields = request
         field = None
+        noted: str | None = None
         self._values.constructs = False
         try:
             entity, cls, options = self._declared.classes[at]
@@ -91,20 +96,28 @@ class Exporting:
                 identity = _identity(cls, created.id)
                 values = [_or_unknown(getattr(created, field)) for field in fields]
             else:
+                getters, name = self._getters(cls, entity, identify, options["name"], fields, at, known)
+                if name in self._computing.noted and known is not None:
+                    noted = name
+                    proxy.begin_reads()
                 if identify == "whole":
                     identity = _identity(cls, resources.cls_id(cls, instance, entity, options))
                 elif identify == "value":
                     field = options["name"]
                     id_value = [_of_id(cls.map_field(None, entity, field, instance))]
-                getters: list[Getter | None] | None = None if known is None else known.get((at, fields))
-                if getters is None:
-                    getters = resources.getters(cls, fields)
-                    if known is not None:
-                        known[at, fields] = getters
                 with proxy.exportcontext:
                     for field, getter in zip(fields, getters):
                         values.append(self._field(cls, entity, field, instance, getter))
-            packed = None if known is None else calls.rendered(number, values, identity, id_value)
+            packed = None
+            if noted is not None:
+                reads = proxy.end_reads()
+                only_computes = self._computing.noted[noted]
+                if not only_computes:
+                    self._computing.forget(noted)
+                packed = calls.noted(number, values, id_value, reads if only_computes else False)
+                noted = None
+            if packed is None and known is not None:
+                packed = calls.rendered(number, values, identity, id_value)
             if packed is None:
                 rendered: dict[str, object] = {"id": number, "values": values}
                 if identity is not None:
@@ -124,6 +137,31 @@ class Exporting:
             return True
         except BaseException as error:
             return bool(self._fail(number, error, field))
+        finally:
+            if noted is not None:
+                proxy.end_reads()
+
+    def _getters(
+        self,
+        cls: type[resources.Resource],
+        entity: str,
+        identify: str,
+        id_attribute: str,
+        fields: tuple[str, ...],
+        at: int,
+        known: dict[Asked, Getters] | None,
+    ) -> Getters:
+        """The getters of a class, and by which name the compiler knows whether they only compute."""
+        found = None if known is None else known.get((at, identify, fields))
+        if found is None:
+            name = f"{cls.__module__}.{cls.__qualname__} of {entity}: {identify} {','.join(fields)}"
+            all_fields = (*fields, id_attribute) if identify == "value" else fields
+            getters = resources.getters(cls, all_fields)
+            found = getters[: len(fields)], name
+            if known is not None:
+                known[at, identify, fields] = found
+                self._computing.judge(name, lambda purity: identify != "whole" and all(map(purity.is_pure_getter, getters)))
+        return found
 
     def _field(
         self, cls: type[resources.Resource], entity: str, field: str, instance: object, getter: Getter | None

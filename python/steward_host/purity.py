@@ -1,6 +1,6 @@
-"""Which plugins only compute: what they return follows from their arguments and from what they read of the model.
+"""Which plugins and getters only compute: what they return follows from their arguments and from what they read of the model.
 
-The compiler keeps what such a plugin returned, with what it read for that, and does not call it again for the same
+The compiler keeps what such a function returned, with what it read for that, and does not call it again for the same
 (`compiler/src/python_host/memo.rs`). So this must never take a function for pure that is not; the other way round costs time only.
 Python can not be understood in general. What is understood here is the plain code that most plugins are made of: all statements
 and expressions that touch nothing but what the function itself has made, and names of other modules and files whose meaning is
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,6 +86,24 @@ class Purity:
         """Whether a function only computes."""
         if type(function) is not FunctionType:
             return False
+        return self._is_pure(function)
+
+    def is_pure_getter(self, getter: object) -> bool:
+        """The same for a getter of a resource class, which must not look at the exporter, nor at the class that it is of."""
+        n_ignored = 1
+        function = getter
+        if isinstance(getter, MethodType):
+            function = getter.__func__
+            n_ignored = 2
+        if type(function) is not FunctionType or not self._is_pure(function):
+            return False
+        node = self._definition(function.__code__)
+        ignored = function.__code__.co_varnames[: min(n_ignored, function.__code__.co_argcount)]
+        return node is not None and not any(
+            isinstance(part, ast.Name) and part.id in ignored for statement in _body(node) for part in ast.walk(statement)
+        )
+
+    def _is_pure(self, function: FunctionType) -> bool:
         known = self._known.get(function)
         if known is None:
             # A function that calls itself is pure if the rest of it is.
@@ -107,12 +125,13 @@ class Purity:
         if function.__closure__ or hasattr(function, "__wrapped__") or not all(map(_is_constant, defaults)):
             return False
         node = self._definition(function.__code__)
-        if node is None or not all(self._is_harmless(function, decorator) for decorator in node.decorator_list):
+        decorators = [] if isinstance(node, ast.Lambda) else [] if node is None else node.decorator_list
+        if node is None or not all(self._is_harmless(function, decorator) for decorator in decorators):
             return False
         names = set(_globals_of(function.__code__))
         if not all(self._is_known(function, name) for name in names):
             return False
-        parts = [part for statement in node.body for part in _walk(statement)]
+        parts = [part for statement in _body(node) for part in _walk(statement)]
         known = {name: function.__globals__[name] for name in names if name in function.__globals__}
         return all(map(_is_allowed, parts)) and _is_used_well(parts, known)
 
@@ -128,22 +147,29 @@ class Purity:
         return _is_constant(found) or _is_exception(found) or _is_of_library(found) or self.is_pure(found)
 
     def _is_harmless(self, function: FunctionType, decorator: ast.expr) -> bool:
-        """Whether a decorator gives the function back as it is: `@plugin` does."""
+        """Whether a decorator gives the function back as it is, as `@plugin` does, and what makes methods of functions."""
         from inmanta import plugins
 
         named = decorator.func if isinstance(decorator, ast.Call) else decorator
         if isinstance(named, ast.Name):
+            if named.id in ("staticmethod", "classmethod"):
+                return named.id not in function.__globals__
             return function.__globals__.get(named.id) is plugins.plugin
         if isinstance(named, ast.Attribute) and isinstance(named.value, ast.Name):
             return function.__globals__.get(named.value.id) is plugins and named.attr == "plugin"
         return False
 
-    def _definition(self, code: CodeType) -> ast.FunctionDef | None:
-        """The text of a function of one of the files, outside of any other one."""
+    def _definition(self, code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
+        """The text of a function of one of the files, outside of any other one; of a lambda that is the only one in its line."""
         tree = self._tree(code.co_filename) if code.co_filename in self._files else None
+        if tree is None:
+            return None
+        if code.co_name == "<lambda>":
+            lambdas = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno]
+            return lambdas[0] if len(lambdas) == 1 else None
         found = None
-        for node in tree.body if tree is not None else ():
-            if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+        for node in _functions(tree.body):
+            if node.name == code.co_name:
                 first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
                 found = node if first == code.co_firstlineno else found
         return found
@@ -163,6 +189,19 @@ class Purity:
                 tree = self._tree(path)
                 self._changed.update(_changed_in(tree) if tree is not None else ())
         return self._changed
+
+
+def _functions(statements: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
+    """Those of a module and of its classes."""
+    for statement in statements:
+        if isinstance(statement, ast.FunctionDef):
+            yield statement
+        elif isinstance(statement, ast.ClassDef):
+            yield from _functions(statement.body)
+
+
+def _body(node: ast.FunctionDef | ast.Lambda) -> list[ast.AST]:
+    return [node.body] if isinstance(node, ast.Lambda) else [*node.body]
 
 
 def _changed_in(tree: ast.Module) -> Iterator[str]:

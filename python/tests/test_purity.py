@@ -129,3 +129,42 @@ class Judging(unittest.TestCase):
         self.assertFalse(Purity([]).is_pure(module.slug))
         self.assertFalse(Purity([]).is_pure(len))
         self.assertFalse(Purity([module.__file__ or ""]).is_pure(lambda x: x))
+
+    def test_getters_only_compute_without_the_exporter(self) -> None:
+        text = """
+class Port:
+    map = {"kind": lambda _, port: port.kind}
+
+    @staticmethod
+    def get_label(exporter, port):
+        return f"{port.device}/{port.number}"
+
+    @classmethod
+    def get_place(cls, _, port):
+        return port.site.name
+
+    @staticmethod
+    def get_file(exporter, port):
+        return exporter.upload_file(port.name)
+
+    @classmethod
+    def get_own(cls, _, port):
+        return cls.prefix + port.name
+
+    @staticmethod
+    def get_all(exporter, port):
+        return [getattr(e, "name") for e in (port, exporter)]
+"""
+        module, purity = self.module(text)
+        port = module.Port
+        for getter in (port.get_label, port.get_place, port.map["kind"]):
+            with self.subTest(getter=getter):
+                self.assertTrue(purity.is_pure_getter(getter))
+        for getter in (port.get_file, port.get_own, port.get_all, None, "name", len):
+            with self.subTest(getter=getter):
+                self.assertFalse(purity.is_pure_getter(getter))
+
+    def test_of_two_functions_in_one_line_none_is_known(self) -> None:
+        module, purity = self.module("import time\nf, g = lambda x: x, lambda x: time.time()\n")
+        self.assertFalse(purity.is_pure(module.f))
+        self.assertFalse(purity.is_pure(module.g))

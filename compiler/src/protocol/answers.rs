@@ -9,7 +9,7 @@
 //! | [`TEXT`] | a result that is a text, as UTF-8 |
 //! | [`VALUE`] | a result in `marshal`'s format, version 2 |
 //! | [`COMPUTED`] | in the same format a tuple: a result, and what the plugin has read: `False` (it does more than compute), null (not known), or a list of tuples of the number of an instance and the name of an attribute |
-//! | [`RENDERED`] | in the same format a tuple: the values of fields, then what the id is made of: a tuple of its four parts or an empty one, and a tuple of the id attribute's value or an empty one |
+//! | [`RENDERED`] | in the same format a tuple: the values of fields, then what the id is made of: a tuple of its four parts or an empty one, and a tuple of the id attribute's value or an empty one; then, in some, what the getters have read, as above |
 //!
 //! Only values come so that the model and MessagePack have, too: null, booleans, numbers, texts, lists, and dicts whose
 //! keys are texts. What has more to it (instances, Unknowns, objects) comes in MessagePack. The host looks at its start
@@ -83,13 +83,17 @@ fn computed(id: u64, value: Wire) -> Option<FromHost> {
         return None;
     };
     let [value, reads] = <[Wire; 2]>::try_from(parts).ok()?;
-    let reads = match reads {
-        Wire::Boolean(false) => Reads::Impure,
-        Wire::Nil => Reads::Untold,
-        Wire::Array(reads) => Reads::Told(reads.iter().map(read).collect::<Option<_>>()?),
-        _ => return None,
-    };
+    let reads = what_was_read(&reads)?;
     Some(FromHost::Computed { id, value, reads })
+}
+
+fn what_was_read(wire: &Wire) -> Option<Reads> {
+    match wire {
+        Wire::Boolean(false) => Some(Reads::Impure),
+        Wire::Nil => Some(Reads::Untold),
+        Wire::Array(reads) => Some(Reads::Told(reads.iter().map(read).collect::<Option<_>>()?)),
+        _ => None,
+    }
 }
 
 /// The number of an instance and the name of an attribute.
@@ -103,8 +107,12 @@ fn read(wire: &Wire) -> Option<(u32, String)> {
 
 /// The values of fields, and what the id is made of.
 fn rendered(id: u64, value: Wire) -> Option<FromHost> {
-    let Wire::Array(parts) = value else {
+    let Wire::Array(mut parts) = value else {
         return None;
+    };
+    let reads = match parts.len() {
+        4 => Some(what_was_read(&parts.pop()?)?),
+        _ => None,
     };
     let [
         Wire::Array(values),
@@ -129,6 +137,7 @@ fn rendered(id: u64, value: Wire) -> Option<FromHost> {
         values,
         identity,
         id_value: id_value.into_iter().next(),
+        reads,
     })
 }
 
@@ -272,6 +281,23 @@ mod tests {
             ],
             identity: None,
             id_value: Some(Wire::from("x")),
+            reads: None,
+        };
+        assert_eq!(answer.expect("it is good"), expected);
+    }
+
+    /// Given: the answer of getters that only compute. Expected: what they have read comes with the fields.
+    #[test]
+    fn what_getters_read_comes_with_their_fields() {
+        // marshal.dumps((["a"], (), (), [(3, "name")]), 2)
+        const NOTED: &[u8] = b"(\x04\0\0\0[\x01\0\0\0u\x01\0\0\0a(\0\0\0\0(\0\0\0\0[\x01\0\0\0(\x02\0\0\0i\x03\0\0\0u\x04\0\0\0name";
+        let answer = in_own_form(&framed(RENDERED, NOTED)).expect("it has our form");
+        let expected = FromHost::FieldsRendered {
+            id: 7,
+            values: vec![Wire::from("a")],
+            identity: None,
+            id_value: None,
+            reads: Some(Reads::Told(vec![(3, "name".to_owned())])),
         };
         assert_eq!(answer.expect("it is good"), expected);
     }

@@ -165,3 +165,14 @@ pub enum Identify {
     /// All of it, by an `object_to_id` of the class.
     Whole,
 }
+
+impl Identify {
+    /// As it is written in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::No => "no",
+            Self::Value => "value",
+            Self::Whole => "whole",
+        }
+    }
+}

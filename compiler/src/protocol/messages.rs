@@ -445,6 +445,9 @@ pub enum FromHost {
         /// The value of the id attribute, if that was asked for.
         #[serde(default)]
         id_value: Option<rmpv::Value>,
+        /// What the getters have read, if that is to be said. It travels in a form of its own only.
+        #[serde(skip)]
+        reads: Option<Reads>,
     },
     /// The exported form of a reference.
     Serialized {

@@ -145,3 +145,80 @@ fn a_memo_that_is_damaged_is_made_anew() {
     assert_eq!(printed(&case, 1), "A\n");
     assert_eq!(printed(&case, 0), "A\n");
 }
+
+const PORTS: &str = "import m\nentity Site:\n    string name\n    string? owner = null\nend\n\
+                     entity Port extends std::Resource:\n    string device\n    int number\n    string unread\nend\n\
+                     Port.site [1] -- Site\nimplement Site using std::none\nimplement Port using std::none\n";
+const PORT: &str = "from inmanta.resources import Resource, resource\n\n\n@resource(\"__config__::Port\", id_attribute=\"label\", agent=\"device\")\n\
+                    class Port(Resource):\n    fields = (\"label\", \"place\", \"speed\", \"kind\")\n    map = {\"kind\": lambda _, port: port.device[:1]}\n\n    \
+                    @staticmethod\n    def get_label(exporter, port):\n        return f\"{port.device}/{port.number}\"\n\n    \
+                    @staticmethod\n    def get_place(_, port):\n        return {\"site\": port.site.name, \"odd\": port.number % 2 == 1}\n\n    \
+                    @classmethod\n    def get_speed(cls, _, port):\n        return [port.number * 1.5]\n";
+
+fn ports(text: &str) -> String {
+    format!("{PORTS}s = Site(name=\"here\")\n{text}")
+}
+
+/// Given: fields that getters, class methods and functions of `map` compute, and an id of them. Expected: the second compile
+/// knows them, and one with another value of what they read asks for that resource.
+#[test]
+fn fields_that_getters_compute_are_known() {
+    let one = "Port(device=\"a\", number=1, unread=\"x\", site=s)\n";
+    let other = "Port(device=\"b\", number=2, unread=\"x\", site=s)\n";
+    let case = case(&ports(&format!("{one}{other}")), PORT);
+    case.check(1);
+    case.check(0);
+    let (seen, _) = case.run(true);
+    for part in [
+        "Port[a,label=a/1]",
+        "\"site\":\"here\"",
+        "\"odd\":true",
+        "[3.0]",
+        "\"kind\":\"b\"",
+    ] {
+        let export = seen.export.replace(": ", ":");
+        assert!(export.contains(part), "{part} in {export}");
+    }
+    // Others come first, and what no getter reads is another.
+    let text = format!("Site(name=\"there\")\n{other}{}", one.replace('x', "y"));
+    case.write("main.cf", &ports(&text));
+    case.check(0);
+    case.write(
+        "main.cf",
+        &ports(&format!("{one}{}", other.replace('2', "3"))),
+    );
+    case.check(1);
+    case.check(0);
+}
+
+/// Given: getters that look at the exporter or at what their class keeps, give an object of Python's, or leave a resource out.
+/// Expected: they run in each compile.
+#[test]
+fn getters_that_do_more_than_compute_run_each_time() {
+    let port = "Port(device=\"a\", number=1, unread=\"x\", site=s)\n";
+    for body in [
+        "return exporter.upload_file(\"x\")",
+        "Port.seen.append(port.number)\n        return len(Port.seen)",
+        "raise IgnoreResourceException()",
+        "return port.site.owner or \"nobody\"",
+    ] {
+        let code = PORT
+            .replace(
+                "import Resource,",
+                "import IgnoreResourceException, Resource,",
+            )
+            .replace(
+                "return {\"site\": port.site.name, \"odd\": port.number % 2 == 1}",
+                body,
+            )
+            .replace("def get_place(_,", "def get_place(exporter,")
+            .replace(
+                "class Port(Resource):\n",
+                "class Port(Resource):\n    seen = []\n",
+            );
+        let case = case(&ports(port), &code);
+        case.check(1);
+        let computes = body.contains("owner");
+        case.check(usize::from(!computes));
+    }
+}

@@ -58,6 +58,7 @@ use crate::protocol::FromHost;
 use crate::protocol::calls::Marshal;
 use crate::runtime::exec::calls::{Arguments, Site, Way};
 use crate::runtime::exec::eval::Ready;
+use crate::runtime::python_bridge::remembered::Computation;
 use crate::runtime::{Action, Machine, PythonBridge, Step, VarId};
 use crate::types::{Type, Value};
 
@@ -320,7 +321,7 @@ impl Machine<'_> {
         };
         match found {
             Some(known) if known.unknown && !definition.allow_unknown => Look::Pass,
-            Some(known) if self.is_remembered(site, &known.bound) => Look::Pass,
+            Some(known) if self.is_remembered(Computation::Call(site, &known.bound)) => Look::Pass,
             Some(arguments) => Look::Call(site, arguments, result),
             // What is wrong with it is said in its turn.
             None => Look::Stop,

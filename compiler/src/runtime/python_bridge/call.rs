@@ -12,6 +12,7 @@ use crate::protocol::calls::Marshal;
 use crate::protocol::{FromHost, ParameterKind, ToHost};
 use crate::runtime::exec::calls::{Site, Way};
 use crate::runtime::python_bridge::known_values::CallWriter;
+use crate::runtime::python_bridge::remembered::Computation;
 use crate::runtime::{Machine, VarId};
 use crate::types::Value;
 
@@ -53,7 +54,7 @@ impl Machine<'_> {
                 self.value_of(&value, 0).map_err(PluginError::Compile)
             }
             FromHost::Computed { value, reads, .. } => {
-                self.remember(site, bound, &value, &reads, &[]);
+                self.remember(Computation::Call(site, bound), &value, &reads, &[]);
                 self.value_of(&value, 0).map_err(PluginError::Compile)
             }
             other => Err(self.refusal(other)),

@@ -32,6 +32,7 @@ use crate::hir::{Callee, ExprKind, PluginId};
 use crate::protocol::FromHost;
 use crate::protocol::calls::Marshal;
 use crate::runtime::exec::calls::{Site, Way};
+use crate::runtime::python_bridge::remembered::Computation;
 use crate::runtime::{Action, Machine, TaskId, VarId, VarKind};
 use crate::types::Value;
 
@@ -215,7 +216,7 @@ impl Machine<'_> {
                         assumed,
                         ..
                     } = guess;
-                    self.remember(site, &bound, &value, &reads, &assumed);
+                    self.remember(Computation::Call(site, &bound), &value, &reads, &assumed);
                 }
                 Ok(FromHost::Unset { .. } | FromHost::Result { is_last: false, .. }) => {}
                 // Python has made none of those behind it.

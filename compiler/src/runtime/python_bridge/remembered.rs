@@ -1,10 +1,15 @@
-//! Calls of plugins whose answers are known from earlier compiles (`python_host/memo.rs`): looking them up, and adding to them.
+//! Calls of plugins, and getters of resource classes, whose answers are known from earlier compiles (`python_host/memo.rs`):
+//! looking them up, and adding to them.
 //!
 //! A call is looked up in its turn, by reading what the plugin would read, in the same order. Where an attribute has no value
 //! yet, the plugin would let the exception through that says so, and the step waits for it as it would then. Where a value is
 //! one that only Python understands (an object, a reference, an Unknown, a dataclass), the call is made as if nothing were
 //! known. An answer that Python gives comes with what the plugin has read for it, if it only computes, and is added then:
 //! the model stands still until the step is over, so the values are those that the plugin saw.
+//!
+//! The getters of a resource are one call, whose argument is the instance. The model is complete then.
+
+use std::borrow::Cow;
 
 use rmpv::Value as Wire;
 use smallvec::SmallVec;
@@ -13,6 +18,7 @@ use crate::hir::plugin::{Bound, PluginError};
 use crate::protocol::{ParameterKind, Reads};
 use crate::python_host::memo::{Memo, Next, Place, place};
 use crate::runtime::exec::calls::Site;
+use crate::runtime::python_bridge::rendering::Rendering;
 use crate::runtime::{InstId, Machine, ReadError, VarId};
 use crate::types::Value;
 
@@ -22,6 +28,15 @@ const MOST_BYTES: usize = 64 << 10;
 const MOST_READS: usize = 10_000;
 /// How deeply values are nested at most.
 const MAX_DEPTH: u32 = 100;
+
+/// What Python is asked, when it only has to compute for an answer.
+#[derive(Clone, Copy)]
+pub(super) enum Computation<'c, 'f> {
+    /// A call of a plugin.
+    Call(Site, &'c Bound),
+    /// The fields that a resource class computes.
+    Fields(&'c Rendering<'f>),
+}
 
 /// What is known of a call.
 pub(super) enum Known {
@@ -66,42 +81,81 @@ impl Machine<'_> {
         site: Site,
         bound: &Bound,
     ) -> Option<Result<Value, PluginError>> {
-        let (places, at) = match self.look_up(site, bound) {
+        let (places, at) = match self.look_up(Computation::Call(site, bound)) {
             Known::Nothing => return None,
             Known::Waits(slot) => return Some(Err(PluginError::Unset(vec![slot.0]))),
             Known::Result(places, at) => (places, at),
         };
         self.python.guesses.count_use(site.plugin);
-        let memo = self.python.memo.as_ref()?;
-        let mut result = memo.result(at)?;
-        let value = rmpv::decode::read_value(&mut result).ok()?;
+        let value = self.kept_result(at)?;
         let value = self.value_of(&value, 0).ok()?;
-        let memo = self.python.memo.as_mut()?;
-        for place in places {
-            memo.use_place(place);
-        }
+        self.use_places(places);
         Some(Ok(value))
     }
 
-    /// Whether Python need not be asked for a call, as things are.
-    pub(super) fn is_remembered(&self, site: Site, bound: &Bound) -> bool {
-        matches!(self.look_up(site, bound), Known::Result(..))
+    /// What a resource class computes for an instance: the values of the fields, and behind them that of the id attribute, if
+    /// it is asked for. `None`: Python has to be asked.
+    pub(super) fn remembered_fields(&mut self, asked: &Rendering) -> Option<Vec<Wire>> {
+        let Known::Result(places, at) = self.look_up(Computation::Fields(asked)) else {
+            return None;
+        };
+        let Wire::Array(values) = self.kept_result(at)? else {
+            return None;
+        };
+        self.use_places(places);
+        Some(values)
     }
 
-    fn look_up(&self, site: Site, bound: &Bound) -> Known {
-        self.follow(site, bound).unwrap_or(Known::Nothing)
+    fn kept_result(&self, at: u32) -> Option<Wire> {
+        let mut result = self.python.memo.as_ref()?.result(at)?;
+        rmpv::decode::read_value(&mut result).ok()
+    }
+
+    fn use_places(&mut self, places: Vec<Place>) {
+        if let Some(memo) = &mut self.python.memo {
+            for place in places {
+                memo.use_place(place);
+            }
+        }
+    }
+
+    /// Whether Python need not be asked, as things are.
+    pub(super) fn is_remembered(&self, asked: Computation) -> bool {
+        matches!(self.look_up(asked), Known::Result(..))
+    }
+
+    fn look_up(&self, asked: Computation) -> Known {
+        self.follow(asked).unwrap_or(Known::Nothing)
+    }
+
+    /// By what it is known whether something only computes: the name of a plugin, or all that says which getters of a resource
+    /// class run (as `Exporting` in `python/steward_host/exporting.py` writes it).
+    fn name_of(&self, asked: Computation) -> Option<Cow<'_, str>> {
+        match asked {
+            Computation::Call(site, _) => {
+                let plugin = &self.program.plugins[site.plugin.index()];
+                Some(self.program.text(plugin.name).into())
+            }
+            Computation::Fields(asked) => {
+                let class = self.resource_classes().get(asked.class as usize)?;
+                let (class, entity) = (&class.python_class, &class.entity);
+                let (identify, fields) = (asked.identify.name(), asked.fields.join(","));
+                Some(format!("{class} of {entity}: {identify} {fields}").into())
+            }
+        }
     }
 
     /// Goes the way of a call; `None`: it leads nowhere.
-    fn follow(&self, site: Site, bound: &Bound) -> Option<Known> {
+    fn follow(&self, asked: Computation) -> Option<Known> {
         let memo = self.python.memo.as_ref()?;
-        let name = self
-            .program
-            .text(self.program.plugins[site.plugin.index()].name);
-        if !memo.has_calls_of(name) {
+        if memo.is_empty() {
             return None;
         }
-        let mut path = self.begin(site, bound)?;
+        let name = self.name_of(asked)?;
+        if !memo.has_calls_of(&name) {
+            return None;
+        }
+        let mut path = self.begin(&name, asked)?;
         let mut places = Vec::new();
         loop {
             places.push(path.place);
@@ -121,36 +175,49 @@ impl Machine<'_> {
     }
 
     /// The place at which a call begins. `None`: it has arguments that only Python understands.
-    fn begin(&self, site: Site, bound: &Bound) -> Option<Path> {
-        let plugin = &self.program.plugins[site.plugin.index()];
+    fn begin(&self, name: &str, asked: Computation) -> Option<Path> {
         let mut path = Path {
             place: (0, 0),
             instances: SmallVec::new(),
             found: Vec::new(),
         };
-        path.text(b'c', self.program.text(plugin.name));
+        match asked {
+            Computation::Call(site, bound) => {
+                path.text(b'c', name);
+                self.find_arguments(site, bound, &mut path)?;
+            }
+            Computation::Fields(asked) => {
+                path.text(b'r', name);
+                self.find_value(Value::Instance(asked.instance), &mut path, 0)?;
+            }
+        }
+        path.go_on();
+        Some(path)
+    }
+
+    fn find_arguments(&self, site: Site, bound: &Bound, path: &mut Path) -> Option<()> {
+        let plugin = &self.program.plugins[site.plugin.index()];
         let plain = plugin.parameters.iter();
         let plain = plain.filter(|p| p.kind == ParameterKind::Positional);
         for (at, (parameter, value)) in plain.zip(&bound.values).enumerate() {
             match value {
-                Some(value) if at < bound.n_positional => self.find_value(*value, &mut path, 0)?,
+                Some(value) if at < bound.n_positional => self.find_value(*value, path, 0)?,
                 Some(value) => {
                     path.text(b'k', &parameter.name);
-                    self.find_value(*value, &mut path, 0)?;
+                    self.find_value(*value, path, 0)?;
                 }
                 None => path.found.push(b'-'),
             }
         }
         path.tag(b'*', bound.var_args.len());
         for value in &bound.var_args {
-            self.find_value(*value, &mut path, 0)?;
+            self.find_value(*value, path, 0)?;
         }
         for (name, value) in &bound.keywords {
             path.text(b'k', name);
-            self.find_value(*value, &mut path, 0)?;
+            self.find_value(*value, path, 0)?;
         }
-        path.go_on();
-        Some(path)
+        Some(())
     }
 
     /// The slot of an attribute of an instance that a call came upon.
@@ -216,29 +283,31 @@ impl Machine<'_> {
         Some(())
     }
 
-    /// Adds a call that Python has made. A plugin that did something else than it did before in the same place is no plugin
+    /// Adds what Python has computed. A plugin that did something else than it did before in the same place is no plugin
     /// that only computes.
     /// `assumed`: the values that it was given for slots without one.
     pub(super) fn remember(
         &mut self,
-        site: Site,
-        bound: &Bound,
+        asked: Computation,
         value: &Wire,
         reads: &Reads,
         assumed: &[(VarId, Option<Value>)],
     ) {
-        let program = self.program;
-        let name = program.text(program.plugins[site.plugin.index()].name);
         let Some(mut memo) = self.python.memo.take() else {
             return;
         };
-        match reads {
-            Reads::Impure => memo.judge(name, false),
-            Reads::Untold => memo.judge(name, true),
-            Reads::Told(reads) => {
-                memo.judge(name, true);
-                if self.add(&mut memo, site, bound, (value, reads), assumed) == Some(false) {
-                    memo.judge(name, false);
+        if let Some(name) = self.name_of(asked) {
+            match reads {
+                Reads::Impure => memo.judge(&name, false),
+                Reads::Untold => memo.judge(&name, true),
+                Reads::Told(reads) => {
+                    memo.judge(&name, true);
+                    let begin = self.begin(&name, asked);
+                    let added =
+                        begin.and_then(|path| self.add(&mut memo, path, (value, reads), assumed));
+                    if added == Some(false) {
+                        memo.judge(&name, false);
+                    }
                 }
             }
         }
@@ -249,12 +318,10 @@ impl Machine<'_> {
     fn add(
         &self,
         memo: &mut Memo,
-        site: Site,
-        bound: &Bound,
+        mut path: Path,
         (value, reads): (&Wire, &[(u32, String)]),
         assumed: &[(VarId, Option<Value>)],
     ) -> Option<bool> {
-        let mut path = self.begin(site, bound)?;
         let mut steps: SmallVec<[(Place, u32, &str); 16]> = SmallVec::new();
         if reads.len() > MOST_READS {
             return None;

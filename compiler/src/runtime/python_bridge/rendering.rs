@@ -15,10 +15,14 @@
 //! nothing goes ahead in a model with references or with objects of Python's, about which the export asks.
 //! A mistake in between is the only difference, as with calls: the getters that went have run, and count no more.
 //!
+//! Where the getters of a class only compute, what they gave in an earlier compile is known (`remembered`), and those that
+//! are known do not go.
+//!
 //! The first resource of a class goes alone: what its getters read, and would have to ask for, those behind it take along.
 
 use std::collections::VecDeque;
 
+use rmpv::Value as Wire;
 use smallvec::SmallVec;
 
 use crate::diagnostics::{Fail, fail, runtime};
@@ -29,12 +33,15 @@ use crate::protocol::{FromHost, Identify, OwnId, ToHost};
 use crate::runtime::Machine;
 use crate::runtime::python_bridge::export::python_failure;
 use crate::runtime::python_bridge::known_values::CallWriter;
+use crate::runtime::python_bridge::remembered::Computation;
 use crate::span::Loc;
 use crate::types::{InstId, Value};
 
 /// Resources of one frame at most, and its bytes: as with calls, more would save nothing.
 const MOST_RESOURCES: usize = 64;
 const MOST_BYTES: usize = 32 << 10;
+/// Resources that are passed over at most for one frame, because what Python would say of them is known.
+const MOST_LOOKS: usize = 4096;
 
 /// What a resource class is asked for: the getters of these fields, for a resource.
 pub struct Rendering<'f> {
@@ -92,8 +99,13 @@ impl Machine<'_> {
                 values,
                 identity,
                 id_value,
+                reads,
                 ..
             }) => {
+                if let Some(reads) = &reads {
+                    let kept = values.iter().chain(&id_value).cloned().collect();
+                    self.remember(Computation::Fields(asked), &Wire::Array(kept), reads, &[]);
+                }
                 let id_value = match id_value {
                     Some(value) => Some(self.value_of(&value, 0).map_err(|error| error.at(loc))?),
                     None => None,
@@ -129,6 +141,19 @@ impl Machine<'_> {
                 None => self.answer_to_rendering(sent.id, sent.class),
             };
         }
+        if let Some(mut values) = self.remembered_fields(asked) {
+            let id_value = match asked.identify {
+                Identify::Value => values.pop(),
+                _ => None,
+            };
+            return Ok(FromHost::FieldsRendered {
+                id: 0,
+                values,
+                identity: None,
+                id_value,
+                reads: None,
+            });
+        }
         self.settle_ahead();
         self.with_host(|host, questions| host.wake(questions))?;
         let host = self.python.host.as_ref();
@@ -139,6 +164,7 @@ impl Machine<'_> {
         let id = self.write_rendering(asked, &mut frame);
         let is_known = !self.python.rendered_ahead.known_classes.insert(asked.class);
         let mut n_resources = 1;
+        let mut n_looks = 0;
         while is_known
             && self.may_render_ahead()
             && n_resources < MOST_RESOURCES
@@ -150,6 +176,10 @@ impl Machine<'_> {
                 .known_classes
                 .contains(&asked.class)
         {
+            n_looks += 1;
+            if n_looks < MOST_LOOKS && self.is_remembered(Computation::Fields(&asked)) {
+                continue;
+            }
             let id = self.write_rendering(&asked, &mut frame);
             self.python.rendered_ahead.sent.push_back(Sent {
                 id,
@@ -180,11 +210,7 @@ impl Machine<'_> {
         out.int(id.cast_signed());
         out.int(asked.class.into());
         self.write_rendered(asked.instance, out);
-        out.name(match asked.identify {
-            Identify::No => "no",
-            Identify::Value => "value",
-            Identify::Whole => "whole",
-        });
+        out.name(asked.identify.name());
         out.tuple(asked.fields.len());
         for field in &asked.fields {
             out.name(field);

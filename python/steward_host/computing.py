@@ -1,0 +1,49 @@
+"""Which functions of modules only compute, as the compiler knows it from earlier compiles or as it is found out (`purity`)."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from steward_host.purity import Purity
+
+
+class Computing:
+    """The verdicts of one compile."""
+
+    def __init__(self) -> None:
+        # None: nobody wants to know.
+        self._known: dict[str, bool] | None = None
+        self._files: set[str] = set()
+        self._purity: Purity | None = None
+        # What answers say what they have read (True), and what is still to be told to do more than compute.
+        self.noted: dict[str, bool] = {}
+
+    def begin(self, known: dict[str, bool] | None) -> None:
+        """`known`: the verdicts of earlier compiles; None: nobody wants to know."""
+        self._known = known
+        self.noted.clear()
+
+    def look_at(self, files: set[str]) -> None:
+        """The files of the project's modules, when they are known."""
+        self._files = files
+        self._purity = None
+
+    def judge(self, name: str, find: Callable[[Purity], bool]) -> None:
+        """Notes whether the answers to what has this name say what they have read."""
+        if self._known is None:
+            return
+        is_pure = self._known.get(name)
+        if is_pure is None:
+            # Most compiles need it for nothing, and it takes some milliseconds.
+            from steward_host.purity import Purity
+
+            self._purity = self._purity or Purity(self._files)
+            self.noted[name] = find(self._purity)
+        elif is_pure:
+            self.noted[name] = True
+
+    def forget(self, name: str) -> None:
+        """That it does more than compute was told."""
+        self.noted.pop(name, None)
