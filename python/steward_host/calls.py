@@ -118,7 +118,7 @@ def rendered(number: int, values: list[object], identity: dict[str, str] | None,
     return _packed(_head(_RENDERED, number), (values, parts, tuple(id_value)))
 
 
-def noted(number: int, values: list[object], id_value: list[object], reads: list[tuple[int, str]] | bool | None) -> bytes | None:
+def noted(number: int, values: list[Any], id_value: list[Any], reads: list[tuple[int, str]] | bool | None) -> bytes | None:
     """The same with what the getters have read (False: they do more than compute)."""
     head = _head(_RENDERED, number)
     if not _is_data(values) or not _is_data(id_value) or _packed(head, (values, id_value)) is None:

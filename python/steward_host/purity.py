@@ -4,8 +4,9 @@ The compiler keeps what such a function returned, with what it read for that, an
 (`compiler/src/python_host/memo.rs`). So this must never take a function for pure that is not; the other way round costs time only.
 Python can not be understood in general. What is understood here is the plain code that most plugins are made of: all statements
 and expressions that touch nothing but what the function itself has made, and names of other modules and files whose meaning is
-known. Anything else, and anything that is not mentioned here, makes a function impure: other imports, mutable values of a module,
-`global`, files, clocks, chance, printing, logging, attributes that begin with an underscore.
+known. Anything else, and anything that is not mentioned here, makes a function impure: other imports, mutable values of a module
+(but tables that nobody changes, see `tables`), `global`, files, clocks, chance, printing, logging, attributes that begin with an
+underscore.
 
 What a value is, is not known: `x.name` may read an attribute of the model (which is noted when it happens, see `Reads` in
 `inmanta.execute.proxy`), a property of an address or a method of a text. But all values that such code can have are arguments,
@@ -18,6 +19,8 @@ from __future__ import annotations
 import ast
 import sys
 from types import CodeType, FunctionType, MethodType, ModuleType
+
+from steward_host import tables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,19 +49,30 @@ _LIBRARY = {
     "base64": "b16encode b32encode b64decode b64encode urlsafe_b64decode urlsafe_b64encode",
     "hashlib": "md5 sha1 sha256 sha384 sha512",
     "collections": "Counter OrderedDict defaultdict deque",
-    "json": "dumps loads",
+    "json": "JSONDecodeError dumps loads",
+    "os": "path sep",
+    "posixpath": "basename commonpath commonprefix dirname isabs join normpath sep split splitext",
+    "urllib": "parse",
+    "urllib.parse": "parse_qs parse_qsl quote quote_plus unquote unquote_plus urlencode urljoin urlparse urlsplit urlunparse urlunsplit",
+    "shlex": "join quote split",
+    "uuid": "NAMESPACE_DNS NAMESPACE_OID NAMESPACE_URL NAMESPACE_X500 UUID uuid3 uuid5",
+    "netaddr": "AddrFormatError EUI IPAddress IPNetwork IPRange IPSet all_matching_cidrs cidr_exclude cidr_merge"
+    " iprange_to_cidrs spanning_cidr valid_ipv4 valid_ipv6 valid_mac",
 }
+# Of these, a value may be asked whether it is of a class.
+_CLASSES_OF = frozenset(("collections", "inmanta", "ipaddress", "netaddr", "numbers"))
 _STATEMENTS = (
-    ast.AnnAssign, ast.Assert, ast.Assign, ast.AugAssign, ast.Break, ast.Continue, ast.ExceptHandler, ast.Expr, ast.For, ast.If,
-    ast.Pass, ast.Raise, ast.Return, ast.Try, ast.While,
+    ast.AnnAssign, ast.Assert, ast.Assign, ast.AugAssign, ast.Break, ast.Continue, ast.Delete, ast.ExceptHandler, ast.Expr,
+    ast.For, ast.If, ast.Match, ast.Nonlocal, ast.Pass, ast.Raise, ast.Return, ast.Try, ast.While,
 )  # fmt: skip
 _EXPRESSIONS = (
     ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.Constant, ast.Dict, ast.DictComp, ast.FormattedValue, ast.GeneratorExp,
     ast.IfExp, ast.JoinedStr, ast.Lambda, ast.List, ast.ListComp, ast.NamedExpr, ast.Set, ast.SetComp, ast.Slice, ast.Starred,
-    ast.Tuple, ast.UnaryOp,
+    ast.Tuple, ast.UnaryOp, ast.Yield, ast.YieldFrom,
 )  # fmt: skip
 _PARTS = (
-    ast.arg, ast.arguments, ast.boolop, ast.cmpop, ast.comprehension, ast.expr_context, ast.keyword, ast.operator, ast.unaryop,
+    ast.arg, ast.arguments, ast.boolop, ast.cmpop, ast.comprehension, ast.expr_context, ast.keyword, ast.match_case, ast.operator,
+    ast.pattern, ast.unaryop,
 )  # fmt: skip
 # What may be caught: not what says that an attribute has no value yet, after which the call is made again. Whether it has one
 # by now depends on more than the call.
@@ -71,6 +85,9 @@ _REPLACING = frozenset(("call", "call_in_context", "__code__", "__defaults__", "
 # Instructions that read a name of the module, or of Python itself.
 _GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME")
 _PLAIN = (str, int, float, bool, bytes, type(None))
+# What a class has whose body says nothing.
+_OF_PLAIN_CLASS = frozenset(("__module__", "__doc__", "__firstlineno__", "__static_attributes__", "__weakref__", "__qualname__"))
+_NOTHING = object()
 
 
 class Purity:
@@ -81,6 +98,7 @@ class Purity:
         self._trees: dict[str, ast.Module | None] = {}
         self._known: dict[FunctionType, bool] = {}
         self._changed: set[str] | None = None
+        self._tables = tables.Tables(self._tree)
 
     def is_pure(self, function: object) -> bool:
         """Whether a function only computes."""
@@ -133,7 +151,7 @@ class Purity:
             return False
         parts = [part for statement in _body(node) for part in _walk(statement)]
         known = {name: function.__globals__[name] for name in names if name in function.__globals__}
-        return all(map(_is_allowed, parts)) and _is_used_well(parts, known)
+        return all(map(_is_allowed, parts)) and self._is_used_well(parts, known)
 
     def _is_known(self, function: FunctionType, name: str) -> bool:
         """Whether a name outside of the function stands for something that only computes, for ever."""
@@ -143,8 +161,76 @@ class Purity:
         if name in self._names_that_change():
             return False
         if isinstance(found, ModuleType):
-            return found.__name__ in _LIBRARY
-        return _is_constant(found) or _is_exception(found) or _is_of_library(found) or self.is_pure(found)
+            return found.__name__ in _LIBRARY or self._is_own_module(found)
+        if type(found) in tables.KINDS:
+            file = function.__code__.co_filename
+            return tables.is_flat(found, _is_constant) and not self._tables.is_changed(name, file, self._other_trees(file))
+        return self._is_settled(found) or _is_asked_for(found)
+
+    def _is_settled(self, found: object) -> bool:
+        """Whether a value of a module, which is no table, only computes and never changes."""
+        return _is_constant(found) or self._is_exception(found) or _is_of_library(found) or self.is_pure(found)
+
+    def _is_exception(self, found: object) -> bool:
+        """Also one of the project's own that adds nothing but its name."""
+        if _is_exception(found):
+            return True
+        if not isinstance(found, type) or not issubclass(found, Exception):
+            return False
+        module = sys.modules.get(found.__module__)
+        is_own = module is not None and self._is_own_module(module)
+        return is_own and set(vars(found)) <= _OF_PLAIN_CLASS and all(map(self._is_exception_base, found.__bases__))
+
+    def _is_exception_base(self, base: type) -> bool:
+        return base is Exception or self._is_exception(base)
+
+    def _is_own_module(self, module: ModuleType) -> bool:
+        return getattr(module, "__file__", None) in self._files
+
+    def _may_ask(self, module: ModuleType, name: str) -> bool:
+        """Whether what a module has by this name only computes."""
+        if module.__name__ in _LIBRARY:
+            return name in _LIBRARY[module.__name__].split()
+        return name in vars(module) and name not in self._names_that_change() and self._is_settled(vars(module)[name])
+
+    def _other_trees(self, file: str) -> Iterator[ast.Module]:
+        for path in self._files:
+            tree = self._tree(path) if path != file else None
+            if tree is not None:
+                yield tree
+
+    def _is_used_well(self, parts: list[ast.AST], known: dict[str, object]) -> bool:
+        """Whether modules are asked only for what is known of them, and functions and classes for nothing: they may carry more."""
+        by_name = {id(part.func) for part in parts if isinstance(part, ast.Call) and _names_attribute(part)}
+        asked = {id(part.value) for part in parts if isinstance(part, ast.Attribute)}
+        asked_for = set(_classes_asked_for(parts))
+        for part in parts:
+            if isinstance(part, ast.ExceptHandler):
+                if not all(_is_caught(kind, known) for kind in _kinds_of(part)):
+                    return False
+            elif isinstance(part, ast.Name):
+                found = known.get(part.id)
+                if part.id in _BY_NAME and id(part) not in by_name:
+                    return False
+                if isinstance(found, ModuleType):
+                    if id(part) not in asked:
+                        # A module as a value.
+                        return False
+                elif _is_asked_for(found) and not self._is_settled(found) and id(part) not in asked_for:
+                    return False
+            elif isinstance(part, ast.Attribute):
+                of = _found(part.value, known)
+                if isinstance(of, ModuleType):
+                    if not self._may_ask(of, part.attr):
+                        return False
+                    if isinstance(getattr(of, part.attr, None), ModuleType) and id(part) not in asked:
+                        return False
+                elif of is not _NOTHING and isinstance(part.value, ast.Name):
+                    if not _is_constant(of) and type(of) not in tables.KINDS:
+                        return False
+                elif of is not _NOTHING and not _is_constant(of) and not _is_of_library(of):
+                    return False
+        return True
 
     def _is_harmless(self, function: FunctionType, decorator: ast.expr) -> bool:
         """Whether a decorator gives the function back as it is, as `@plugin` does, and what makes methods of functions."""
@@ -262,8 +348,10 @@ def _is_allowed(node: ast.AST) -> bool:
         return isinstance(node.ctx, ast.Load) and not node.attr.startswith("_")
     if isinstance(node, ast.Subscript):
         return isinstance(node.ctx, ast.Load) or isinstance(node.value, ast.Name)
-    if isinstance(node, ast.ExceptHandler):
-        return all(isinstance(kind, ast.Name) and kind.id in _CAUGHT for kind in _kinds_of(node))
+    if isinstance(node, ast.FunctionDef):
+        return not node.decorator_list
+    if isinstance(node, ast.Delete):
+        return all(map(_is_own, node.targets))
     if isinstance(node, ast.Try):
         # What follows in any case may return, so that the exception is lost.
         return not node.finalbody
@@ -280,30 +368,38 @@ def _kinds_of(handler: ast.ExceptHandler) -> list[ast.expr | None]:
     return [*handler.type.elts] if isinstance(handler.type, ast.Tuple) else [handler.type]
 
 
-def _is_used_well(parts: list[ast.AST], known: dict[str, object]) -> bool:
-    """Whether modules are asked only for what is known of them, and functions and classes for nothing: they may carry more."""
-    n_used = dict.fromkeys(known, 0)
-    by_name = {id(part.func) for part in parts if isinstance(part, ast.Call) and _names_attribute(part)}
+def _classes_asked_for(parts: list[ast.AST]) -> Iterator[int]:
+    """The names that stand where a value is asked whether it is of a class."""
     for part in parts:
-        if isinstance(part, ast.ExceptHandler):
-            # A name of the module in the place of Python's own.
-            if any(isinstance(kind, ast.Name) and kind.id in known for kind in _kinds_of(part)):
-                return False
-        elif isinstance(part, ast.Name):
-            if part.id in _BY_NAME and id(part) not in by_name:
-                return False
-            if part.id in n_used:
-                n_used[part.id] += 1
-        elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id in known:
-            found = known[part.value.id]
-            if isinstance(found, ModuleType):
-                if part.attr not in _LIBRARY[found.__name__].split():
-                    return False
-                # Counted once more as a name: a module is not to be anything but asked.
-                n_used[part.value.id] -= 1
-            elif not _is_constant(found):
-                return False
-    return not any(isinstance(known[name], ModuleType) and n_used[name] for name in known)
+        if isinstance(part, ast.MatchClass):
+            yield id(part.cls)
+        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "isinstance":
+            for argument in part.args[1:]:
+                for node in argument.elts if isinstance(argument, ast.Tuple) else [argument]:
+                    yield id(node)
+
+
+def _found(node: ast.expr, known: dict[str, object]) -> object:
+    """What a name, or a name of a module, stands for."""
+    if isinstance(node, ast.Name):
+        return known.get(node.id, _NOTHING)
+    if isinstance(node, ast.Attribute):
+        module = _found(node.value, known)
+        return getattr(module, node.attr, _NOTHING) if isinstance(module, ModuleType) else _NOTHING
+    return _NOTHING
+
+
+def _is_caught(kind: ast.expr | None, known: dict[str, object]) -> bool:
+    """Whether a kind of exception may be caught."""
+    if isinstance(kind, ast.Name) and kind.id not in known:
+        return kind.id in _CAUGHT
+    found = _NOTHING if kind is None else _found(kind, known)
+    return _is_of_library(found) and isinstance(found, type) and issubclass(found, Exception)
+
+
+def _is_asked_for(found: object) -> bool:
+    """Whether it is a class of which a value may be asked whether it is one; what else is done with it, `_is_used_well` sees."""
+    return isinstance(found, type) and found.__module__.split(".")[0] in _CLASSES_OF
 
 
 def _is_own(target: ast.expr) -> bool:

@@ -12,7 +12,8 @@ from types import ModuleType
 from steward_host.purity import Purity
 
 PURE = '''
-import hashlib, ipaddress, json, re
+import hashlib, ipaddress, json, os, re, shlex, urllib.parse, uuid
+from inmanta.execute.util import Unknown
 from ipaddress import ip_network
 from inmanta.plugins import PluginException
 
@@ -49,6 +50,43 @@ def counts(number):
 
 def with_attribute(item):
     return getattr(item, "name", None)
+
+PORTS = {"http": 80, "https": 443}
+SPEEDS = [10, 100]
+
+class NoPort(PluginException):
+    """No such port."""
+
+def looks_up(name, all_names):
+    if name not in PORTS and name not in ["x"]:
+        raise NoPort(f"{name} is none of {sorted(PORTS)}")
+    return PORTS[name] + PORTS.get(name, 0) + sum(v for _, v in PORTS.items()) + len(SPEEDS)
+
+def within(items):
+    def named():
+        for item in items:
+            yield item.name
+    found = list(named())
+    del found[0]
+    return found
+
+def matches(item):
+    match item:
+        case str() as text:
+            return text
+        case [first, *_]:
+            return first
+        case {"name": name}:
+            return name
+        case _:
+            return None
+
+def asks(item):
+    try:
+        where = os.path.join("/etc", urllib.parse.quote(item.name), shlex.quote(item.name))
+        return isinstance(item, (str, Unknown)) or where + str(ipaddress.ip_address(item.name))
+    except (ipaddress.AddressValueError, json.JSONDecodeError):
+        return uuid.uuid5(uuid.NAMESPACE_DNS, item.name).hex
 '''
 
 IMPURE = {
@@ -61,7 +99,21 @@ IMPURE = {
     "hash": ("", "return hash(x)"),
     "variables": ("import os", "return os.environ[x]"),
     "logging": ("import logging\nLOGGER = logging.getLogger(__name__)", "LOGGER.info(x)\n    return x"),
-    "a dict of the module": ("KNOWN = {}", "return KNOWN.get(x)"),
+    "a dict of the module that is changed": ("KNOWN = {}", "KNOWN.setdefault(x, len(KNOWN))\n    return KNOWN[x]"),
+    "a dict of the module that another function sets": ("KNOWN = {}\ndef g(): KNOWN[1] = 2", "return KNOWN.get(x)"),
+    "a dict of the module that another function gets": ("KNOWN = {}\ndef g(): return KNOWN", "return KNOWN.get(x)"),
+    "a dict of the module by another name": ("KNOWN = {}\nOTHER = KNOWN", "return KNOWN.get(x)"),
+    "a dict of the module under a method's name": ("KNOWN = {}\nkeep = KNOWN.update", "return KNOWN.get(x)"),
+    "a dict of dicts": ("KNOWN = {1: {}}", "known = KNOWN[1]\n    known[x] = 1\n    return len(known)"),
+    "a dict that is deleted from": ("KNOWN = {1: 2}", "del KNOWN[x]\n    return 1"),
+    "a class that is made": ("from inmanta.execute.util import Unknown", "return Unknown(x)"),
+    "a class that is asked": ("from inmanta.execute.proxy import DynamicProxy", "return DynamicProxy.unwrap(x)"),
+    "a library's variables": ("import os", "return os.path.expanduser(x)"),
+    "a module of a module as a value": ("import os", "y = os.path\n    return y.join(x)"),
+    "the folder": ("import os.path", "return os.path.abspath(x)"),
+    "a function within that is decorated": ("import functools", "@functools.lru_cache\n    def g(): return x\n    return g()"),
+    "an exception with a memory": ("class Own(Exception):\n    def __init__(self, x): KNOWN.append(x)\nKNOWN = []", "raise Own(x)"),
+    "a match by a property": ("class Own:\n    pass", "match x:\n        case Own(): return 1"),
     "a list of the module": ("KNOWN = []", "KNOWN.append(x)\n    return len(KNOWN)"),
     "global": ("N = 0", "global N\n    N += 1\n    return N"),
     "a name that another function sets": ("N = 0\ndef other():\n    global N\n    N = 1", "return N"),
@@ -82,8 +134,7 @@ IMPURE = {
     "a module as a value": ("import re", "y = re\n    return y.sub('a', 'b', x)"),
     "something else of a module": ("import re", "re.purge()\n    return x"),
     "a class": ("class Kept: n = 0", "Kept.n\n    return x"),
-    "a function within": ("", "def inner(): return x\n    return inner()"),
-    "a generator": ("", "yield x"),
+
     "a file that is closed": ("", "with x as y: return y"),
     "the library's own memory": ("import functools\n@functools.lru_cache\ndef other(x): return x", "return other(x)"),
     "all exceptions are caught": ("", "try: return x.name\n    except Exception: return 1"),
@@ -91,13 +142,12 @@ IMPURE = {
     "an exception is lost": ("", "try: return x.name\n    finally: return 1"),
     "another exception by a known name": ("ValueError = Exception", "try: return x.name\n    except ValueError: return 1"),
     "code": ("", "return eval(x)"),
-    "another exception": ("class Own(Exception): pass", "raise Own(x)"),
 }
 HEADS = {"another decorator": "@functools.lru_cache\ndef f(x):", "a default that can change": "def f(x, y=[]):"}
 
 
 class Judging(unittest.TestCase):
-    def module(self, text: str) -> tuple[ModuleType, Purity]:
+    def module(self, text: str, *others: str | None) -> tuple[ModuleType, Purity]:
         with tempfile.NamedTemporaryFile("w", suffix=".py", delete=False) as file:
             file.write(text)
         self.addCleanup(os.unlink, file.name)
@@ -108,11 +158,11 @@ class Judging(unittest.TestCase):
         module = sys.modules["judged"] = importlib.util.module_from_spec(spec)
         self.addCleanup(sys.modules.pop, "judged", None)
         spec.loader.exec_module(module)
-        return module, Purity([file.name])
+        return module, Purity([file.name, *filter(None, others)])
 
     def test_plain_code_only_computes(self) -> None:
         module, purity = self.module(textwrap.dedent(PURE))
-        for name in ("slug", "nested", "networks", "calls_others", "counts", "with_attribute"):
+        for name in ("slug", "nested", "networks", "calls_others", "counts", "with_attribute", "looks_up", "within", "matches", "asks"):
             with self.subTest(name):
                 self.assertTrue(purity.is_pure(getattr(module, name)))
 
@@ -168,3 +218,24 @@ class Port:
         module, purity = self.module("import time\nf, g = lambda x: x, lambda x: time.time()\n")
         self.assertFalse(purity.is_pure(module.f))
         self.assertFalse(purity.is_pure(module.g))
+
+    def test_what_another_file_of_the_project_has_is_known_too(self) -> None:
+        import sys
+
+        other, _ = self.module("import time\nLIMIT = 3\ndef slug(x): return x.lower()\ndef now(x): return time.time()\n")
+        sys.modules["other"] = other
+        self.addCleanup(sys.modules.pop, "other", None)
+        text = "import other\ndef f(x): return other.slug(x) + str(other.LIMIT)\ndef g(x): return other.now(x)\n"
+        module, purity = self.module(text, other.__file__)
+        self.assertTrue(purity.is_pure(module.f))
+        self.assertFalse(purity.is_pure(module.g))
+        module, purity = self.module(text)
+        self.assertFalse(purity.is_pure(module.f), "the other file is none of the project's")
+
+    def test_a_table_that_another_file_may_change_is_none(self) -> None:
+        other, _ = self.module("from judged import KNOWN\n" if False else "def f(m): m.KNOWN['a'] = 1\n")
+        text = "KNOWN = {'a': 2}\ndef f(x): return KNOWN[x]\n"
+        module, purity = self.module(text, other.__file__)
+        self.assertFalse(purity.is_pure(module.f))
+        module, purity = self.module(text)
+        self.assertTrue(purity.is_pure(module.f))

@@ -1,0 +1,92 @@
+"""Dicts, lists and sets of a module that nobody changes, such as `PORTS = {"http": 80}`.
+
+Of such a table, a function that reads it still only computes (`purity`). Its elements have to be constants, so that nobody can
+change them either; and it has to be used in no other way than those below, in which it is read and nobody gets hold of it: not in
+its own file, and not at all in others.
+"""
+
+from __future__ import annotations
+
+import ast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+KINDS = (dict, list, set)
+# Methods that give something else than the table, and leave it as it is.
+_METHODS = frozenset("copy count difference get index intersection items keys union values".split())
+# Functions that go through their arguments.
+_FUNCTIONS = frozenset("all any dict enumerate frozenset len list max min set sorted sum tuple zip".split())
+
+
+def is_flat(table: object, is_constant: Callable[[object], bool]) -> bool:
+    """Whether all elements are constants."""
+    values = [*table.keys(), *table.values()] if isinstance(table, dict) else table
+    return all(map(is_constant, values))  # type: ignore[call-overload]  # it is a list or a set
+
+
+class Tables:
+    """What some files do with the names of their tables."""
+
+    def __init__(self, tree: Callable[[str], ast.Module | None]) -> None:
+        self._tree = tree
+        # By file, the names that are used in a way that is not known.
+        self._used: dict[str, set[str]] = {}
+        # The names that are asked of other modules.
+        self._asked: dict[int, set[str]] = {}
+
+    def is_changed(self, name: str, file: str, others: Iterable[ast.Module]) -> bool:
+        """Whether somebody may change the table of this name of a file, as far as one can see."""
+        used = self._used.get(file)
+        if used is None:
+            tree = self._tree(file)
+            used = self._used[file] = set() if tree is None else set(_used_otherwise(tree))
+        return name in used or any(not self._asks(tree).isdisjoint((name, "*")) for tree in others)
+
+    def _asks(self, tree: ast.Module) -> set[str]:
+        known = self._asked.get(id(tree))
+        if known is None:
+            known = self._asked[id(tree)] = set(_asked_of_others(tree))
+        return known
+
+
+def _asked_of_others(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield alias.name
+
+
+def _used_otherwise(tree: ast.Module) -> Iterator[str]:
+    """The names whose values a file uses in another way than to read what is in them."""
+    harmless: set[int] = set()
+    for node in ast.walk(tree):
+        harmless.update(map(id, _read_by(node)))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in harmless:
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            # The module may ask itself.
+            yield node.attr
+        elif isinstance(node, ast.alias) and node.name == "*":
+            yield "*"
+
+
+def _read_by(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of an expression of which only what is in them counts."""
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+        yield node.value
+    elif isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
+            yield node.func.value
+        elif isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS:
+            yield from node.args
+    elif isinstance(node, ast.Compare):
+        yield from node.comparators
+    elif isinstance(node, (ast.For, ast.comprehension)):
+        yield node.iter
+    elif isinstance(node, (ast.FormattedValue, ast.Starred)):
+        yield node.value
