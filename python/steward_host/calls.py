@@ -106,10 +106,30 @@ def result(number: int, value: object) -> bytes | None:
 def computed(number: int, value: Any, reads: list[tuple[int, str]] | bool | None) -> bytes | None:
     """The answer to a call of which is said what it has read (False: it does more than compute); None as above."""
     head = _head(_COMPUTED, number)
-    if not _is_data(value) or _packed(head, value) is None:
+    if type(value) not in _PLAIN:
+        value = _with_numbers(value)
+    if value is _MORE or _packed(head, value) is None:
         return None
     # The numbers of instances may look like half of a character.
     return head + _dumps((value, reads), _FORMAT)
+
+
+def _with_numbers(value: Any) -> Any:
+    """Data as it is, with the digits of their numbers as bytes for instances; `_MORE` if there is more to it."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is Instance:
+        return str(value.id).encode()
+    if kind is list:
+        items = [_with_numbers(item) for item in value]
+        return _MORE if _MORE in items else items
+    if kind is dict:
+        if not all(type(key) is str for key in value):
+            return _MORE
+        entries = {key: _with_numbers(item) for key, item in value.items()}
+        return _MORE if _MORE in entries.values() else entries
+    return _MORE
 
 
 def rendered(number: int, values: list[object], identity: dict[str, str] | None, id_value: list[object]) -> bytes | None:
@@ -152,6 +172,7 @@ def _is_data(value: object) -> bool:
     return kind in _PLAIN
 
 
+_MORE = object()
 Instance = runtime.Instance
 # The handles that there are.
 _instances = runtime._instances

@@ -346,7 +346,7 @@ class Compiling:
             result = call()
         finally:
             reads = proxy.end_reads()
-        return result, calls.computed(number, result, reads)
+        return result, calls.computed(number, DynamicProxy._plain(result), reads)
 
     def hold(self, _: None) -> None:
         """Steward reads answers that are held. No answer."""

@@ -12,7 +12,7 @@
 //! | [`RENDERED`] | in the same format a tuple: the values of fields, then what the id is made of: a tuple of its four parts or an empty one, and a tuple of the id attribute's value or an empty one; then, in some, what the getters have read, as above |
 //!
 //! Only values come so that the model and MessagePack have, too: null, booleans, numbers, texts, lists, and dicts whose
-//! keys are texts. What has more to it (instances, Unknowns, objects) comes in MessagePack. The host looks at its start
+//! keys are texts. An instance in a result of [`COMPUTED`] is the decimal digits of its number as bytes. What has more to it (instances, Unknowns, objects) comes in MessagePack. The host looks at its start
 //! whether its Python writes the format as it is read here (`steward_host/calls.py`).
 
 use std::io;
@@ -20,7 +20,7 @@ use std::io;
 use num_bigint::{BigInt, BigUint};
 use rmpv::Value as Wire;
 
-use super::{EXT_BIGINT, FromHost, OwnId, Reads};
+use super::{EXT_BIGINT, EXT_INSTANCE, FromHost, OwnId, Reads};
 
 /// First byte of a result that is a text.
 pub const TEXT: u8 = 0xc1;
@@ -163,6 +163,7 @@ impl<'a> Reader<'a> {
             b'l' => self.long()?,
             b'g' => Wire::F64(f64::from_le_bytes(self.array()?)),
             b'u' => Wire::from(self.text()?),
+            b's' => self.instance()?,
             b'[' | b'(' => {
                 let n_items = self.size()?;
                 let mut items = Vec::with_capacity(n_items.min(self.rest.len()));
@@ -208,6 +209,13 @@ impl<'a> Reader<'a> {
         let (text, rest) = split.ok_or_else(|| broken("an answer that ends inside of a text"))?;
         self.rest = rest;
         std::str::from_utf8(text).map_err(|_| broken("a text that is not UTF-8"))
+    }
+
+    /// An instance: its number in decimal digits.
+    fn instance(&mut self) -> io::Result<Wire> {
+        let number = self.text()?.parse::<u32>();
+        let number = number.map_err(|_| broken("an instance without a number"))?;
+        Ok(Wire::Ext(EXT_INSTANCE, number.to_be_bytes().to_vec()))
     }
 
     /// An integer of more than 32 bits: its digits from the lowest up, and their number with its sign.

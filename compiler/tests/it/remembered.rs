@@ -222,3 +222,30 @@ fn getters_that_do_more_than_compute_run_each_time() {
         case.check(usize::from(!computes));
     }
 }
+
+/// Given: plugins that give instances which they found. Expected: the next compile knows which, though they have other numbers.
+#[test]
+fn an_instance_that_a_plugin_finds_is_known() {
+    let model = |first: &str| {
+        format!(
+            "import m\nentity Port:\n    string name\nend\nentity Site:\n    string name\nend\nSite.ports [0:] -- Port\n\
+             implement Port using std::none\nimplement Site using std::none\n{first}\n\
+             s = Site(name=\"s\", ports=[Port(name=\"a\"), Port(name=\"b\"), Port(name=\"c\")])\n\
+             p = m::found(s, \"b\")\nstd::print(p.name)\n\
+             std::print([q.name for q in m::others(s, p)])\n"
+        )
+    };
+    let code = format!(
+        "{HEAD}@plugin\ndef found(site: \"any\", name: \"string\") -> \"__config__::Port\":\n    \
+         return [port for port in site.ports if port.name == name][0]\n\n\
+         @plugin\ndef others(site: \"any\", port: \"any\") -> \"__config__::Port[]\":\n    \
+         return [other for other in site.ports if other != port]\n"
+    );
+    let case = case(&model(""), &code);
+    let expected = "b\n[\"a\",\"c\"]\n";
+    let plain = |text: String| text.replace(", ", ",").replace('\'', "\"");
+    assert_eq!(plain(printed(&case, 1)), expected);
+    assert_eq!(plain(printed(&case, 0)), expected);
+    case.write("main.cf", &model("Port(name=\"first\")\nPort(name=\"b\")"));
+    assert_eq!(plain(printed(&case, 0)), expected);
+}

@@ -15,7 +15,7 @@ use rmpv::Value as Wire;
 use smallvec::SmallVec;
 
 use crate::hir::plugin::{Bound, PluginError};
-use crate::protocol::{ParameterKind, Reads};
+use crate::protocol::{EXT_INSTANCE, ParameterKind, Reads};
 use crate::python_host::memo::{Memo, Next, Place, place};
 use crate::runtime::exec::calls::Site;
 use crate::runtime::python_bridge::rendering::Rendering;
@@ -44,8 +44,18 @@ pub(super) enum Known {
     Nothing,
     /// It reads an attribute that has no value yet.
     Waits(VarId),
-    /// Its result: the places that led there, and its number in the memo.
-    Result(Vec<Place>, u32),
+    /// Its result.
+    Result(Found),
+}
+
+/// Where the result of a call stands.
+pub(super) struct Found {
+    /// The places that led there.
+    places: Vec<Place>,
+    /// Its number in the memo.
+    at: u32,
+    /// The instances that the call came upon: the result names them by their positions.
+    instances: SmallVec<[InstId; 8]>,
 }
 
 /// A call on its way through what is known.
@@ -81,34 +91,39 @@ impl Machine<'_> {
         site: Site,
         bound: &Bound,
     ) -> Option<Result<Value, PluginError>> {
-        let (places, at) = match self.look_up(Computation::Call(site, bound)) {
+        let found = match self.look_up(Computation::Call(site, bound)) {
             Known::Nothing => return None,
             Known::Waits(slot) => return Some(Err(PluginError::Unset(vec![slot.0]))),
-            Known::Result(places, at) => (places, at),
+            Known::Result(found) => found,
         };
         self.python.guesses.count_use(site.plugin);
-        let value = self.kept_result(at)?;
+        let value = self.kept_result(&found)?;
         let value = self.value_of(&value, 0).ok()?;
-        self.use_places(places);
+        self.use_places(found.places);
         Some(Ok(value))
     }
 
     /// What a resource class computes for an instance: the values of the fields, and behind them that of the id attribute, if
     /// it is asked for. `None`: Python has to be asked.
     pub(super) fn remembered_fields(&mut self, asked: &Rendering) -> Option<Vec<Wire>> {
-        let Known::Result(places, at) = self.look_up(Computation::Fields(asked)) else {
+        let Known::Result(found) = self.look_up(Computation::Fields(asked)) else {
             return None;
         };
-        let Wire::Array(values) = self.kept_result(at)? else {
+        let Wire::Array(values) = self.kept_result(&found)? else {
             return None;
         };
-        self.use_places(places);
+        self.use_places(found.places);
         Some(values)
     }
 
-    fn kept_result(&self, at: u32) -> Option<Wire> {
-        let mut result = self.python.memo.as_ref()?.result(at)?;
-        rmpv::decode::read_value(&mut result).ok()
+    fn kept_result(&self, found: &Found) -> Option<Wire> {
+        let mut result = self.python.memo.as_ref()?.result(found.at)?;
+        let mut value = rmpv::decode::read_value(&mut result).ok()?;
+        rename_instances(&mut value, &|position| {
+            let id = *found.instances.get(position as usize)?;
+            Some(self.state.number_of(id))
+        })?;
+        Some(value)
     }
 
     fn use_places(&mut self, places: Vec<Place>) {
@@ -160,7 +175,13 @@ impl Machine<'_> {
         loop {
             places.push(path.place);
             match memo.next(path.place)? {
-                Next::Result { at } => return Some(Known::Result(places, at)),
+                Next::Result { at } => {
+                    return Some(Known::Result(Found {
+                        places,
+                        at,
+                        instances: path.instances,
+                    }));
+                }
                 Next::Read { instance, name } => {
                     let slot = self.slot_of(&path, instance, memo.name(name)?)?;
                     match self.state.read_slot(slot) {
@@ -339,8 +360,16 @@ impl Machine<'_> {
             self.find_value(value, &mut path, 0)?;
             path.go_on();
         }
+        let mut value = Cow::Borrowed(value);
+        if has_instances(&value) {
+            rename_instances(value.to_mut(), &|number| {
+                let id = self.state.of_number(number)?;
+                let position = path.instances.iter().position(|known| *known == id)?;
+                u32::try_from(position).ok()
+            })?;
+        }
         let mut result = Vec::new();
-        rmpv::encode::write_value(&mut result, value).ok()?;
+        rmpv::encode::write_value(&mut result, &value).ok()?;
         for (place, instance, name) in steps {
             let name = memo.number_of(name);
             if !memo.add_read(place, instance, name) {
@@ -349,4 +378,35 @@ impl Machine<'_> {
         }
         Some(memo.add_result(path.place, &result))
     }
+}
+
+fn has_instances(value: &Wire) -> bool {
+    match value {
+        Wire::Ext(EXT_INSTANCE, _) => true,
+        Wire::Array(items) => items.iter().any(has_instances),
+        Wire::Map(entries) => entries.iter().any(|(_, value)| has_instances(value)),
+        _ => false,
+    }
+}
+
+/// Gives the instances in a value other numbers. `None`: one of them has none.
+fn rename_instances(value: &mut Wire, other: &dyn Fn(u32) -> Option<u32>) -> Option<()> {
+    match value {
+        Wire::Ext(EXT_INSTANCE, payload) => {
+            let number = u32::from_be_bytes(*payload.first_chunk()?);
+            *payload = other(number)?.to_be_bytes().to_vec();
+        }
+        Wire::Array(items) => {
+            for item in items {
+                rename_instances(item, other)?;
+            }
+        }
+        Wire::Map(entries) => {
+            for (_, value) in entries {
+                rename_instances(value, other)?;
+            }
+        }
+        _ => {}
+    }
+    Some(())
 }
