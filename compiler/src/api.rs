@@ -91,8 +91,8 @@ pub struct Inputs {
     /// Parameters by name, which Python plugins read with `get_param`.
     pub parameters: BTreeMap<String, serde_json::Value>,
     /// Facts by resource id (without version) and name. What handlers found is text; tests of
-    /// modules give any value.
-    pub facts: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
+    /// modules give any value. `None`: nobody was asked for facts, so a model without an environment can not ask either.
+    pub facts: Option<BTreeMap<String, BTreeMap<String, serde_json::Value>>>,
     /// The facts that a test has made up, by the texts of resource ids: references to facts carry them, for there is no server to
     /// ask. They may be of more resources than `facts`, in which only those count whose ids were given as texts.
     pub mocked_facts: BTreeMap<String, BTreeMap<String, serde_json::Value>>,

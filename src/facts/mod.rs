@@ -134,10 +134,11 @@ pub async fn known(
 /// Facts and parameters as a compile gets them.
 pub fn inputs(known: Vec<Fact>) -> steward_compiler::Inputs {
     let mut inputs = steward_compiler::Inputs::default();
+    let facts = inputs.facts.get_or_insert_default();
     for fact in known {
         let of = match fact.resource_id {
             None => &mut inputs.parameters,
-            Some(id) => inputs.facts.entry(id.into_string()).or_default(),
+            Some(id) => facts.entry(id.into_string()).or_default(),
         };
         of.insert(fact.name, fact.value.into());
     }

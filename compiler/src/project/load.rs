@@ -111,6 +111,10 @@ pub fn load(
     {
         loader.errors.push(error);
     }
+    if loader.errors.is_empty() {
+        let broken = |module: &Module| without_init(world, module);
+        loader.errors.extend(loader.modules.iter().find_map(broken));
+    }
     let mut all = vec![main];
     all.extend(loader.files.into_iter().flatten());
     Ok(Loaded {
@@ -119,6 +123,21 @@ pub fn load(
         errors: loader.errors,
         has_broken_syntax: loader.has_broken_syntax,
     })
+}
+
+/// The Python of a module of the first generation is a package, or there is none.
+/// Source: docs/reference/language.md § 11.4.
+fn without_init(world: &dyn World, module: &Module) -> Option<Fail> {
+    let ModuleLocation::V1(root) = &module.found else {
+        return None;
+    };
+    let plugins = format!("{root}/plugins");
+    if !world.is_dir(&plugins) || world.is_file(&format!("{plugins}/__init__.py")) {
+        return None;
+    }
+    let message = format!("{plugins} is no package of Python: it has no file __init__.py");
+    let error = fail("InvalidModuleException", Loc::NONE, message);
+    Some(error.help(format!("add {plugins}/__init__.py, which may be empty")))
 }
 
 impl Loader<'_> {
@@ -327,7 +346,7 @@ impl Loader<'_> {
                 Ok(Some(source)) => source,
                 Ok(None) => {
                     let reason = format!("could not locate module with name: {prefix}");
-                    let cause = fail("ModuleNotFoundException", Loc::NONE, reason);
+                    let cause = fail("InvalidModuleException", Loc::NONE, reason);
                     let error = fail(
                         "ModuleLoadingException",
                         import,

@@ -114,7 +114,9 @@ fn get_fact(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
         return external("Exception", "Facts can only be retreived from resources.");
     };
     let name = str_arg(model.heap_ref(), args, 1).to_owned();
-    let given = model.inputs().facts.get(&resource);
+    let given = model.inputs().facts.as_ref();
+    let is_answered = given.is_some() || model.environment_id().is_some();
+    let given = given.and_then(|facts| facts.get(&resource));
     if let Some(value) = given.and_then(|facts| facts.get(&name)).cloned() {
         return match value {
             serde_json::Value::String(text) => text_value(model, &text),
@@ -123,6 +125,9 @@ fn get_fact(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
     }
     if let Some(value) = model.world().fact(&resource, &name) {
         return text_value(model, &value);
+    }
+    if !is_answered {
+        return no_environment();
     }
     model.add_unknown_parameter(resource, name);
     match args.arg(2) {

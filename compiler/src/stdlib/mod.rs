@@ -5,6 +5,7 @@ mod files;
 mod json_values;
 mod lists;
 mod network;
+mod pydantic_types;
 mod pyformat;
 mod references;
 mod strings;

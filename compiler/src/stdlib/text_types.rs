@@ -172,7 +172,10 @@ fn timestamp(text: &str) -> Option<f64> {
     let valid = !body.is_empty()
         && body.bytes().all(|b| b.is_ascii_digit() || b == b'.')
         && body.matches('.').count() <= 1;
-    let value: f64 = valid.then(|| text.parse().ok())??;
+    seconds(valid.then(|| text.parse().ok())??)
+}
+
+fn seconds(value: f64) -> Option<f64> {
     // Large numbers are milliseconds.
     let seconds = if value.abs() > 2e10 {
         value / 1000.0
@@ -180,6 +183,26 @@ fn timestamp(text: &str) -> Option<f64> {
         value
     };
     (seconds.abs() < 2.5e11).then_some(seconds)
+}
+
+/// A date is a number of seconds that ends at midnight.
+pub(super) fn is_date_number(value: f64) -> bool {
+    seconds(value).is_some_and(|seconds| seconds % 86_400.0 == 0.0)
+}
+
+/// The seconds since midnight.
+pub(super) fn is_time_number(value: f64) -> bool {
+    (0.0..86_400.0).contains(&value)
+}
+
+pub(super) fn is_datetime_number(value: f64) -> bool {
+    seconds(value).is_some()
+}
+
+/// Whether a date with a time says its zone, as a number of seconds always does.
+pub(super) fn has_zone(text: &str) -> bool {
+    let of_time = split_datetime(text).map(|(_, time)| time);
+    timestamp(text).is_some() || of_time.is_some_and(|time| time.contains(['Z', 'z', '+', '-']))
 }
 
 pub(super) fn is_date(text: &str) -> bool {
@@ -323,6 +346,22 @@ pub(super) fn is_url(text: &str) -> bool {
         },
         None => false,
     }
+}
+
+/// A URL of one of some schemes, perhaps with several hosts.
+pub(super) fn is_url_of(text: &str, schemes: &[&str], needs_host: bool, several: bool) -> bool {
+    let Some((scheme, rest)) = url_parts(text) else {
+        return false;
+    };
+    let authority = rest.trim_start_matches('/');
+    let end = authority.find(['/', '?', '#']).unwrap_or(authority.len());
+    let hosts = authority[..end]
+        .rsplit_once('@')
+        .map_or(&authority[..end], |(_, hosts)| hosts);
+    if several && hosts.contains(',') {
+        return schemes.contains(&scheme.as_str()) && hosts.split(',').all(has_host);
+    }
+    schemes.contains(&scheme.as_str()) && is_url(text) && (!needs_host || has_host(rest))
 }
 
 pub(super) fn is_http_url(text: &str) -> bool {

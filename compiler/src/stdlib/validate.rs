@@ -1,9 +1,10 @@
 //! `std::validate_type`. Source: docs/reference/std.md § 6.
 
 use num_bigint::BigInt;
-use num_traits::{FromPrimitive, Zero};
+use num_traits::{FromPrimitive, Signed, Zero};
 
 use crate::pattern as regex;
+use crate::stdlib::pydantic_types;
 use crate::stdlib::text_types as texts;
 use crate::stdlib::{Bound, Model, PluginError, Value, external, str_arg};
 use crate::types::{DictId, Heap, cast};
@@ -43,6 +44,25 @@ pub(super) fn validate(
         _ => None,
     };
     let on_text = |check: fn(&str) -> bool| text.is_some_and(check);
+    // A truth value is no number of seconds.
+    let seconds = match value {
+        Value::Int(_) | Value::Big(_) | Value::Float(_) => heap.to_float(value),
+        _ => None,
+    };
+    let on_moment = |of_text: fn(&str) -> bool, of_number: fn(f64) -> bool| {
+        text.map_or(seconds.is_some_and(of_number), of_text)
+    };
+    // Addresses are numbers, too, and so are networks of one address.
+    let address = match value {
+        Value::Bool(_) | Value::Int(_) | Value::Big(_) => heap.to_big(value),
+        _ => None,
+    };
+    let on_address = |check: fn(&str) -> bool, bits: u32| {
+        let is_number = address
+            .as_ref()
+            .is_some_and(|number| !number.is_negative() && *number < BigInt::from(1) << bits);
+        text.map_or(is_number, check)
+    };
     let number = |int: bool| as_number(heap, value, if int { Kind::Int } else { Kind::Float });
     let sign = |wanted: &[std::cmp::Ordering], int: bool| {
         let order = number(int).and_then(|value| value.partial_cmp(&0.0));
@@ -50,22 +70,30 @@ pub(super) fn validate(
     };
     use std::cmp::Ordering::{Equal, Greater, Less};
     let valid = match name {
-        "datetime.date" => on_text(texts::is_date),
-        "datetime.time" => on_text(texts::is_time),
-        "datetime.datetime" => on_text(texts::is_datetime),
-        "ipaddress.IPv4Address" => on_text(|text| texts::parse_v4(text).is_some()),
-        "ipaddress.IPv4Interface" => on_text(|text| texts::parse_v4_interface(text).is_some()),
-        "ipaddress.IPv4Network" => {
-            on_text(|text| texts::parse_v4_interface(text).is_some_and(|i| texts::is_network(&i)))
+        "datetime.date" => on_moment(texts::is_date, texts::is_date_number),
+        "datetime.time" => on_moment(texts::is_time, texts::is_time_number),
+        "datetime.datetime" => on_moment(texts::is_datetime, texts::is_datetime_number),
+        "ipaddress.IPv4Address" => on_address(|text| texts::parse_v4(text).is_some(), 32),
+        "ipaddress.IPv4Interface" => {
+            on_address(|text| texts::parse_v4_interface(text).is_some(), 32)
         }
-        "ipaddress.IPv6Address" => on_text(|text| texts::parse_v6(text).is_some()),
-        "ipaddress.IPv6Interface" => on_text(|text| texts::parse_v6_interface(text).is_some()),
-        "ipaddress.IPv6Network" => {
-            on_text(|text| texts::parse_v6_interface(text).is_some_and(|i| texts::is_network(&i)))
+        "ipaddress.IPv4Network" => on_address(
+            |text| texts::parse_v4_interface(text).is_some_and(|i| texts::is_network(&i)),
+            32,
+        ),
+        "ipaddress.IPv6Address" => on_address(|text| texts::parse_v6(text).is_some(), 128),
+        "ipaddress.IPv6Interface" => {
+            on_address(|text| texts::parse_v6_interface(text).is_some(), 128)
         }
-        "pydantic.IPvAnyAddress" => on_text(|text| texts::parse_address(text).is_some()),
-        "pydantic.IPvAnyInterface" => on_text(|text| texts::parse_interface(text).is_some()),
-        "pydantic.IPvAnyNetwork" => on_text(|text| texts::parse_network(text).is_some()),
+        "ipaddress.IPv6Network" => on_address(
+            |text| texts::parse_v6_interface(text).is_some_and(|i| texts::is_network(&i)),
+            128,
+        ),
+        "pydantic.IPvAnyAddress" => on_address(|text| texts::parse_address(text).is_some(), 128),
+        "pydantic.IPvAnyInterface" => {
+            on_address(|text| texts::parse_interface(text).is_some(), 128)
+        }
+        "pydantic.IPvAnyNetwork" => on_address(|text| texts::parse_network(text).is_some(), 128),
         "uuid.UUID" => on_text(texts::is_uuid),
         "pydantic.EmailStr" | "pydantic.NameEmail" => on_text(texts::is_email),
         "pydantic.AnyUrl" => on_text(texts::is_url),
@@ -87,12 +115,15 @@ pub(super) fn validate(
         // An integer is taken for a number by strict pydantic, too.
         "pydantic.StrictFloat" => matches!(value, Value::Float(_) | Value::Int(_) | Value::Big(_)),
         "pydantic.StrictStr" => text.is_some(),
-        other => {
-            return external(
-                "ValueError",
-                format!("unsupported type {other} for validate_type"),
-            );
-        }
+        other => match pydantic_types::is_valid(heap, other, value) {
+            Some(valid) => valid,
+            None => {
+                return external(
+                    "ValueError",
+                    format!("unsupported type {other} for validate_type"),
+                );
+            }
+        },
     };
     Ok(valid && !has_parameters)
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, SystemTime};
 
 use steward_compiler::{
-    AnswerStore, Compiled, Diagnostic, DirWorld, Limits, MemWorld, Options, PythonRuntime,
+    AnswerStore, Compiled, Diagnostic, DirWorld, Inputs, Limits, MemWorld, Options, PythonRuntime,
     PythonSource, Severity, Tiling, compile, export_json,
 };
 
@@ -43,6 +43,11 @@ fn options(case: &Case) -> Options {
         limits: LIMITS,
         export: case.export,
         dump_model: true,
+        // A server that knows no fact, as the reference is told.
+        inputs: Inputs {
+            facts: Some(BTreeMap::new()),
+            ..Inputs::default()
+        },
         ..Options::default()
     }
 }

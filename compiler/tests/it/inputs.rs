@@ -50,6 +50,25 @@ fn facts_of_a_test_can_be_any_value() {
 }
 
 #[test]
+fn facts_are_asked_of_an_environment_or_of_the_inputs() {
+    let check = |inputs: &str, is_known: bool| {
+        let options = Options {
+            inputs: serde_json::from_str(inputs).expect("the inputs are JSON"),
+            ..Options::default()
+        };
+        let (compiled, _) = compiled(FACTS, &options);
+        assert_eq!(compiled.succeeded(), is_known, "{inputs}");
+        let mut causes = compiled.diagnostics.iter().flat_map(|one| &one.causes);
+        let mut says = |text: &str| causes.any(|cause| cause.message.contains(text));
+        assert_eq!(says("config>environment"), !is_known, "{inputs}");
+    };
+    check("{}", false);
+    check(r#"{"facts": {}}"#, true);
+    let environment = r#"{"environment": {"id": "c0f6f0a4-7b7c-4f0e-9d5e-4f6a7c1d2e3f"}}"#;
+    check(environment, true);
+}
+
+#[test]
 fn references_carry_the_facts_that_a_test_has_made_up() {
     let model = r#"
 import std::testing

@@ -171,10 +171,12 @@ fn project(path: &Path, options: &Options) -> (Vec<(String, String)>, Options, E
         ("main.cf".to_owned(), text),
     ];
     files.extend(companions(path));
-    let options = Options {
+    let mut options = Options {
         export: expected.resources.is_some(),
         ..options.clone()
     };
+    // A server that knows no fact.
+    options.inputs.facts.get_or_insert_default();
     (files, options, expected)
 }
 

@@ -185,6 +185,7 @@ fn facts_of(remote: &Remote) -> Result<Inputs, RemoteError> {
     let seconds = list["expire"].as_i64().unwrap_or(i64::MAX);
     let now = moment(&list["now"]);
     let mut inputs = Inputs::default();
+    let facts = inputs.facts.get_or_insert_default();
     for fact in list["parameters"].as_array().into_iter().flatten() {
         let age = moment(&fact["updated"])
             .zip(now)
@@ -196,7 +197,7 @@ fn facts_of(remote: &Remote) -> Result<Inputs, RemoteError> {
         let name = fact["name"].as_str().unwrap_or_default().to_owned();
         let of = match fact["resource_id"].as_str().unwrap_or_default() {
             "" => &mut inputs.parameters,
-            id => inputs.facts.entry(id.to_owned()).or_default(),
+            id => facts.entry(id.to_owned()).or_default(),
         };
         of.insert(name, fact["value"].clone());
     }
