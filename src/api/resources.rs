@@ -74,18 +74,13 @@ async fn requires_of(
     rows: &[ResourceState],
 ) -> Result<HashMap<ResourceId, Vec<ResourceId>>, ApiError> {
     let active = environment.active_version.unwrap_or_default();
-    let mut by_version: BTreeMap<VersionNumber, Vec<ResourceId>> = BTreeMap::new();
-    for row in rows {
-        let version = row.orphaned_after.unwrap_or(active);
-        let ids = by_version.entry(version).or_default();
-        ids.push(row.resource_id.clone());
-    }
-    let mut found = HashMap::new();
-    for (version, ids) in by_version {
-        let requires = app.store.resource_requires(environment.id, version, &ids);
-        found.extend(requires.await?);
-    }
-    Ok(found)
+    let version_of = |row: &ResourceState| row.orphaned_after.unwrap_or(active);
+    let wanted: Vec<(&ResourceId, VersionNumber)> = rows
+        .iter()
+        .map(|row| (&row.resource_id, version_of(row)))
+        .collect();
+    let found = app.store.resource_requires_in(environment.id, &wanted);
+    Ok(found.await?)
 }
 
 /// A page in the order of another column, of a list that is not too long for it.

@@ -207,6 +207,16 @@ impl Route {
     /// The parts of `path` that the placeholders stand for; `None`: it is no path of this route. A slash at its end does not
     /// matter, which some clients have.
     fn segments(&self, path: &str) -> Option<Vec<Segment>> {
+        self.matched(path, |part| part.parse::<VersionNumber>().is_ok())
+    }
+
+    /// Whether it would be a path of this route, if each part that has to be a whole number were one.
+    fn lacks_numbers(&self, path: &str) -> bool {
+        self.matched(path, |_| true).is_some()
+    }
+
+    /// As [`Route::segments`], with what passes for a whole number.
+    fn matched(&self, path: &str, is_number: impl Fn(&str) -> bool) -> Option<Vec<Segment>> {
         let path = path.strip_prefix('/').unwrap_or(path);
         let path = path.strip_suffix('/').unwrap_or(path);
         let mut found = Vec::new();
@@ -216,8 +226,7 @@ impl Route {
             match (pattern.next(), parts.next()) {
                 (None, None) => return Some(found),
                 (Some(pattern), Some(part)) if pattern.starts_with('<') => {
-                    let is_number = || part.parse::<VersionNumber>().is_ok();
-                    if part.is_empty() || (NUMBERS.contains(&pattern) && !is_number()) {
+                    if part.is_empty() || (NUMBERS.contains(&pattern) && !is_number(part)) {
                         return None;
                     }
                     found.push(part.parse().ok()?);
@@ -234,7 +243,24 @@ enum RouteMatch {
     Here(&'static Route, Vec<Segment>),
     /// There is such a path, for other methods.
     OtherMethod,
+    /// A part of the path has to be a whole number and is none.
+    NoNumber,
     Nowhere,
+}
+
+impl RouteMatch {
+    /// The route, or what is answered where there is none.
+    fn here(self, path: &str) -> Result<(&'static Route, Vec<Segment>), ApiError> {
+        match self {
+            Self::Here(route, segments) => Ok((route, segments)),
+            Self::NoNumber => Err(no_number()),
+            Self::OtherMethod | Self::Nowhere => Err(ApiError::not_found(path)),
+        }
+    }
+}
+
+fn no_number() -> ApiError {
+    ApiError::bad_request("a version in the path has to be a whole number")
 }
 
 fn find(method: &Method, path: &str) -> RouteMatch {
@@ -248,7 +274,14 @@ fn find(method: &Method, path: &str) -> RouteMatch {
         }
         found = RouteMatch::OtherMethod;
     }
-    found
+    let mut all = TABLE.iter().copied().flatten();
+    let is_asked = |route: &Route| route.verb.as_str() == method.as_str();
+    match found {
+        RouteMatch::Nowhere if all.any(|route| is_asked(route) && route.lacks_numbers(path)) => {
+            RouteMatch::NoNumber
+        }
+        found => found,
+    }
 }
 
 /// Whether somebody may ask for this. What a request with `Needs::Environment` is about is in its arguments: there its handler
@@ -264,9 +297,7 @@ pub(in crate::api) fn permit(
     let Principal::Environment { id, types, .. } = principal else {
         return Ok(principal);
     };
-    let RouteMatch::Here(route, segments) = find(method, path) else {
-        return Err(ApiError::not_found(path));
-    };
+    let (route, segments) = find(method, path).here(path)?;
     let named = || segments.first().and_then(|named| named.0.parse().ok());
     match route.needs {
         Needs::Environment | Needs::AnyEnvironment => {}
@@ -298,9 +329,7 @@ pub(in crate::api) fn of_handler(
 ) -> Result<Working, ApiError> {
     let nowhere = || ApiError::not_found(path);
     let method = Method::from_bytes(request.verb.as_bytes()).map_err(|_| nowhere())?;
-    let RouteMatch::Here(route, segments) = find(&method, path) else {
-        return Err(nowhere());
-    };
+    let (route, segments) = find(&method, path).here(path)?;
     let principal = Principal::Environment {
         id: request.environment,
         types: match request.is_from_here {
@@ -340,6 +369,7 @@ fn picked(
                     StatusCode::METHOD_NOT_ALLOWED,
                     "this path does not take this method",
                 ))),
+                RouteMatch::NoNumber => Err(args::reject(no_number())),
                 RouteMatch::Nowhere => Err(warp::reject::not_found()),
             };
             std::future::ready(picked)
@@ -430,6 +460,7 @@ mod tests {
                 format!("{} {}", route.path, segments.join(" "))
             }
             RouteMatch::OtherMethod => "other method".to_owned(),
+            RouteMatch::NoNumber => "no number".to_owned(),
             RouteMatch::Nowhere => "nowhere".to_owned(),
         }
     }
@@ -450,7 +481,10 @@ mod tests {
                 "/api/v2/desiredstate/diff/1/2",
                 "/api/v2/desiredstate/diff/<from>/<to> 1 2",
             ),
-            (Method::GET, "/api/v2/desiredstate/one", "nowhere"),
+            (Method::GET, "/api/v2/desiredstate/one", "no number"),
+            (Method::GET, "/api/v2/desiredstate/diff/1/b", "no number"),
+            (Method::GET, "/api/v2/desiredstate//", "nowhere"),
+            (Method::PUT, "/api/v2/desiredstate/one", "nowhere"),
             (Method::GET, "/api/v2/resource/%ff", "nowhere"),
             (Method::DELETE, "/api/v2/resource", "other method"),
             (Method::GET, "/api/v2/<id>", "nowhere"),

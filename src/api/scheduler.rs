@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::api::Answer;
 use crate::api::deployments::engine;
 use crate::api::environments::scope;
 use crate::api::http::args::Args;
 use crate::api::http::error::ApiError;
 use crate::api::routes::routes;
+use crate::api::{Answer, wire};
 use crate::app::App;
 use crate::domain::ResourceId;
-use crate::store::ResourceState;
+use crate::store::{ResourceState, StoredResource};
 
 routes! {
     Get "/api/v2/scheduler_status" Environment "what the scheduler knows of each resource, and where the database differs" => Query status();
@@ -27,6 +27,30 @@ fn shape(state: &ResourceState) -> Value {
         "last_deployed": state.last_run_at.map(|at| at.to_string()),
         "last_handler_run_compliant": state.last_run_compliant,
     })
+}
+
+/// Adds to what the database has of a resource what the version in force says that it shall be.
+fn add_content(database: &mut Map<String, Value>, content: &StoredResource) {
+    let id = &content.resource_id;
+    let Some(Value::Object(found)) = database.get_mut(id.as_str()) else {
+        return;
+    };
+    let parts = ResourceId::parse(id.as_str()).map(|id| {
+        json!({
+            "entity_type": id.resource_type(),
+            "agent_name": id.agent(),
+            "attribute": id.attribute(),
+            "attribute_value": id.value(),
+            "version": 0,
+        })
+    });
+    found.insert("resource_id".to_owned(), json!(id));
+    found.insert("id".to_owned(), parts.unwrap_or_default());
+    found.insert("attribute_hash".to_owned(), json!(content.attribute_hash));
+    found.insert(
+        "attributes".to_owned(),
+        Value::Object(wire::attributes(content)),
+    );
 }
 
 async fn status(app: App, args: Args) -> Result<Answer, ApiError> {
@@ -53,16 +77,20 @@ async fn status(app: App, args: Args) -> Result<Answer, ApiError> {
         let lost = difference(id.as_str(), "resource", "absent", "present");
         discrepancies.insert(id.to_string(), json!([lost]));
     }
-    let database: Map<String, Value> = stored
+    let mut database: Map<String, Value> = stored
         .iter()
         .map(|(id, state)| (id.to_string(), shape(state)))
         .collect();
+    let version = environment.active_version.unwrap_or_default();
+    let contents = app.store.resource_each(environment.id, version, |content| {
+        add_content(&mut database, &content);
+    });
+    contents.await?;
     Ok(Answer::Data(json!({
         "scheduler_state": memory,
         "db_state": database,
         "resource_states": statuses,
-        // An empty list where all is well, as clients know it; else by resource.
-        "discrepancies": if discrepancies.is_empty() { json!([]) } else { Value::Object(discrepancies) },
+        "discrepancies": discrepancies,
     })))
 }
 

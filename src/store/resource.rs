@@ -209,6 +209,34 @@ impl Store {
         Ok(())
     }
 
+    /// What resources require, each in a version of its own, by id: one query, of however many versions they are.
+    pub async fn resource_requires_in(
+        &self,
+        environment: EnvironmentId,
+        wanted: &[(&ResourceId, VersionNumber)],
+    ) -> Result<HashMap<ResourceId, Vec<ResourceId>>> {
+        let mut found = HashMap::new();
+        for chunk in wanted.chunks(1000) {
+            // The order of the join is kept: each of the few is looked for by its key.
+            let rows: Vec<(ResourceId, String)> = read!(self.db, pool => {
+                let mut query = sqlx::QueryBuilder::new("SELECT resource_id, requires FROM (");
+                query.push_values(chunk, |mut row, (id, version)| {
+                    row.push_bind(*id).push_bind(*version);
+                });
+                query.push(") AS wanted CROSS JOIN desired_resource WHERE environment_id = ");
+                query.push_bind(environment.to_string());
+                query.push(" AND resource_id = wanted.column1 AND + from_version <= wanted.column2");
+                query.push(" AND to_version > wanted.column2");
+                query.build_query_as().persistent(false).fetch_all(pool).await?
+            });
+            for (id, requires) in rows {
+                let requires = document("resource", "requires", id.as_str(), &requires)?;
+                found.insert(id, requires);
+            }
+        }
+        Ok(found)
+    }
+
     /// What resources of a version require, by id, without all else that they hold.
     pub async fn resource_requires(
         &self,
@@ -391,8 +419,8 @@ impl Store {
         Ok(gone.map(|(id, _)| id).collect())
     }
 
-    /// The contents that a resource had over the versions, newest first. One that came back is there once, with the moment
-    /// when it first was stored.
+    /// The contents that a resource had over the versions that were released, newest first. One that came back is there once,
+    /// with the moment when it first was stored.
     pub async fn resource_history(
         &self,
         environment: EnvironmentId,
@@ -400,7 +428,9 @@ impl Store {
     ) -> Result<Vec<StoredResource>> {
         let rows: Vec<Row> = read!(self.db, pool => {
             sqlx::query_as(select!(
-                "WHERE environment_id = $1 AND resource_id = $2 ORDER BY created_us, from_version"
+                "WHERE environment_id = $1 AND resource_id = $2 AND EXISTS (SELECT 1 FROM version v \
+                 WHERE v.environment_id = $1 AND v.number >= from_version AND v.number < to_version \
+                 AND v.released_us IS NOT NULL) ORDER BY created_us, from_version"
             ))
             .bind(environment.to_string())
             .bind(resource_id)

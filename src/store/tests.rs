@@ -101,6 +101,24 @@ pub(crate) async fn store_version(
     id: EnvironmentId,
     resources: Vec<StoredResource>,
 ) -> (VersionNumber, SetChange) {
+    store_either(store, id, resources, true).await
+}
+
+/// A version that nobody has released.
+async fn store_unreleased(
+    store: &Store,
+    id: EnvironmentId,
+    resources: Vec<StoredResource>,
+) -> VersionNumber {
+    store_either(store, id, resources, false).await.0
+}
+
+async fn store_either(
+    store: &Store,
+    id: EnvironmentId,
+    resources: Vec<StoredResource>,
+    release: bool,
+) -> (VersionNumber, SetChange) {
     let request = CompileRequest {
         environment_id: id,
         do_export: true,
@@ -129,7 +147,7 @@ pub(crate) async fn store_version(
         unknowns: json!([]),
         agent_places: Default::default(),
         resources,
-        release: true,
+        release,
     };
     let stored = store.version_store(&new, &end).await.unwrap();
     let compile = store.compile_fetch(compile).await.unwrap().unwrap();
@@ -547,6 +565,70 @@ async fn all_that_versions_need_is_shown_whatever_environment_has_it() {
         store.resource_attributes(see).await.unwrap();
         let expected = ["x", "y"].map(|value| resource("one", value, "").attributes);
         assert_eq!(seen, BTreeSet::from(expected));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_history_has_what_was_in_a_version_that_was_released() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let one = |value: &str| vec![resource("a", value, "s")];
+        let history = || async {
+            let all = store.resource_history(id, &one("")[0].resource_id).await;
+            let all = all.unwrap().into_iter().map(|one| one.attributes);
+            all.collect::<Vec<_>>()
+        };
+        let of = |values: &[&str]| {
+            let contents = values
+                .iter()
+                .map(|value| resource("a", value, "s").attributes);
+            contents.collect::<Vec<_>>()
+        };
+        let number = store_unreleased(&store, id, one("1")).await;
+        assert_eq!(history().await, of(&[]));
+        store.version_release(id, number).await.unwrap();
+        assert_eq!(history().await, of(&["1"]));
+        store_unreleased(&store, id, one("2")).await;
+        store_version(&store, id, one("3")).await;
+        assert_eq!(history().await, of(&["3", "1"]));
+        // The content of a version that was not released, and stays in one that was.
+        let stays = store_unreleased(&store, id, one("4")).await;
+        let next = store_unreleased(&store, id, one("4")).await;
+        assert!(stays < next);
+        store.version_release(id, next).await.unwrap();
+        assert_eq!(history().await, of(&["4", "3", "1"]));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_resources_of_many_versions_require_is_one_question() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let of = |names: [&str; 2]| {
+            let ids = names.map(|name| resource(name, "1", "").resource_id);
+            let mut needs = resource("a", "1", "");
+            needs.requires = vec![ids[1].clone()];
+            vec![needs.with_digest(), resource(names[1], "1", "")]
+        };
+        let (first, _) = store_version(&store, id, of(["a", "b"])).await;
+        let (second, _) = store_version(&store, id, of(["a", "c"])).await;
+        let [a, b, c] = ["a", "b", "c"].map(|name| resource(name, "1", "").resource_id);
+        let wanted = [(&a, first), (&c, second), (&b, second)];
+        let found = store.resource_requires_in(id, &wanted).await.unwrap();
+        assert_eq!(found.get(&a), Some(&vec![b.clone()]));
+        assert_eq!(found.get(&c), Some(&vec![]));
+        assert_eq!(found.get(&b), None);
+        let found = store.resource_requires_in(id, &[(&a, second)]).await;
+        assert_eq!(found.unwrap().get(&a), Some(&vec![c]));
+        assert!(
+            store
+                .resource_requires_in(id, &[])
+                .await
+                .unwrap()
+                .is_empty()
+        );
     })
     .await;
 }

@@ -461,7 +461,7 @@ fn bad_requests_are_answered_clearly_and_harm_nothing() {
     for (method, path, body, expected) in [
         ("GET", "/api/v2/nothing", "", 404),
         ("DELETE", "/api/v2/health", "", 405),
-        ("GET", "/api/v2/desiredstate/x", "", 404),
+        ("GET", "/api/v2/desiredstate/x", "", 400),
         ("GET", "/api/v2/desiredstate?limit=1001", "", 400),
         ("GET", "/api/v2/desiredstate?filter.nothing=1", "", 400),
         ("GET", "/api/v2/desiredstate?start=1&end=2", "", 400),

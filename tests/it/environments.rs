@@ -360,6 +360,29 @@ fn what_keeps_a_server_from_starting_is_known_to_the_check() {
     assert_eq!(code, Some(0), "{output}");
 }
 
+/// Given: a project with an environment. Expected: it cannot be deleted in either version of the API before that is gone.
+#[test]
+fn a_project_is_deleted_when_it_has_no_environments() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Logged::start(&configure(dir.path(), "environments: []\n"));
+    let put = |path: &str, body: &Value| {
+        let (status, body) = served.call("PUT", path, "", body);
+        assert_eq!(status, 200, "{body}");
+        body["data"]["id"].as_str().unwrap().to_owned()
+    };
+    let project = put("/api/v2/project", &json!({"name": "p"}));
+    let asked = json!({"name": "e", "project_id": project});
+    let environment = put("/api/v2/environment", &asked);
+    let delete = |path: String| served.call("DELETE", &path, "", &Value::Null).0;
+    for version in ["v1", "v2"] {
+        assert_eq!(delete(format!("/api/{version}/project/{project}")), 409);
+    }
+    assert_eq!(delete(format!("/api/v2/environment/{environment}")), 200);
+    assert_eq!(delete(format!("/api/v2/project/{project}")), 200);
+    assert_eq!(delete(format!("/api/v1/project/{project}")), 404);
+    served.stop();
+}
+
 /// Input: `http://127.0.0.1`, private, link-local and decimal hosts, `file:///etc`, local paths as a repository over the API, with the token (docs/reference/security.md § 3.15, § 3.16, § 4.13). Answer: 400, and the setting that allows it is named; local paths need `allow_local`.
 #[test]
 fn repositories_of_private_hosts_and_folders_are_refused_over_the_api() {

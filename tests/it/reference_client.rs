@@ -3,7 +3,8 @@
 //! `reference_client.py` calls a server and writes down the answers, without what differs from run to run. What the server of the
 //! reference answered is in `fixtures/rest/reference.json`; how we differ from it, and nothing else, in
 //! `fixtures/rest/differences.txt`. `STEWARD_UPDATE=1` writes the latter anew. To record the former again, start the server
-//! of the reference on an empty database, and run `reference_client.py run PORT fixtures/rest/reference.json`.
+//! of the reference on an empty database of PostgreSQL 16 or newer (its scheduler needs one), and run
+//! `reference_client.py run PORT fixtures/rest/reference.json`.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -39,10 +39,8 @@ pub(in crate::api) struct Counts {
 impl Cut {
     pub(in crate::api) fn of(args: &Args, is_descending: bool) -> Result<Self, ApiError> {
         let limit = page::limit(args)?;
+        page::one_boundary(args)?;
         let (start, end) = (args.text("start")?, args.text("end")?);
-        if start.is_some() && end.is_some() {
-            return Err(ApiError::bad_request("start and end exclude each other"));
-        }
         Ok(Self {
             limit,
             start,
@@ -341,8 +339,10 @@ mod tests {
 
     #[test]
     fn a_list_is_not_cut_on_both_sides() {
-        let args = Args::from_query("start=a&end=b");
-        assert!(Cut::of(&args, false).is_err());
+        for both in ["start=a&end=b", "start=a&last_id=b", "first_id=a&end=b"] {
+            assert!(Cut::of(&Args::from_query(both), false).is_err(), "{both}");
+        }
+        assert!(Cut::of(&Args::from_query("start=a&first_id=b"), false).is_ok());
         assert!(Cut::of(&Args::from_query("limit=1001"), false).is_err());
     }
 }

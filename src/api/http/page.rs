@@ -31,6 +31,15 @@ pub(in crate::api) fn limit(args: &Args) -> Result<Option<usize>, ApiError> {
     Ok(Some(limit).filter(|limit| *limit > 0))
 }
 
+/// A page begins at one boundary, or ends at one. The ids that clients know beside them are of the same two sides.
+pub(in crate::api) fn one_boundary(args: &Args) -> Result<(), ApiError> {
+    let is_given = |names: [&str; 2]| names.iter().any(|name| args.value(name).is_some());
+    if is_given(["start", "first_id"]) && is_given(["end", "last_id"]) {
+        return Err(ApiError::bad_request("start and end exclude each other"));
+    }
+    Ok(())
+}
+
 /// A key as it stands in a link.
 pub(in crate::api) fn encode(key: &str) -> String {
     percent_encoding::utf8_percent_encode(key, percent_encoding::NON_ALPHANUMERIC).to_string()
@@ -102,13 +111,11 @@ impl<T> Cut<T> {
         let up_to = |at: usize| at.saturating_sub(limit)..at;
         // `start` keeps what is greater, `end` what is smaller, whatever the order of the page. The boundary itself may be
         // gone by now.
+        one_boundary(args)?;
         let (start, end) = (args.parsed::<K>("start")?, args.parsed::<K>("end")?);
         self.is_backwards = if is_descending { &start } else { &end }.is_some();
         self.asked = match (start, end) {
-            (Some(_), Some(_)) => {
-                return Err(ApiError::bad_request("start and end exclude each other"));
-            }
-            (None, None) => from(0),
+            (None, None) | (Some(_), Some(_)) => from(0),
             (Some(start), None) if is_descending => {
                 up_to(rows.partition_point(|row| key(row) > start))
             }

@@ -50,9 +50,8 @@ impl Reconciler {
             .intents
             .retain(|intent| is_meant(&intent.resource_id));
         let intents = &contents.intents;
-        let still = self.schedule.agents().filter(|(_, is_still)| *is_still);
-        let mut down: BTreeSet<AgentName> = still.map(|(name, _)| name.clone()).collect();
-        // The version in force may not know of them.
+        let mut down: BTreeSet<AgentName> = self.schedule.paused().cloned().collect();
+        // Who is elsewhere and away is as this version has it, which may not be as the version in force does.
         let external = contents.places.iter().filter(|(name, place)| {
             **place == AgentPlace::External && !self.executor.external.is_connected(name)
         });

@@ -124,6 +124,12 @@ impl Schedule {
             .map(|queue| (&queue.name, queue.is_still()))
     }
 
+    /// The names of the agents that are paused.
+    pub fn paused(&self) -> impl Iterator<Item = &AgentName> {
+        let paused = self.queues.iter().filter(|queue| queue.paused);
+        paused.map(|queue| &queue.name)
+    }
+
     /// The types of resources that each agent has.
     pub fn types(&self) -> impl Iterator<Item = (&AgentName, &str)> {
         self.queues.iter().flat_map(|queue| {

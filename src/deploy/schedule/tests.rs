@@ -555,6 +555,26 @@ fn check_82_a_queued_resource_that_is_removed_is_dropped_and_frees_those_behind_
     assert!(world.schedule.is_idle());
 }
 
+/// Who is away is so by the version in force; a dry run may be of a version that has the agent elsewhere.
+#[test]
+fn an_agent_that_is_away_is_not_paused() {
+    let mut world = World::new();
+    let (a, b) = (AgentName::new("a"), AgentName::new("b"));
+    world.schedule.pause(&a, true);
+    world.schedule.set_away(&b, true);
+    assert_eq!(
+        world
+            .schedule
+            .agents()
+            .filter(|(_, is_still)| *is_still)
+            .count(),
+        2
+    );
+    assert_eq!(world.schedule.paused().collect::<Vec<_>>(), [&a]);
+    world.schedule.pause(&a, false);
+    assert_eq!(world.schedule.paused().count(), 0);
+}
+
 //: deploy 83, 84
 #[test]
 fn check_83_and_84_a_paused_agent_starts_nothing_and_then_runs_the_newest() {
