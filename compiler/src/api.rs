@@ -138,6 +138,10 @@ impl Default for ServerInput {
     }
 }
 
+/// Finds Python, or says why there is none. What it gets is the interpreter of the project's own environment: if there is
+/// one, no other is looked for.
+pub type PythonFinder = dyn Fn(Option<PathBuf>) -> Result<PythonRuntime, String> + Send + Sync;
+
 /// How a compile comes by Python. Looking for an interpreter takes longer than most compiles, so it is done when the
 /// first module needs one.
 #[derive(Clone, Default)]
@@ -149,18 +153,25 @@ pub enum PythonSource {
     At(PythonRuntime),
     /// This finds it when it is needed; it is called once at most for each module set, and may take
     /// a while.
-    Find(std::sync::Arc<dyn Fn() -> Option<PythonRuntime> + Send + Sync>),
+    Find(std::sync::Arc<PythonFinder>),
     /// The process at the other end has the compile run, and is its host itself; it looks at the model afterwards.
     Attached(std::sync::Arc<UnixStream>),
 }
 
 impl PythonSource {
-    /// Finds it. `None`: there is none.
-    pub fn get(&self) -> Option<PythonRuntime> {
+    /// Finds it, and takes the interpreter of the project's `own` environment if there is one. `None`: there is none.
+    ///
+    /// # Errors
+    /// It cannot be found; the text says why.
+    pub fn get(&self, own: Option<PathBuf>) -> Result<Option<PythonRuntime>, String> {
         match self {
-            Self::Missing | Self::Attached(_) => None,
-            Self::At(runtime) => Some(runtime.clone()),
-            Self::Find(find) => find(),
+            Self::Missing | Self::Attached(_) => Ok(None),
+            Self::At(runtime) => {
+                let mut runtime = runtime.clone();
+                runtime.interpreter = own.unwrap_or(runtime.interpreter);
+                Ok(Some(runtime))
+            }
+            Self::Find(find) => find(own).map(Some),
         }
     }
 

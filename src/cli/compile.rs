@@ -10,7 +10,7 @@ use steward_compiler::{
     compile_to, render,
 };
 
-use crate::python::{self, Pythons};
+use crate::python::Pythons;
 
 use super::{CompileArguments, FAILED, Format, TROUBLE, USAGE};
 
@@ -113,7 +113,9 @@ fn prepare(arguments: &CompileArguments, stdout: &Stdout) -> Result<(DirWorld, O
         // The definitions of services are made by the export.
         export: arguments.export_json.is_some() || arguments.services_json.is_some(),
         dump_model: arguments.dump_model.is_some(),
-        python: steward_compiler::PythonSource::Find(Arc::new(move || python(&pythons))),
+        python: steward_compiler::PythonSource::Find(Arc::new(move |own| {
+            pythons.runtime(own, &super::cache_dir())
+        })),
         inputs,
         declarations: Some(super::declarations::declarations()),
         partial: arguments.partial.then(|| Partial {
@@ -225,14 +227,4 @@ pub(super) fn with_packages(world: DirWorld, pythons: Pythons) -> DirWorld {
     let environment = crate::compile::outer_environment(&pythons);
     let packages = crate::compile::Packages::of_person(super::cache_dir(), pythons);
     world.with_packages(environment.as_deref(), Arc::new(packages))
-}
-
-/// A Python of this machine, with our package unpacked to the user's cache. One that is named is not asked who it is: its
-/// host says so when it starts, and to ask takes longer than most compiles.
-fn python(pythons: &Pythons) -> Option<steward_compiler::PythonRuntime> {
-    let interpreter = match &pythons.named {
-        Some(named) => named.path.clone(),
-        None => pythons.any().ok()?.path,
-    };
-    python::runtime(interpreter, &super::cache_dir()).ok()
 }

@@ -21,7 +21,7 @@ use crate::deploy::{DeployKind, Engine};
 use crate::domain::{ActionKind, CompileId, ResourceId, VersionNumber, chain, check_setting};
 use crate::facts;
 use crate::observe::{CompileDone, Event, EventKind, Summary};
-use crate::python::{self, Pythons};
+use crate::python::Pythons;
 use crate::server::Embedded;
 use crate::store;
 
@@ -144,8 +144,7 @@ impl Workbench {
 
     /// The Python that handlers run with where the project has none of its own.
     pub(super) fn python(&self, embedded: &Embedded) -> Option<steward_compiler::PythonRuntime> {
-        let interpreter = self.pythons.any().ok()?.path;
-        let mut runtime = python::runtime(interpreter, &super::cache_dir()).ok()?;
+        let mut runtime = self.pythons.runtime(None, &super::cache_dir()).ok()?;
         runtime.files = Some(embedded.data.files());
         Some(runtime)
     }

@@ -27,7 +27,7 @@ mod up;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -393,12 +393,41 @@ struct FmtArguments {
     message_format: Format,
 }
 
-/// The user's cache directory of this program.
+/// The user's home directory, if the variable `HOME` names one.
+fn home() -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    home.filter(|home| home.is_absolute())
+}
+
+/// The user's cache directory of this program. Who has no home directory, as many service users, has one among the
+/// temporary files.
 fn cache_dir() -> PathBuf {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache =
-        cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
-    cache.unwrap_or_else(std::env::temp_dir).join("steward")
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
+    let of_home = || Some(home().filter(|home| home.is_dir())?.join(".cache"));
+    match cache.or_else(of_home) {
+        Some(cache) => cache.join("steward"),
+        None => temporary_cache(&std::env::temp_dir()),
+    }
+}
+
+/// A cache directory below `folder`, to which everybody may write: our Python package is run from it, so one that somebody
+/// else made, or may write to, is not taken.
+fn temporary_cache(folder: &Path) -> PathBuf {
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+    let user = rustix::process::geteuid().as_raw();
+    let is_own = |path: &Path| {
+        // Whether it could be made is seen right away.
+        let _ = std::fs::DirBuilder::new().mode(0o700).create(path);
+        std::fs::symlink_metadata(path)
+            .is_ok_and(|found| found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0)
+    };
+    let usual = folder.join(format!("steward-{user}"));
+    if is_own(&usual) {
+        return usual;
+    }
+    folder.join(format!("steward-{user}-{}", std::process::id()))
 }
 
 fn octal(text: &str) -> Result<u32, String> {
@@ -498,5 +527,26 @@ pub fn main() -> ExitCode {
             };
             supervise::run(supervision, &command)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_among_the_temporary_files_is_nobody_elses() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let user = rustix::process::geteuid().as_raw();
+        let usual = folder.path().join(format!("steward-{user}"));
+        assert_eq!(temporary_cache(folder.path()), usual);
+        assert_eq!(temporary_cache(folder.path()), usual);
+        // Everybody may write to it, or it is a link to a folder that somebody else named.
+        std::fs::set_permissions(&usual, PermissionsExt::from_mode(0o777)).unwrap();
+        assert_ne!(temporary_cache(folder.path()), usual);
+        std::fs::remove_dir(&usual).unwrap();
+        std::os::unix::fs::symlink("/var", &usual).unwrap();
+        assert_ne!(temporary_cache(folder.path()), usual);
     }
 }

@@ -59,8 +59,14 @@ impl ServerArguments {
     }
 }
 
+/// Where the environment is named, in the files.
+const CONFIG: &str = "config";
+
 /// Where the API is, in the files.
 const TRANSPORT: &str = "compiler_rest_transport";
+
+/// Where an address comes from, and what else it may be.
+const WHERE: &str = "is a server running there? Another address is named with --address and --port, or as `host` and `port` below `[compiler_rest_transport]` of .inmanta";
 
 const NO_ENVIRONMENT: &str = "no environment is named: use `-e ENVIRONMENT`, or `environment = ID` below `[config]` of .inmanta";
 
@@ -81,7 +87,7 @@ pub(super) struct Remote {
 /// Why a request came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RemoteError {
-    #[error("cannot reach {url}: {source}")]
+    #[error("cannot reach {url}: {source}; {WHERE}")]
     Unreachable {
         url: String,
         source: Box<ureq::Error>,
@@ -99,12 +105,42 @@ pub(super) enum RemoteError {
 
 /// What the files and variables say, by section and name. In names, `_` and `-` are the same.
 #[derive(Debug, Default)]
-struct Settings(BTreeMap<(String, String), String>);
+struct Settings {
+    values: BTreeMap<(String, String), String>,
+    /// What looks like a slip of the pen.
+    doubts: Vec<String>,
+}
+
+/// The one of `known` that somebody meant who wrote `written`, which is none of them: other files have sections and names that
+/// are not for us, so only what is all but the same counts.
+fn meant<'a>(written: &str, known: &[&'a str]) -> Option<&'a str> {
+    if known.contains(&written) {
+        return None;
+    }
+    let most = |name: &str| if name.len() < 5 { 1 } else { 2 };
+    let mut known = known.iter().copied();
+    known.find(|name| distance(written, name) <= most(name))
+}
+
+/// How many letters have to be put in, taken out or replaced.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (index, letter) in one.chars().enumerate() {
+        let mut next = vec![index + 1];
+        for (at, (wanted, above)) in other.iter().zip(row.windows(2)).enumerate() {
+            let replaced = above[0] + usize::from(letter != *wanted);
+            next.push(replaced.min(above[1] + 1).min(next[at] + 1));
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
+}
 
 impl Settings {
     fn read(project: &Path, named: Option<&Path>) -> Result<Self, String> {
         let mut settings = Self::default();
-        let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".inmanta.cfg"));
+        let home = super::home().map(|home| home.join(".inmanta.cfg"));
         let files = [Some(PathBuf::from("/etc/inmanta/inmanta.cfg")), home];
         let own = [".inmanta", ".inmanta.cfg"];
         let of_project = own.map(|name| Some(project.join(name)));
@@ -130,22 +166,39 @@ impl Settings {
             if line.is_empty() || line.starts_with(['#', ';']) {
                 continue;
             }
+            let place = || format!("{}:{}", file.display(), index + 1);
             if let Some(name) = line
                 .strip_prefix('[')
                 .and_then(|rest| rest.strip_suffix(']'))
             {
                 section = name.trim().to_owned();
+                if let Some(meant) = meant(&section, &[CONFIG, TRANSPORT]) {
+                    self.doubts.push(format!(
+                        "{}: nothing is read from [{section}]; did you mean [{meant}]?",
+                        place()
+                    ));
+                }
                 continue;
             }
             let Some((name, value)) = line.split_once(['=', ':']) else {
                 return Err(format!(
-                    "{}:{}: `{line}` is neither a [section] nor `name = value`",
-                    file.display(),
-                    index + 1
+                    "{}: `{line}` is neither a [section] nor `name = value`",
+                    place()
                 ));
             };
             let name = name.trim().to_lowercase().replace('_', "-");
-            self.0
+            let known: &[&str] = match section.as_str() {
+                CONFIG => &["environment"],
+                TRANSPORT => &["host", "port", "ssl", "ssl-ca-cert-file", "token"],
+                _ => &[],
+            };
+            if let Some(meant) = meant(&name, known) {
+                self.doubts.push(format!(
+                    "{}: `{name}` of [{section}] is not read; did you mean `{meant}`?",
+                    place()
+                ));
+            }
+            self.values
                 .insert((section.clone(), name), value.trim().to_owned());
         }
         Ok(())
@@ -158,7 +211,7 @@ impl Settings {
         let key = (section.to_owned(), name.to_owned());
         let value = std::env::var(variable)
             .ok()
-            .or_else(|| self.0.get(&key).cloned());
+            .or_else(|| self.values.get(&key).cloned());
         value.filter(|value| !value.is_empty())
     }
 }
@@ -203,8 +256,14 @@ impl Remote {
     }
 
     /// The server that is named, and the environment as it is named: empty if it is not.
+    #[expect(clippy::print_stderr, reason = "doubts go to stderr")]
     fn server(arguments: &ServerArguments, project: &Path) -> Result<Self, String> {
         let settings = Settings::read(project, arguments.config.as_deref())?;
+        // A file of the project is read again from where one stands.
+        let doubts: std::collections::BTreeSet<_> = settings.doubts.iter().collect();
+        for doubt in doubts {
+            eprintln!("steward: {doubt}");
+        }
         let of = |name: &str| settings.get(TRANSPORT, name);
         let host = arguments.address.clone().or_else(|| of("host"));
         let host = host.unwrap_or_else(|| "localhost".to_owned());
@@ -356,6 +415,21 @@ pub(super) fn segment(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slip_of_the_pen_is_noticed_and_what_others_read_is_not() {
+        let mut settings = Settings::default();
+        let text = "[config]\nenvironmnt = x\nlog-dir = /x\n[compiler_rest_transprt]\nhost = x\n[server]\nhots = y\n\
+                    [compiler_rest_transport]\nprot = 1\nssl_ca_cert_file = a\n";
+        settings.add(Path::new(".inmanta"), text).unwrap();
+        assert_eq!(
+            settings.doubts,
+            [
+                ".inmanta:2: `environmnt` of [config] is not read; did you mean `environment`?",
+                ".inmanta:4: nothing is read from [compiler_rest_transprt]; did you mean [compiler_rest_transport]?",
+            ]
+        );
+    }
 
     #[test]
     fn a_later_file_goes_before_an_earlier_one_and_what_is_no_setting_is_named() {

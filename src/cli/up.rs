@@ -134,9 +134,9 @@ fn default_data(source: &Source) -> Result<PathBuf, String> {
     let state = std::env::var_os("XDG_STATE_HOME")
         .map(PathBuf::from)
         .filter(|path| path.is_absolute());
+    let state = state.or_else(|| Some(super::home()?.join(".local/state")));
     let state = state
-        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state")));
-    let state = state.ok_or("HOME is not set: name a data directory with --data")?;
+        .ok_or("the variable HOME names no home directory: name a data directory with --data")?;
     let (url, branch) = source.to_stored();
     let digest = hex::encode(Sha256::digest(format!("{url}\n{branch}")));
     Ok(state.join("steward").join(&digest[..12]))

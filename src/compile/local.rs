@@ -23,7 +23,7 @@ use crate::files::Files;
 use crate::git::{self, WorkTreeHead};
 use crate::modules::requirements_of_module;
 use crate::observe::RenderedDiagnostic;
-use crate::python::{self, Pythons};
+use crate::python::Pythons;
 use crate::store::{NewVersion, StoredResource};
 
 /// What is compiled, and with what.
@@ -78,9 +78,7 @@ impl LocalCompile {
         let options = Options {
             export: true,
             environment_id: self.environment.map(|id| id.to_string()),
-            python: PythonSource::Find(Arc::new(move || {
-                python::runtime(pythons.any().ok()?.path, &cache).ok()
-            })),
+            python: PythonSource::Find(Arc::new(move |own| pythons.runtime(own, &cache))),
             inputs: self.inputs,
             partial: self.partial,
             ..Options::default()

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pep440_rs::{Version, VersionSpecifiers};
 use serde::{Deserialize, Serialize};
+use steward_compiler::PythonRuntime;
 
 use super::known::KnownInterpreters;
 
@@ -71,7 +72,8 @@ impl Pythons {
     pub fn new(named: Option<(PathBuf, &'static str)>) -> Self {
         let named = named.map(|(path, by)| Named { path, by });
         let of_variable = || {
-            let path = std::env::var_os("STEWARD_PYTHON")?;
+            // An empty one names nothing.
+            let path = std::env::var_os("STEWARD_PYTHON").filter(|path| !path.is_empty())?;
             let (path, by) = (PathBuf::from(path), "STEWARD_PYTHON");
             Some(Named { path, by })
         };
@@ -118,6 +120,25 @@ impl Pythons {
         self.choose(&[], &[])
     }
 
+    /// What a compile runs modules with: the interpreter of the project's `own` environment, else the first that fits, and our
+    /// package, unpacked to the user's `cache` of this program.
+    ///
+    /// # Errors
+    /// There is none, or the package cannot be unpacked.
+    pub fn runtime(&self, own: Option<PathBuf>, cache: &Path) -> Result<PythonRuntime, String> {
+        let interpreter = match own {
+            Some(own) => own,
+            None => self.any()?.path,
+        };
+        super::runtime(interpreter, cache).map_err(|error| {
+            format!(
+                "our Python package cannot be unpacked to {}: {error}; name a folder that can be written to with the variable \
+                 XDG_CACHE_HOME",
+                cache.display()
+            )
+        })
+    }
+
     /// The first that meets all of `needs` and, if there is one, all of `wishes`, too.
     ///
     /// # Errors
@@ -125,15 +146,17 @@ impl Pythons {
     pub fn choose(&self, needs: &[Need], wishes: &[Need]) -> Result<Interpreter, String> {
         if let Some(named) = &self.named {
             let Named { path, by } = named;
-            let found = self.ask(&located(path)).ok_or_else(|| {
-                format!(
-                    "{} (named by {by}) is not a Python that runs here: {ANOTHER}",
-                    path.display()
-                )
-            })?;
+            let is_of = format!("{} (named by {by})", path.display());
+            let place = located(path);
+            let Some(found) = self.ask(&place) else {
+                let why = why_none(path, &place);
+                return Err(format!(
+                    "{is_of} is not a Python that runs here: {why}; {ANOTHER}"
+                ));
+            };
             return match found.unmet(needs) {
                 None => Ok(found),
-                Some(unmet) => Err(format!("{unmet} (named by {by}): {ANOTHER}")),
+                Some(unmet) => Err(format!("{is_of} does not do: {unmet}; {ANOTHER}")),
             };
         }
         let mut seen: Vec<Interpreter> = Vec::new();
@@ -248,21 +271,58 @@ fn located(named: &Path) -> PathBuf {
     found.unwrap_or_else(|| named.to_owned())
 }
 
+/// Why nobody could say who `named`, found at `place`, is.
+fn why_none(named: &Path, place: &Path) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    match std::fs::metadata(place) {
+        Err(_) if named.components().count() == 1 => {
+            "there is no program of this name on the path".to_owned()
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            "there is no such file".to_owned()
+        }
+        Err(error) => format!("it cannot be looked at: {error}"),
+        Ok(metadata) if metadata.is_dir() => "it is a folder, not a program".to_owned(),
+        Ok(metadata) if !metadata.is_file() => "it is not a file".to_owned(),
+        Ok(metadata) if metadata.permissions().mode() & 0o111 == 0 => {
+            "nobody may execute it (`chmod +x` permits it)".to_owned()
+        }
+        Ok(_) => match asking(place).output() {
+            Err(error) => format!("it cannot be started: {error}"),
+            Ok(output) if !output.status.success() => {
+                let text = String::from_utf8_lossy(&output.stderr);
+                let last = text.lines().map(str::trim).rfind(|line| !line.is_empty());
+                let last = last.map_or(String::new(), |last| {
+                    format!(" ({})", last.chars().take(200).collect::<String>())
+                });
+                format!(
+                    "asked for its version, it ended with {}{last}",
+                    output.status
+                )
+            }
+            Ok(_) => "asked for its version, it answered as no Python does".to_owned(),
+        },
+    }
+}
+
 /// Who the interpreter behind `candidate` is: a shim of a version manager would choose by our working directory.
 fn ask(candidate: &Path) -> Option<Interpreter> {
-    const ASK: &str =
-        "import sys; print('.'.join(map(str, sys.version_info[:3]))); print(sys.executable)";
-    let output = Command::new(candidate)
-        .args(["-I", "-c", ASK])
-        .stdin(Stdio::null())
-        .output()
-        .ok()?;
+    let output = asking(candidate).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     let (version, path) = text.trim_end().split_once('\n')?;
     (output.status.success() && !path.is_empty()).then(|| Interpreter {
         path: PathBuf::from(path),
         version: version.to_owned(),
     })
+}
+
+/// The command that has it say its version and where it is.
+fn asking(candidate: &Path) -> Command {
+    const ASK: &str =
+        "import sys; print('.'.join(map(str, sys.version_info[:3]))); print(sys.executable)";
+    let mut command = Command::new(candidate);
+    command.args(["-I", "-c", ASK]).stdin(Stdio::null());
+    command
 }
 
 #[cfg(test)]
@@ -298,17 +358,53 @@ mod tests {
 
     #[test]
     fn a_python_that_is_named_is_refused_and_not_replaced() {
-        let pythons = Pythons {
-            named: Some(Named {
-                path: "/nonexistent/python".into(),
-                by: "--python",
-            }),
-            ..Pythons::default()
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let program = |name: &str, text: &str, mode: u32| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            path
         };
-        let error = pythons.any().unwrap_err();
-        assert!(
-            error.contains("/nonexistent/python (named by --python)") && error.contains(ANOTHER),
-            "{error}"
-        );
+        let old = "#!/bin/sh\necho 3.9.18\necho /opt/old\n";
+        let broken = "#!/bin/sh\necho no library >&2\nexit 127\n";
+        let cases = [
+            (
+                PathBuf::from("/nonexistent/python"),
+                "there is no such file",
+            ),
+            ("nosuchpython".into(), "no program of this name on the path"),
+            (folder.path().to_owned(), "it is a folder"),
+            (
+                program("plain", "", 0o644),
+                "nobody may execute it (`chmod +x` permits it)",
+            ),
+            (program("garbled", "\u{1}", 0o755), "it cannot be started: "),
+            (
+                program("broken", broken, 0o755),
+                "it ended with exit status: 127 (no library)",
+            ),
+            (
+                program("mute", "#!/bin/sh\n", 0o755),
+                "answered as no Python does",
+            ),
+            (
+                program("old", old, 0o755),
+                "needs Python 3.11 or later, and the Python that was taken is 3.9.18 (/opt/old)",
+            ),
+        ];
+        for (path, why) in cases {
+            let shown = format!("{} (named by --python) ", path.display());
+            let pythons = Pythons {
+                named: Some(Named {
+                    path,
+                    by: "--python",
+                }),
+                ..Pythons::default()
+            };
+            let error = pythons.any().unwrap_err();
+            assert!(error.starts_with(&shown), "{error}");
+            assert!(error.contains(why) && error.ends_with(ANOTHER), "{error}");
+        }
     }
 }

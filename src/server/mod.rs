@@ -41,7 +41,9 @@ use crate::store::{self, Store};
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot use the data directory {path}: {source}")]
+    #[error(
+        "cannot use the data directory {path}: {source}; its user needs room and the right to write there, or another one is named (`data` in the configuration, --data of `steward up`)"
+    )]
     Data {
         path: String,
         source: std::io::Error,

@@ -69,6 +69,8 @@ impl Error {
 enum Outage {
     Full,
     Gone,
+    /// All connections are in use, or none can be made.
+    Waited,
     ReadOnly,
     Locked,
     Damaged,
@@ -78,9 +80,12 @@ impl Outage {
     fn message(self) -> &'static str {
         match self {
             Self::Full => {
-                "the disk of the database is full, so nothing is written; it goes on when there is room"
+                "the disk of the database is full, so nothing is written; it goes on when there is room: delete or move what else is on that disk, or make it larger; nothing that was stored is lost"
             }
             Self::Gone => "the database does not answer; the log of the server says why",
+            Self::Waited => {
+                "no connection to the database came free in time: it is away, or has more to do than it can; try again later, and look at its load and at the log of the server"
+            }
             Self::ReadOnly => {
                 "the database takes no writes, only reads; it goes on when it takes them again"
             }
@@ -88,7 +93,7 @@ impl Outage {
                 "another process has locked the database; it goes on when that lets go of it"
             }
             Self::Damaged => {
-                "the file of the database cannot be read or written; the log of the server says why"
+                "the file of the database cannot be read or written; the log of the server says why: if the disk is well, stop the server, keep the file, and put a backup in its place"
             }
         }
     }
@@ -96,9 +101,8 @@ impl Outage {
 
 fn outage_of(error: &sqlx::Error) -> Option<Outage> {
     match error {
-        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed => {
-            Some(Outage::Gone)
-        }
+        sqlx::Error::Io(_) | sqlx::Error::PoolClosed => Some(Outage::Gone),
+        sqlx::Error::PoolTimedOut => Some(Outage::Waited),
         sqlx::Error::Database(error) => outage_of_code(&error.code()?),
         _ => None,
     }

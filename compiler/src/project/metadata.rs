@@ -40,7 +40,9 @@ pub(super) fn project(text: &str) -> Result<Project, Fail> {
     let mut value: Value = yaml::from_str(text, &LIMITS).map_err(syntax)?;
     value.apply_merge().map_err(|error| syntax(error.into()))?;
     let Some(map) = value.as_mapping() else {
-        return Err(invalid("the file is not a map"));
+        return Err(invalid(
+            "the file is not a map: write `name: NAME` on its first line",
+        ));
     };
     let reader = Reader {
         file: FILE,
@@ -100,7 +102,7 @@ impl Reader<'_> {
         if self.map.contains_key(key) {
             return self.text_of(key, false);
         }
-        Err(self.wrong(key, "it is missing"))
+        Err(self.wrong(key, &format!("it is missing: write `{key}: …`")))
     }
 
     /// The text of a key, where it has one; a number counts as its text.
@@ -168,6 +170,10 @@ impl Reader<'_> {
         match self.map.get(key) {
             None | Some(Value::Null) => Ok(Vec::new()),
             Some(Value::Sequence(items)) => items.iter().map(text).collect(),
+            Some(Value::Mapping(_)) => Err(self.wrong(
+                key,
+                &format!("a string or a list of strings was expected, as in `{key}: [TEXT, TEXT]`"),
+            )),
             Some(value) => Ok(vec![text(value)?]),
         }
     }
@@ -202,7 +208,9 @@ impl Reader<'_> {
         let pip = match self.map.get("pip") {
             None => return Ok(Vec::new()),
             Some(Value::Mapping(pip)) => pip,
-            Some(_) => return Err(self.wrong("pip", "a map was expected")),
+            Some(_) => {
+                return Err(self.wrong("pip", "a map was expected, as in `pip: {index-url: URL}`"));
+            }
         };
         let mut warnings = Vec::new();
         for (key, value) in pip {
@@ -225,7 +233,11 @@ impl Reader<'_> {
                 _ => true,
             };
             if !valid {
-                return Err(self.wrong(&format!("pip.{name}"), "a string was expected"));
+                let expected = match *name {
+                    "index-url" => "a string was expected, as in `index-url: URL`",
+                    _ => "a list of strings was expected, as in `extra-index-url: [URL]`",
+                };
+                return Err(self.wrong(&format!("pip.{name}"), expected));
             }
         }
         self.bool_of(pip, "pip.pre", true)?;

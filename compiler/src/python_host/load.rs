@@ -66,15 +66,6 @@ pub fn load_python(
         return Ok(Python::default());
     }
     let names: Vec<String> = modules.iter().map(|module| module.name.clone()).collect();
-    let mut runtime = options.python.get();
-    if runtime.is_none() && !is_attached {
-        let message = format!(
-            "Unable to load all plug-ins for module {}: this compile has no Python",
-            names.join(", ")
-        );
-        return Err(fail("CompilerException", Loc::NONE, message)
-            .help("these modules have Python code: name a Python with --python or the variable STEWARD_PYTHON"));
-    }
     let broken = |reason: String| {
         let message = format!(
             "Unable to load all plug-ins for module {}: {reason}",
@@ -84,10 +75,12 @@ pub fn load_python(
     };
     // What the modules need is installed in the project's own environment, if it has one.
     let own = crate::project::environment(world).map(|directory| format!("{directory}/bin/python"));
-    if let Some(runtime) = &mut runtime
-        && let Some(own) = own.filter(|own| world.is_program(own))
-    {
-        runtime.interpreter = world.absolute(&own).into();
+    let own = own.filter(|own| world.is_program(own));
+    let own = own.map(|own| world.absolute(&own).into());
+    let runtime = options.python.get(own).map_err(broken)?;
+    if runtime.is_none() && !is_attached {
+        return Err(broken("this compile has no Python".to_owned())
+            .help("these modules have Python code: name a Python with --python or the variable STEWARD_PYTHON"));
     }
     let request = load_request(world, options, modules);
     let limit = options.time_limit.map(TimeLimit::new);

@@ -98,10 +98,6 @@ fn project_files_that_the_reference_accepts_are_accepted() {
 //: lang 181
 fn a_field_of_the_wrong_form_is_named_with_its_line() {
     for (rest, wanted) in [
-        (
-            "modulepath: {a: b}",
-            "modulepath (line 2): a string was expected",
-        ),
         ("modulepath: [{a: b}]", "modulepath (line 2)"),
         ("modulepath: true", "modulepath (line 2)"),
         (
@@ -157,10 +153,20 @@ fn a_field_of_the_wrong_form_is_named_with_its_line() {
         ("repo: {url: https://x, type: svn}", "repo.type (line 2)"),
         ("repo: {type: git}", "repo.url (line 2)"),
         ("repo: 5", "repo (line 2)"),
-        ("pip: abc", "pip (line 2): a map was expected"),
+        (
+            "modulepath: {a: b}",
+            "modulepath (line 2): a string or a list of strings was expected, as in `modulepath: [TEXT, TEXT]`",
+        ),
+        (
+            "pip: abc",
+            "pip (line 2): a map was expected, as in `pip: {index-url: URL}`",
+        ),
         ("pip:", "pip (line 2)"),
         ("pip: {index-url: [a]}", "pip.index-url (line 2)"),
-        ("pip: {extra-index-url: a}", "pip.extra-index-url (line 2)"),
+        (
+            "pip: {extra-index-url: a}",
+            "pip.extra-index-url (line 2): a list of strings",
+        ),
         ("pip: {pre: maybe}", "pip.pre (line 2)"),
         ("downloadpath: [a]", "downloadpath (line 2)"),
         (
@@ -179,7 +185,10 @@ fn a_field_of_the_wrong_form_is_named_with_its_line() {
     ] {
         rejected(&format!("name: x\n{rest}\n"), &[wanted]);
     }
-    rejected("modulepath: libs\n", &["name"]);
+    rejected(
+        "modulepath: libs\n",
+        &["name: it is missing: write `name: …`"],
+    );
     rejected("# a comment\nname:\n", &["name (line 2)"]);
     rejected("name: [a]\n", &["name (line 1)"]);
     rejected("name: true\n", &["name (line 1)"]);
