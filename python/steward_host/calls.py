@@ -134,16 +134,27 @@ def _with_numbers(value: Any) -> Any:
 
 def rendered(number: int, values: list[object], identity: dict[str, str] | None, id_value: list[object]) -> bytes | None:
     """The answer with the fields of a resource; None if there is more to them than data."""
-    parts = () if identity is None else tuple(identity[key] for key in ("entity_type", "agent", "attribute", "value"))
-    return _packed(_head(_RENDERED, number), (values, parts, tuple(id_value)))
+    return _packed(_head(_RENDERED, number), (values, _parts(identity), tuple(id_value)))
 
 
-def noted(number: int, values: list[Any], id_value: list[Any], reads: list[tuple[int, str]] | bool | None) -> bytes | None:
+def noted(
+    number: int,
+    values: list[Any],
+    identity: dict[str, str] | None,
+    id_value: list[Any],
+    reads: list[tuple[int, str]] | bool | None,
+) -> bytes | None:
     """The same with what the getters have read (False: they do more than compute)."""
     head = _head(_RENDERED, number)
-    if not _is_data(values) or not _is_data(id_value) or _packed(head, (values, id_value)) is None:
+    given = (values, _parts(identity), tuple(id_value))
+    if not _is_data(values) or not _is_data(id_value) or _packed(head, given) is None:
         return None
-    return head + _dumps((values, (), tuple(id_value), reads), _FORMAT)
+    # The numbers of instances may look like half of a character.
+    return head + _dumps((*given, reads), _FORMAT)
+
+
+def _parts(identity: dict[str, str] | None) -> tuple[str, ...]:
+    return () if identity is None else tuple(identity[key] for key in ("entity_type", "agent", "attribute", "value"))
 
 
 def _packed(head: bytes, value: Any) -> bytes | None:
@@ -152,8 +163,18 @@ def _packed(head: bytes, value: Any) -> bytes | None:
     except ValueError:
         # An instance, an Unknown, an object; or nested too deeply.
         return None
-    # Half of a character in two parts begins so, which is no text anywhere else, and some letters, which are.
-    return None if b"\xed" in written else head + written
+    # Half of a character in two parts begins so, which is no text anywhere else; and so do some letters, and numbers have it.
+    return None if b"\xed" in written and not _is_whole(value) else head + written
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether no text in it has half of a character in two parts."""
+    kind = type(value)
+    if kind is str:
+        return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
+    if kind is dict:
+        return all(_is_whole(key) and _is_whole(item) for key, item in value.items())
+    return kind not in (list, tuple) or all(map(_is_whole, value))
 
 
 def _is_data(value: object) -> bool:

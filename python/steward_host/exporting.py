@@ -114,7 +114,7 @@ class Exporting:
                 only_computes = self._computing.noted[noted]
                 if not only_computes:
                     self._computing.forget(noted)
-                packed = calls.noted(number, values, id_value, reads if only_computes else False)
+                packed = calls.noted(number, values, identity, id_value, reads if only_computes else False)
                 noted = None
             if packed is None and known is not None:
                 packed = calls.rendered(number, values, identity, id_value)

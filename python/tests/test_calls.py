@@ -56,8 +56,9 @@ class CallsTest(unittest.TestCase):
         mean: list[object] = [(1,), b"x", {1: 2}, {"k": (1,)}, 1j, {1}, Text("a"), ["\ud800"], ..., [runtime.Instance(1, "m::Host")]]
         for result in mean:
             self.assertIsNone(calls.result(9, result), repr(result))
-        # Letters that begin as half of a character does take the longer way only.
-        self.assertIsNone(calls.result(9, ["\ud55c"]))
+        # What begins as half of a character does, or only looks so.
+        for result in (["\ud55c"], {"\ud55c": [237]}, 237, [0xED00]):
+            self.assertIsNotNone(calls.result(9, result), repr(result))
 
     def test_fields_of_a_resource_have_a_form_of_their_own(self) -> None:
         identity = {"entity_type": "m::Host", "agent": "a", "attribute": "name", "value": "v"}

@@ -98,6 +98,7 @@ fn facts_that_were_asked_for_and_are_missing_are_reported() {
         FACTS,
         &Options {
             export: true,
+            inputs: serde_json::from_str(r#"{"facts": {}}"#).expect("inputs"),
             ..Options::default()
         },
     );

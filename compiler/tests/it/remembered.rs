@@ -236,16 +236,29 @@ fn an_instance_that_a_plugin_finds_is_known() {
         )
     };
     let code = format!(
-        "{HEAD}@plugin\ndef found(site: \"any\", name: \"string\") -> \"__config__::Port\":\n    \
+        "{HEAD}@plugin\ndef found(site: \"any\", name: \"string\") -> \"any\":\n    \
          return [port for port in site.ports if port.name == name][0]\n\n\
-         @plugin\ndef others(site: \"any\", port: \"any\") -> \"__config__::Port[]\":\n    \
+         @plugin\ndef others(site: \"any\", port: \"any\") -> \"list\":\n    \
          return [other for other in site.ports if other != port]\n"
     );
     let case = case(&model(""), &code);
-    let expected = "b\n[\"a\",\"c\"]\n";
+    let expected = "b\n@[\"a\",\"c\"]\n";
     let plain = |text: String| text.replace(", ", ",").replace('\'', "\"");
     assert_eq!(plain(printed(&case, 1)), expected);
     assert_eq!(plain(printed(&case, 0)), expected);
     case.write("main.cf", &model("Port(name=\"first\")\nPort(name=\"b\")"));
     assert_eq!(plain(printed(&case, 0)), expected);
+}
+
+/// Given: numbers whose bytes look like the beginning of half a character (0xed). Expected: they are known like others.
+#[test]
+fn numbers_and_letters_of_all_kinds_are_known() {
+    let model = "import m\nfor n in [236, 237, 493, 60672]:\n    std::print(m::shown(n))\nend\nstd::print(m::letter(\"\u{d000}\"))\n";
+    let code = format!(
+        "{HEAD}@plugin\ndef shown(number: \"int\") -> \"dict\":\n    return {{\"n\": number}}\n\n\
+         @plugin\ndef letter(text: \"string\") -> \"list\":\n    return [text]\n"
+    );
+    let case = case(model, &code);
+    let first = printed(&case, 1);
+    assert_eq!(printed(&case, 0), first);
 }
