@@ -40,7 +40,8 @@ class Computing:
             from steward_host.purity import Purity
 
             self._purity = self._purity or Purity(self._files)
-            self.noted[name] = find(self._purity)
+            # Frames ask again, and it is told once.
+            self.noted[name] = self._known[name] = find(self._purity)
         elif is_pure:
             self.noted[name] = True
 

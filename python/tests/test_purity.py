@@ -9,6 +9,7 @@ import textwrap
 import unittest
 from types import ModuleType
 
+from steward_host.computing import Computing
 from steward_host.purity import Purity
 
 PURE = '''
@@ -239,3 +240,21 @@ class Port:
         self.assertFalse(purity.is_pure(module.f))
         module, purity = self.module(text)
         self.assertTrue(purity.is_pure(module.f))
+
+    def test_a_verdict_is_found_once(self) -> None:
+        computing = Computing()
+        found: list[Purity] = []
+
+        def find(purity: Purity) -> bool:
+            found.append(purity)
+            return len(found) == 2
+
+        computing.judge("m::a", find)
+        self.assertEqual((found, computing.noted), ([], {}), "nobody wants to know")
+        computing.begin({"m::known": True, "m::other": False})
+        for _ in range(2):
+            for name in ("m::a", "m::b", "m::known", "m::other"):
+                computing.judge(name, find)
+            computing.forget("m::a")
+        self.assertEqual(len(found), 2)
+        self.assertEqual(computing.noted, {"m::b": True, "m::known": True})
