@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 KINDS = (dict, list, set)
 # Methods that give something else than the table, and leave it as it is.
 _METHODS = frozenset("copy count difference get index intersection items keys union values".split())
-# Functions that go through their arguments.
-_FUNCTIONS = frozenset("all any dict enumerate frozenset len list max min set sorted sum tuple zip".split())
+# Functions that go through their only argument: of two lists, `max` gives one back.
+_FUNCTIONS = frozenset("all any dict enumerate frozenset len list max min set sorted sum tuple".split())
+# By these, code may get hold of names that are not written there.
+_BY_OTHER_NAMES = frozenset("eval exec globals locals vars".split())
 
 
 def is_flat(table: object, is_constant: Callable[[object], bool]) -> bool:
@@ -42,7 +44,8 @@ class Tables:
         if used is None:
             tree = self._tree(file)
             used = self._used[file] = set() if tree is None else set(_used_otherwise(tree))
-        return name in used or any(not self._asks(tree).isdisjoint((name, "*")) for tree in others)
+        known = (name, "*")
+        return not used.isdisjoint(known) or any(not self._asks(tree).isdisjoint(known) for tree in others)
 
     def _asks(self, tree: ast.Module) -> set[str]:
         known = self._asked.get(id(tree))
@@ -58,6 +61,8 @@ def _asked_of_others(tree: ast.Module) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 yield alias.name
+        elif isinstance(node, ast.Name) and node.id in _BY_OTHER_NAMES:
+            yield "*"
 
 
 def _used_otherwise(tree: ast.Module) -> Iterator[str]:
@@ -66,7 +71,9 @@ def _used_otherwise(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         harmless.update(map(id, _read_by(node)))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in harmless:
+        if isinstance(node, ast.Name) and node.id in _BY_OTHER_NAMES:
+            yield "*"
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in harmless:
             yield node.id
         elif isinstance(node, ast.Attribute):
             # The module may ask itself.
@@ -82,8 +89,8 @@ def _read_by(node: ast.AST) -> Iterator[ast.AST]:
     elif isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
             yield node.func.value
-        elif isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS:
-            yield from node.args
+        elif isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS and len(node.args) == 1:
+            yield node.args[0]
     elif isinstance(node, ast.Compare):
         yield from node.comparators
     elif isinstance(node, (ast.For, ast.comprehension)):
