@@ -46,6 +46,8 @@ impl User {
         );
         user.write("project/libs/m/model/_init.cf", MODEL);
         user.write("project/libs/m/plugins/__init__.py", PLUGINS);
+        // A home directory that is not there is none.
+        user.write("home/.profile", "");
         user.write_script("");
         user
     }
