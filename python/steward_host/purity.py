@@ -297,6 +297,10 @@ def _changed_in(tree: ast.Module) -> Iterator[str]:
             yield from node.names
         elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             yield node.attr
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr"):
+            written = node.args[1] if len(node.args) > 1 else None
+            if isinstance(written, ast.Constant) and isinstance(written.value, str):
+                yield written.value
     for statement in tree.body:
         for name in _set_by(statement):
             if name in set_once:

@@ -123,6 +123,7 @@ IMPURE = {
     "a name that another function sets": ("N = 0\ndef other():\n    global N\n    N = 1", "return N"),
     "a name that is set twice": ("N = 0\nN = 1", "return N"),
     "a name that is set from outside": ("N = 0\nimport sys\nsys.modules[__name__].N = 2", "return N"),
+    "a name that is set by a text": ("N = 0\nimport sys\ndef g(): setattr(sys.modules[__name__], 'N', 2)", "return N"),
     "a kept function attribute": ("def other(): return 1\nother.kept = {}", "return other.kept"),
     "an impure function": ("import time\ndef other(): return time.time()", "return other()"),
     "each calls the other": ("import time\ndef other(x): f(x); return time.time()", "return other(x)"),
