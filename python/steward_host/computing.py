@@ -17,7 +17,7 @@ class Computing:
         self._known: dict[str, bool] | None = None
         self._files: set[str] = set()
         self._purity: Purity | None = None
-        # What answers say what they have read (True), and what is still to be told to do more than compute.
+        # What answers say what they have read (True), and of what is still to be reported that it does more than compute.
         self.noted: dict[str, bool] = {}
 
     def begin(self, known: dict[str, bool] | None) -> None:
@@ -40,11 +40,11 @@ class Computing:
             from steward_host.purity import Purity
 
             self._purity = self._purity or Purity(self._files)
-            # Frames ask again, and it is told once.
+            # Frames ask again, and it is reported once.
             self.noted[name] = self._known[name] = find(self._purity)
         elif is_pure:
             self.noted[name] = True
 
     def forget(self, name: str) -> None:
-        """That it does more than compute was told."""
+        """That it does more than compute was reported."""
         self.noted.pop(name, None)

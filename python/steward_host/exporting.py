@@ -96,7 +96,7 @@ class Exporting:
                 identity = _identity(cls, created.id)
                 values = [_or_unknown(getattr(created, field)) for field in fields]
             else:
-                getters, name = self._getters(cls, entity, identify, options["name"], fields, at, known)
+                getters, name = self._getters((at, identify, fields), known)
                 if name in self._computing.noted and known is not None:
                     noted = name
                     proxy.begin_reads()
@@ -141,25 +141,18 @@ class Exporting:
             if noted is not None:
                 proxy.end_reads()
 
-    def _getters(
-        self,
-        cls: type[resources.Resource],
-        entity: str,
-        identify: str,
-        id_attribute: str,
-        fields: tuple[str, ...],
-        at: int,
-        known: dict[Asked, Getters] | None,
-    ) -> Getters:
+    def _getters(self, asked: Asked, known: dict[Asked, Getters] | None) -> Getters:
         """The getters of a class, and by which name the compiler knows whether they only compute."""
-        found = None if known is None else known.get((at, identify, fields))
+        found = None if known is None else known.get(asked)
         if found is None:
+            at, identify, fields = asked
+            entity, cls, options = self._declared.classes[at]
             name = f"{cls.__module__}.{cls.__qualname__} of {entity}: {identify} {','.join(fields)}"
-            all_fields = (*fields, id_attribute) if identify == "value" else fields
+            all_fields = (*fields, options["name"]) if identify == "value" else fields
             getters = resources.getters(cls, all_fields)
             found = getters[: len(fields)], name
             if known is not None:
-                known[at, identify, fields] = found
+                known[asked] = found
                 self._computing.judge(name, lambda purity: identify != "whole" and all(map(purity.is_pure_getter, getters)))
         return found
 

@@ -423,11 +423,12 @@ fn temporary_cache(folder: &Path) -> PathBuf {
         std::fs::symlink_metadata(path)
             .is_ok_and(|found| found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0)
     };
-    let usual = folder.join(format!("steward-{user}"));
-    if is_own(&usual) {
-        return usual;
-    }
-    folder.join(format!("steward-{user}-{}", std::process::id()))
+    let process = std::process::id();
+    let others = (0..100).map(|n| format!("steward-{user}-{process}-{n}"));
+    let mut names = std::iter::once(format!("steward-{user}")).chain(others);
+    let own = names.find_map(|name| Some(folder.join(name)).filter(|path| is_own(path)));
+    // Where nothing can be made, so that an error says so.
+    own.unwrap_or_else(|| PathBuf::from("/dev/null/steward"))
 }
 
 fn octal(text: &str) -> Result<u32, String> {
@@ -547,6 +548,12 @@ mod tests {
         assert_ne!(temporary_cache(folder.path()), usual);
         std::fs::remove_dir(&usual).unwrap();
         std::os::unix::fs::symlink("/var", &usual).unwrap();
-        assert_ne!(temporary_cache(folder.path()), usual);
+        let next = temporary_cache(folder.path());
+        assert_ne!(next, usual);
+        // So is the one that is taken then.
+        std::fs::set_permissions(&next, PermissionsExt::from_mode(0o777)).unwrap();
+        let last = temporary_cache(folder.path());
+        assert!(last != usual && last != next && last.is_dir(), "{last:?}");
+        assert!(!temporary_cache(Path::new("/nonexistent")).exists());
     }
 }

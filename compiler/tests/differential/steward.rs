@@ -43,7 +43,7 @@ fn options(case: &Case) -> Options {
         limits: LIMITS,
         export: case.export,
         dump_model: true,
-        // A server that knows no fact, as the reference is told.
+        // A server that knows no fact, which is how the reference runs beside it.
         inputs: Inputs {
             facts: Some(BTreeMap::new()),
             ..Inputs::default()

@@ -45,11 +45,11 @@ pub(super) enum Known {
     /// It reads an attribute that has no value yet.
     Waits(VarId),
     /// Its result.
-    Result(Found),
+    Result(Hit),
 }
 
 /// Where the result of a call stands.
-pub(super) struct Found {
+pub(super) struct Hit {
     /// The places that led there.
     places: Vec<Place>,
     /// Its number in the memo.
@@ -91,36 +91,36 @@ impl Machine<'_> {
         site: Site,
         bound: &Bound,
     ) -> Option<Result<Value, PluginError>> {
-        let found = match self.look_up(Computation::Call(site, bound)) {
+        let hit = match self.look_up(Computation::Call(site, bound)) {
             Known::Nothing => return None,
             Known::Waits(slot) => return Some(Err(PluginError::Unset(vec![slot.0]))),
-            Known::Result(found) => found,
+            Known::Result(hit) => hit,
         };
         self.python.guesses.count_use(site.plugin);
-        let value = self.kept_result(&found)?;
+        let value = self.kept_result(&hit)?;
         let value = self.value_of(&value, 0).ok()?;
-        self.use_places(found.places);
+        self.use_places(hit.places);
         Some(Ok(value))
     }
 
     /// What a resource class computes for an instance: the values of the fields, and behind them that of the id attribute, if
     /// it is asked for. `None`: Python has to be asked.
     pub(super) fn remembered_fields(&mut self, asked: &Rendering) -> Option<Vec<Wire>> {
-        let Known::Result(found) = self.look_up(Computation::Fields(asked)) else {
+        let Known::Result(hit) = self.look_up(Computation::Fields(asked)) else {
             return None;
         };
-        let Wire::Array(values) = self.kept_result(&found)? else {
+        let Wire::Array(values) = self.kept_result(&hit)? else {
             return None;
         };
-        self.use_places(found.places);
+        self.use_places(hit.places);
         Some(values)
     }
 
-    fn kept_result(&self, found: &Found) -> Option<Wire> {
-        let mut result = self.python.memo.as_ref()?.result(found.at)?;
+    fn kept_result(&self, hit: &Hit) -> Option<Wire> {
+        let mut result = self.python.memo.as_ref()?.result(hit.at)?;
         let mut value = rmpv::decode::read_value(&mut result).ok()?;
         rename_instances(&mut value, &|position| {
-            let id = *found.instances.get(position as usize)?;
+            let id = *hit.instances.get(position as usize)?;
             Some(self.state.number_of(id))
         })?;
         Some(value)
@@ -176,7 +176,7 @@ impl Machine<'_> {
             places.push(path.place);
             match memo.next(path.place)? {
                 Next::Result { at } => {
-                    return Some(Known::Result(Found {
+                    return Some(Known::Result(Hit {
                         places,
                         at,
                         instances: path.instances,
