@@ -17,6 +17,7 @@ from steward_host import msgpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 # First bytes of answers in forms of their own: no message in MessagePack begins with them.
@@ -103,33 +104,40 @@ def result(number: int, value: object) -> bytes | None:
     return _packed(_head(_VALUE, number), value) if _is_data(value) else None
 
 
-def computed(number: int, value: Any, reads: list[tuple[int, str]] | bool | None) -> bytes | None:
-    """The answer to a call of which is said what it has read (False: it does more than compute); None as above."""
+def computed(
+    number: int, value: Any, reads: list[tuple[int, str]] | bool | None, as_object: Callable[[object], bytes | None]
+) -> bytes | None:
+    """The answer to a call of which is said what it has read (False: it does more than compute); None as above.
+
+    `as_object`: how an object that is nothing but its values is written, None for any other.
+    """
     head = _head(_COMPUTED, number)
     if type(value) not in _PLAIN:
-        value = _with_numbers(value)
+        value = _with_numbers(value, as_object)
     if value is _MORE or _packed(head, value) is None:
         return None
     # The numbers of instances may look like half of a character.
     return head + _dumps((value, reads), _FORMAT)
 
 
-def _with_numbers(value: Any) -> Any:
-    """Data as it is, with the digits of their numbers as bytes for instances; `_MORE` if there is more to it."""
+def _with_numbers(value: Any, as_object: Callable[[object], bytes | None]) -> Any:
+    """Data as it is, with bytes for instances (the digits of their numbers) and for objects that are nothing but their values;
+    `_MORE` if there is more to it."""
     kind = type(value)
     if kind in _PLAIN:
         return value
     if kind is Instance:
         return str(value.id).encode()
     if kind is list:
-        items = [_with_numbers(item) for item in value]
+        items = [_with_numbers(item, as_object) for item in value]
         return _MORE if _MORE in items else items
     if kind is dict:
         if not all(type(key) is str for key in value):
             return _MORE
-        entries = {key: _with_numbers(item) for key, item in value.items()}
+        entries = {key: _with_numbers(item, as_object) for key, item in value.items()}
         return _MORE if _MORE in entries.values() else entries
-    return _MORE
+    written = as_object(value)
+    return _MORE if written is None else b"d" + written
 
 
 def rendered(number: int, values: list[object], identity: dict[str, str] | None, id_value: list[object]) -> bytes | None:
@@ -175,6 +183,11 @@ def _is_whole(value: Any) -> bool:
     if kind is dict:
         return all(_is_whole(key) and _is_whole(item) for key, item in value.items())
     return kind not in (list, tuple) or all(map(_is_whole, value))
+
+
+def is_data(value: object) -> bool:
+    """Whether it is made of what both sides have, and of whole characters."""
+    return _is_data(value) and _is_whole(value)
 
 
 def _is_data(value: object) -> bool:

@@ -80,6 +80,7 @@ class Compiling:
         # Those of them that were called and need nothing but their arguments; None: it needs more.
         self._plain: dict[str, tuple[plugins.Plugin, list[Argument]] | None] = {}
         self._computing = Computing()
+        self._values.is_plain = self._computing.is_plain
         self._exporting = Exporting(pipe, self._values, self._declared, self._computing, self._fail)
         self.served.update(self._exporting.served)
         runtime.world = World(pipe, None if self._project is None else self._project.project_path)
@@ -324,7 +325,7 @@ class Compiling:
         plugin = self._plugins[name]
         opts = plugin.opts
         takes_dataclasses = name in self._values.dataclasses
-        if opts.get("bin") or opts["emits_statements"] or plugin._context >= 0 or takes_dataclasses:
+        if opts.get("bin") or opts["emits_statements"] or plugin._context >= 0:
             return None
 
         def find(purity: Purity) -> bool:
@@ -332,7 +333,7 @@ class Compiling:
             return not plugin._is_replaced() and purity.is_pure(getattr(function, "__func__", None))
 
         self._computing.judge(name, find)
-        return plugin, plugin.args
+        return None if takes_dataclasses else (plugin, plugin.args)
 
     def _noting(self, number: int, name: str, call: Callable[[], object]) -> tuple[object, bytes | None]:
         """Calls a plugin, and answers with what it has read, or with that it does more than compute; no answer if there is more
@@ -340,13 +341,16 @@ class Compiling:
         if not self._computing.noted[name]:
             self._computing.forget(name)
             result = call()
-            return result, calls.computed(number, result, False)
+            return result, calls.computed(number, result, False, self._values.plain_object)
+        self._values.has_changed_lent()
         proxy.begin_reads()
         try:
             result = call()
         finally:
             reads = proxy.end_reads()
-        return result, calls.computed(number, DynamicProxy._plain(result), reads)
+            is_changed = self._values.has_changed_lent()
+        plain = DynamicProxy._plain(result)
+        return result, calls.computed(number, plain, None if is_changed else reads, self._values.plain_object)
 
     def hold(self, _: None) -> None:
         """Steward reads answers that are held. No answer."""

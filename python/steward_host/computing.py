@@ -36,14 +36,22 @@ class Computing:
             return
         is_pure = self._known.get(name)
         if is_pure is None:
+            # Frames ask again, and it is reported once.
+            self.noted[name] = self._known[name] = find(self._judge())
+        elif is_pure:
+            self.noted[name] = True
+
+    def is_plain(self, cls: type) -> bool:
+        """Whether the objects of a class are nothing but their values; False, too, if nobody wants to know."""
+        return self._known is not None and self._judge().is_plain(cls)
+
+    def _judge(self) -> Purity:
+        if self._purity is None:
             # Most compiles need it for nothing, and it takes some milliseconds.
             from steward_host.purity import Purity
 
-            self._purity = self._purity or Purity(self._files)
-            # Frames ask again, and it is reported once.
-            self.noted[name] = self._known[name] = find(self._purity)
-        elif is_pure:
-            self.noted[name] = True
+            self._purity = Purity(self._files)
+        return self._purity
 
     def forget(self, name: str) -> None:
         """That it does more than compute was reported."""

@@ -30,7 +30,8 @@ EXT_UNKNOWN = 2
 EXT_INSTANCE = 3
 EXT_OPAQUE = 4
 # A dataclass of a module, on its way to become an instance of the entity it is paired with: a MessagePack array of
-# the opaque id of the object, the full name of the entity, a map of the fields, and whether it is a reference to one.
+# the opaque id of the object, the full name of the entity, a map of the fields, whether it is a reference to one, and, if so,
+# that it is nothing but its fields.
 EXT_DATACLASS = 5
 # A reference; the payload is an array that compiling.py knows.
 EXT_REFERENCE = 6

@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import ast
 import sys
+from enum import EnumMeta
 from types import CodeType, FunctionType, MethodType, ModuleType
 
 from steward_host import tables
+from steward_host.plain_classes import PlainClasses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ _LIBRARY = {
     "base64": "b16encode b32encode b64decode b64encode urlsafe_b64decode urlsafe_b64encode",
     "hashlib": "md5 sha1 sha256 sha384 sha512",
     "collections": "Counter OrderedDict defaultdict deque",
+    "dataclasses": "asdict astuple replace",
     "json": "JSONDecodeError dumps loads",
     "os": "path sep",
     "posixpath": "basename commonpath commonprefix dirname isabs join normpath sep split splitext",
@@ -99,12 +102,18 @@ class Purity:
         self._known: dict[FunctionType, bool] = {}
         self._changed: set[str] | None = None
         self._tables = tables.Tables(self._tree)
+        own_tree = lambda file: self._tree(file) if file in self._files else None  # noqa: E731
+        self._classes = PlainClasses(own_tree, self.is_pure, _is_constant, self._names_that_change)
 
     def is_pure(self, function: object) -> bool:
         """Whether a function only computes."""
         if type(function) is not FunctionType:
             return False
         return self._is_pure(function)
+
+    def is_plain(self, cls: object) -> bool:
+        """Whether the objects of a class are nothing but their values."""
+        return self._classes.is_plain(cls)
 
     def is_pure_getter(self, getter: object) -> bool:
         """The same for a getter of a resource class, which must not look at the exporter, nor at the class that it is of."""
@@ -169,7 +178,8 @@ class Purity:
 
     def _is_settled(self, found: object) -> bool:
         """Whether a value of a module, which is no table, only computes and never changes."""
-        return _is_constant(found) or self._is_exception(found) or _is_of_library(found) or self.is_pure(found)
+        is_known = _is_constant(found) or self._is_exception(found) or _is_of_library(found) or self.is_pure(found)
+        return is_known or self.is_plain(found)
 
     def _is_exception(self, found: object) -> bool:
         """Also one of the project's own that adds nothing but its name."""
@@ -225,6 +235,9 @@ class Purity:
                         return False
                     if isinstance(getattr(of, part.attr, None), ModuleType) and id(part) not in asked:
                         return False
+                elif isinstance(of, EnumMeta) and part.attr in of.__members__:
+                    if not self.is_plain(of):
+                        return False
                 elif of is not _NOTHING and isinstance(part.value, ast.Name):
                     if not _is_constant(of) and type(of) not in tables.KINDS:
                         return False
@@ -238,7 +251,7 @@ class Purity:
 
         named = decorator.func if isinstance(decorator, ast.Call) else decorator
         if isinstance(named, ast.Name):
-            if named.id in ("staticmethod", "classmethod"):
+            if named.id in ("staticmethod", "classmethod", "property"):
                 return named.id not in function.__globals__
             return function.__globals__.get(named.id) is plugins.plugin
         if isinstance(named, ast.Attribute) and isinstance(named.value, ast.Name):

@@ -7,7 +7,7 @@ from inmanta.ast import PluginTypeException, RuntimeException, UnknownException
 from inmanta.execute import proxy, runtime
 from inmanta.execute.proxy import DynamicProxy, ProxyContext
 from inmanta.execute.util import Unknown
-from steward_host import annotations as hints, msgpack
+from steward_host import annotations as hints, calls, msgpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,6 +72,12 @@ class Values:
         self.constructs = False
         # Whether there was something in the last result that only Python knows.
         self.gave_objects = False
+        # Whether the objects of a class are nothing but their values.
+        self.is_plain: Callable[[type], bool] = lambda cls: False
+        # The dataclasses that are nothing but their values and that the call that runs got.
+        self._lent: list[object] = []
+        # What the fields of such held when they were seen first, by the objects' own numbers.
+        self._first: dict[int, list[Any]] = {}
         msgpack.ext_decoders[msgpack.EXT_UNKNOWN] = lambda payload: Unknown()
         msgpack.ext_decoders[msgpack.EXT_INSTANCE] = _decode_instance
         msgpack.ext_decoders[msgpack.EXT_OPAQUE] = lambda payload: self.objects[int.from_bytes(payload, "big")]
@@ -90,10 +96,56 @@ class Values:
             return self._encode_reference(value)
         entity = hints.dataclass_entity(type(value)) if self.constructs else None
         if entity in self.paired:
+            plain = self.plain_object(value)
+            if plain is not None:
+                return msgpack.EXT_DATACLASS, plain
             fields = {name: DynamicProxy._plain(getattr(value, name)) for name in value.__dataclass_fields__}
             return msgpack.EXT_DATACLASS, msgpack.pack([self.objects.keep(value), entity, fields, False])
         self.gave_objects = True
         return msgpack.EXT_OPAQUE, self.objects.keep(value).to_bytes(4, "big")
+
+    def plain_object(self, value: Any) -> bytes | None:
+        """A dataclass that is nothing but its values, which are data; None for any other object."""
+        cls = type(value)
+        entity = hints.dataclass_entity(cls)
+        if entity not in self.paired or self.paired[entity] is not cls or not self.is_plain(cls):
+            return None
+        fields = {name: getattr(value, name) for name in cls.__dataclass_fields__}
+        if not self._is_as_made(value):
+            return None
+        return msgpack.pack([self.objects.keep(value), entity, fields, False, True])
+
+    def _is_as_made(self, value: Any) -> bool:
+        """Whether the fields of a dataclass are data, and hold what they did when it was seen first: lists and dicts in them can
+        be changed."""
+        values = [getattr(value, name) for name in type(value).__dataclass_fields__]
+        if all(type(one) in PLAIN for one in values):
+            return calls.is_data(values)
+        known = self._first.get(id(value))
+        if known is None:
+            from copy import deepcopy
+
+            # It is kept, so no other object gets its number.
+            self.objects.keep(value)
+            known = self._first[id(value)] = deepcopy(values) if calls.is_data(values) else [None]
+        return known == values
+
+    def has_changed_lent(self) -> bool:
+        """Whether a call has changed what a dataclass that it got holds; asked when the call is over."""
+        lent, self._lent = self._lent, []
+        return not all(map(self._is_as_made, lent))
+
+    def _lend(self, made: Any, instance: runtime.Instance) -> object:
+        """Notes that a call reads all fields of a dataclass that it gets, or more than that."""
+        cls = type(made)
+        is_plain = not _is_reference(made) and self.paired[instance.entity_name] is cls and self.is_plain(cls)
+        if is_plain and self._is_as_made(made):
+            self._lent.append(made)
+            for name in cls.__dataclass_fields__:
+                proxy.note(instance, name)
+        else:
+            proxy.note_more()
+        return made
 
     def packed(self, number: int, value: object) -> bytes:
         """The message with what a plugin returned: texts of classes of their own stay the objects that they are."""
@@ -201,7 +253,7 @@ class Values:
         """The object that an instance is paired with: the one it was made from, or a new one."""
         kept = instance.dataclass_self
         if kept is not None and (not _is_reference(kept) or _takes_reference(argument.parameter)):
-            return kept
+            return self._lend(kept, instance)
         cls = self.paired[instance.entity_name]
         values = {}
         types = hints.fields(cls)
@@ -227,7 +279,7 @@ class Values:
         made = cls(**values)
         if kept is None:
             instance.dataclass_self = made
-        return made
+        return self._lend(made, instance)
 
 
 def _decode_instance(payload: bytes) -> runtime.Instance:

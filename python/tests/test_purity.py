@@ -245,6 +245,94 @@ class Port:
         module, purity = self.module(text)
         self.assertTrue(purity.is_pure(module.f))
 
+    def test_dataclasses_and_enumerations_of_the_project_are_plain(self) -> None:
+        text = """
+import dataclasses, os
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+
+class Kind(Enum):
+    A = "a"
+    B = "b"
+
+class Text(StrEnum):
+    C = "c"
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    name: str
+    kind: Kind = Kind.A.value
+    tags: list[str] = field(default_factory=list)
+
+@dataclasses.dataclass(frozen=True)
+class Range(Base):
+    \"""A range.\"""
+    first: int
+
+    @property
+    def last(self) -> int:
+        return self.first + 9
+
+    def moved(self, by=1):
+        return dataclasses.replace(self, first=self.first + by)
+
+    @staticmethod
+    def at(first):
+        return Range(name=Text.C, first=first)
+
+def makes(x):
+    made = Range(name=Kind[x].value, first=3)
+    return made.last, isinstance(made, Range), dataclasses.asdict(made.moved()), Kind.B.name, Kind(x)
+
+@dataclass
+class Open:
+    name: str
+
+@dataclass(frozen=True)
+class Kept:
+    name: str
+    def save(self):
+        os.environ["x"] = self.name
+
+@dataclass(frozen=True)
+class Own:
+    name: str
+    def __post_init__(self): os.environ["x"] = self.name
+
+@dataclass(frozen=True)
+class Child(Own):
+    pass
+
+class Loud(Enum):
+    A = "a"
+    @classmethod
+    def _missing_(cls, value): os.environ["x"] = value
+
+@dataclass(frozen=True)
+class Sharing:
+    names: list = field(default_factory=lambda: [os])
+
+@dataclass(frozen=True)
+class Patched:
+    name: str
+    def upper(self): return self.name.upper()
+
+def patches(): Patched.upper = print
+
+class Plain:
+    name = 1
+"""
+        module, purity = self.module(text)
+        for name in ("Kind", "Text", "Base", "Range"):
+            with self.subTest(name):
+                self.assertTrue(purity.is_plain(getattr(module, name)))
+        self.assertTrue(purity.is_pure(module.makes))
+        for name in ("Open", "Kept", "Own", "Child", "Loud", "Sharing", "Patched", "Plain", "os"):
+            with self.subTest(name):
+                self.assertFalse(purity.is_plain(getattr(module, name)))
+        self.assertFalse(purity.is_plain(Exception))
+        self.assertFalse(Purity([]).is_plain(module.Range))
+
     def test_a_verdict_is_found_once(self) -> None:
         computing = Computing()
         found: list[Purity] = []

@@ -12,7 +12,8 @@
 //! | [`RENDERED`] | in the same format a tuple: the values of fields, then what the id is made of: a tuple of its four parts or an empty one, and a tuple of the id attribute's value or an empty one; then, in some, what the getters have read, as above |
 //!
 //! Only values come so that the model and MessagePack have, too: null, booleans, numbers, texts, lists, and dicts whose
-//! keys are texts. An instance in a result of [`COMPUTED`] is the decimal digits of its number as bytes. What has more to it (instances, Unknowns, objects) comes in MessagePack. The host looks at its start
+//! keys are texts. An instance in a result of [`COMPUTED`] is the decimal digits of its number as bytes, and an object
+//! that is nothing but its fields is the letter `d` as a byte and behind it what stands in [`EXT_DATACLASS`]. What has more to it (instances, Unknowns, objects) comes in MessagePack. The host looks at its start
 //! whether its Python writes the format as it is read here (`steward_host/calls.py`).
 
 use std::io;
@@ -20,7 +21,7 @@ use std::io;
 use num_bigint::{BigInt, BigUint};
 use rmpv::Value as Wire;
 
-use super::{EXT_BIGINT, EXT_INSTANCE, FromHost, OwnId, Reads};
+use super::{EXT_BIGINT, EXT_DATACLASS, EXT_INSTANCE, FromHost, OwnId, Reads};
 
 /// First byte of a result that is a text.
 pub const TEXT: u8 = 0xc1;
@@ -163,7 +164,7 @@ impl<'a> Reader<'a> {
             b'l' => self.long()?,
             b'g' => Wire::F64(f64::from_le_bytes(self.array()?)),
             b'u' => Wire::from(self.text()?),
-            b's' => self.instance()?,
+            b's' => self.instance_or_object()?,
             b'[' | b'(' => {
                 let n_items = self.size()?;
                 let mut items = Vec::with_capacity(n_items.min(self.rest.len()));
@@ -203,18 +204,27 @@ impl<'a> Reader<'a> {
         Ok(u32::from_le_bytes(self.array()?) as usize)
     }
 
-    fn text(&mut self) -> io::Result<&'a str> {
+    fn bytes(&mut self) -> io::Result<&'a [u8]> {
         let size = self.size()?;
         let split = self.rest.split_at_checked(size);
-        let (text, rest) = split.ok_or_else(|| broken("an answer that ends inside of a text"))?;
+        let (bytes, rest) = split.ok_or_else(|| broken("an answer that ends inside of a text"))?;
         self.rest = rest;
-        std::str::from_utf8(text).map_err(|_| broken("a text that is not UTF-8"))
+        Ok(bytes)
     }
 
-    /// An instance: its number in decimal digits.
-    fn instance(&mut self) -> io::Result<Wire> {
-        let number = self.text()?.parse::<u32>();
-        let number = number.map_err(|_| broken("an instance without a number"))?;
+    fn text(&mut self) -> io::Result<&'a str> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| broken("a text that is not UTF-8"))
+    }
+
+    /// An instance: its number in decimal digits; or an object that is nothing but its fields.
+    fn instance_or_object(&mut self) -> io::Result<Wire> {
+        let bytes = self.bytes()?;
+        if let Some(payload) = bytes.strip_prefix(b"d") {
+            return Ok(Wire::Ext(EXT_DATACLASS, payload.to_vec()));
+        }
+        let number = std::str::from_utf8(bytes).ok();
+        let number: Option<u32> = number.and_then(|number| number.parse().ok());
+        let number = number.ok_or_else(|| broken("an instance without a number"))?;
         Ok(Wire::Ext(EXT_INSTANCE, number.to_be_bytes().to_vec()))
     }
 

@@ -16,7 +16,7 @@
 //! | 2 | empty | Unknown |
 //! | 3 | u32 instance id, then the full entity name (UTF-8) | an instance of the model; attributes by `get` |
 //! | 4 | u32 id | an opaque Python object that the host keeps for this connection |
-//! | 5 | array of object id, entity name, map of fields, whether it is a reference to one; from us: object id, u32 instance id, entity name | a dataclass of Python and the instance that it is paired with |
+//! | 5 | array of object id, entity name, map of fields, whether it is a reference to one, and, if so, that it is nothing but its fields; from us: object id, u32 instance id, entity name | a dataclass of Python and the instance that it is paired with |
 //! | 6 | from Python: array of object id, kind, class, type, text or nil, repr or nil, id of the first object that it equals, or of our number alone; from us: array of object id, or of our number, kind and map of arguments | a reference |
 //! | 9 | what [`calls`] write | an instance of the model, with attributes that are going to be read |
 //!

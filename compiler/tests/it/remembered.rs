@@ -262,3 +262,87 @@ fn numbers_and_letters_of_all_kinds_are_known() {
     let first = printed(&case, 1);
     assert_eq!(printed(&case, 0), first);
 }
+
+const RANGE: &str = "entity Range extends std::Dataclass:\n    string name\n    int first\n    string[] tags\nend\n\
+                     implement Range using std::none\n";
+
+/// What makes a dataclass, and what reads it.
+fn range(class: &str, methods: &str, more: &str) -> String {
+    format!(
+        "import dataclasses, enum, os\n{HEAD}class Kind(enum.Enum):\n    A = \"a\"\n\n{class}class Range:\n    \
+         name: str\n    first: int\n    tags: list[str] = dataclasses.field(default_factory=list)\n{methods}\n\
+         @plugin\ndef made(name: str, number: int) -> Range:\n    \
+         return Range(name=Kind.A.value + name, first=number * 10, tags=[name])\n\n\
+         @plugin\ndef all_made(n: int) -> list[Range]:\n    return [Range(f\"r{{i}}\", i) for i in range(n)]\n\n\
+         @plugin\ndef shown(given: Range) -> str:\n    return f\"{{given.name}} {{given.first}} {{given.tags}}\"\n\n\
+         @plugin\ndef moved(given: Range) -> Range:\n    return dataclasses.replace(given, first=given.first + 1)\n\n\
+         @plugin\ndef more(given: Range) -> str:\n    {more}\n"
+    )
+}
+
+const FROZEN: &str = "@dataclasses.dataclass(frozen=True)\n";
+
+/// Given: plugins that make dataclasses, and that take them. Expected: the next compile knows what they gave, and Python makes an
+/// object of one that is known when it needs it.
+#[test]
+fn dataclasses_that_are_nothing_but_their_fields_are_known() {
+    let model = format!(
+        "import m\nr = m::moved(m::made(\"x\", 3))\nstd::print(m::shown(r))\nstd::print(r.first + 1)\n\
+         std::print([one.name for one in m::all_made(2)])\nown = m::Range(name=\"own\", first=1, tags=[])\n\
+         std::print(m::shown(own))\nstd::print(m::more(own))\n"
+    );
+    let methods = "\n    @property\n    def last(self):\n        return self.first + 9\n\n    \
+                   def upper(self):\n        return Range(self.name.upper(), self.first).name\n";
+    let code = range(FROZEN, methods, "return f\"{given.last} {given.upper()}\"");
+    let case = case("", &code);
+    case.write("libs/m/model/_init.cf", RANGE);
+    case.write("main.cf", &model);
+    let first = printed(&case, 1);
+    assert_eq!(printed(&case, 0), first);
+    for line in ["ax 31 ['x']", "32", "own 1 []", "10 OWN"] {
+        assert!(first.lines().any(|printed| printed == line), "{first}");
+    }
+    // Other values are others, and what was known before goes to Python as an object.
+    case.write("main.cf", &format!("{model}std::print(m::more(r))\n"));
+    let second = printed(&case, 1);
+    assert!(second.lines().any(|printed| printed == "40 AX"), "{second}");
+    assert_eq!(printed(&case, 0), second);
+    let other = model.replace(
+        "\"own\", first=1, tags=[]",
+        "\"own\", first=1, tags=[\"t\"]",
+    );
+    case.write("main.cf", &other);
+    let third = printed(&case, 1);
+    assert!(
+        third.lines().any(|printed| printed == "own 1 ['t']"),
+        "{third}"
+    );
+}
+
+/// Given: dataclasses with code of their own that does more than compute, and a plugin that changes one. Expected: they are made
+/// each time.
+#[test]
+fn dataclasses_with_more_to_them_are_made_each_time() {
+    let model = format!(
+        "import m\nr = m::made(\"x\", 3)\nstd::print(m::more(r))\nstd::print(m::shown(r))\n"
+    );
+    let plain = "return given.name";
+    let init = "\n    def __post_init__(self):\n        os.environ[\"RANGE\"] = self.name\n";
+    let method = "\n    def changed(self):\n        return os.environ.get(\"HOME\", \"\")[:0]\n";
+    let replaced = "\ndef set_up():\n    object.__setattr__(Range, \"upper\", 1)\n";
+    let hashed = FROZEN.replace("frozen=True", "frozen=True, eq=bool(os.sep)");
+    let changes = "given.tags.append(\"more\")\n    return given.name";
+    for (class, methods, more) in [
+        (FROZEN, init, plain),
+        (FROZEN, method, "return given.changed()"),
+        (&hashed, replaced, plain),
+        (FROZEN, "", changes),
+    ] {
+        let case = case("", &range(class, methods, more));
+        case.write("libs/m/model/_init.cf", RANGE);
+        case.write("main.cf", &model);
+        let first = printed(&case, 1);
+        assert_eq!(printed(&case, 1), first, "{class}{methods}{more}");
+        assert_eq!(first.contains("more"), more == changes, "{first}");
+    }
+}

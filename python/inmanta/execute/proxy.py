@@ -64,7 +64,14 @@ def end_reads() -> list[tuple[int, str]] | None:
     return None if None in found else list(found)  # type: ignore[arg-type]  # there is no None
 
 
-def _show_more() -> None:
+def note(instance: Instance, attribute: str) -> None:
+    """Notes that an attribute is read."""
+    if _reads is not None:
+        _reads.append((instance.id, attribute))
+
+
+def note_more() -> None:
+    """Notes that something else than attributes is read."""
     if _reads is not None:
         _reads.append(None)
 
@@ -261,7 +268,7 @@ class DynamicProxy:
         return type(self)(self._get_instance(), context=(self._get_context() or _UNNAMED).allow_references())
 
     def _type(self) -> Entity:
-        _show_more()
+        note_more()
         entity: Entity = self._get_instance().get_type()
         return entity
 
@@ -309,7 +316,7 @@ class DynamicProxy:
         return bool(_with_nulls(self._get_instance()) == other)
 
     def __hash__(self) -> int:
-        _show_more()
+        note_more()
         return hash(self._get_instance())
 
     def __lt__(self, other: object) -> bool:
@@ -317,11 +324,11 @@ class DynamicProxy:
         return bool(self._get_instance() < others)
 
     def __repr__(self) -> str:
-        _show_more()
+        note_more()
         return f"@{_shown(self._get_instance())}"
 
     def __str__(self) -> str:
-        _show_more()
+        note_more()
         return f"@{_shown(self._get_instance())}"
 
 

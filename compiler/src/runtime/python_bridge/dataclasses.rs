@@ -9,10 +9,22 @@ use crate::runtime::{InstId, Machine, PythonBridge, VarId};
 use crate::span::Loc;
 use crate::types::{EntityId, Value};
 
+/// The object of Python that an instance was made from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Object {
+    number: u32,
+    /// It is a reference to what the instance stands for.
+    is_reference: bool,
+    /// It is nothing but its fields: another one with the same does as well.
+    pub is_plain: bool,
+}
+
 impl PythonBridge {
     /// Whether an instance stands for what a reference to a dataclass will give.
     pub(in crate::runtime) fn is_dataclass_reference(&self, id: InstId) -> bool {
-        matches!(self.dataclass_objects.get(&id), Some((_, true)))
+        self.dataclass_objects
+            .get(&id)
+            .is_some_and(|object| object.is_reference)
     }
 }
 
@@ -27,14 +39,31 @@ impl Machine<'_> {
         let unreadable = || runtime(Loc::NONE, "a dataclass that can not be read");
         let wire = rmpv::decode::read_value(&mut payload).map_err(|_| unreadable())?;
         let parts = wire.as_array().ok_or_else(unreadable)?;
-        let [object, entity, Wire::Map(fields), of_reference] = parts.as_slice() else {
+        let [
+            object,
+            entity,
+            Wire::Map(fields),
+            of_reference,
+            is_plain @ ..,
+        ] = parts.as_slice()
+        else {
             return Err(unreadable());
         };
-        let object = object
+        let number = object
             .as_u64()
-            .and_then(|object| u32::try_from(object).ok());
-        let (Some(object), Some(entity)) = (object, entity.as_str()) else {
+            .and_then(|number| u32::try_from(number).ok());
+        let Some(entity) = entity.as_str() else {
             return Err(unreadable());
+        };
+        // One that is known from an earlier compile has no object, and Python makes one if it needs it.
+        let object = match (number, is_plain) {
+            (Some(number), is_plain) => Some(Object {
+                number,
+                is_reference: of_reference.as_bool() == Some(true),
+                is_plain: matches!(is_plain, [Wire::Boolean(true)]),
+            }),
+            (None, [Wire::Boolean(true)]) => None,
+            (None, _) => return Err(unreadable()),
         };
         let program = self.program;
         let found = program.names.find(entity).and_then(|name| {
@@ -43,14 +72,16 @@ impl Machine<'_> {
         });
         let Some(at) = found else {
             self.python.has_objects = true;
-            return Ok(Value::Opaque(object));
+            return match object {
+                Some(object) => Ok(Value::Opaque(object.number)),
+                None => Err(unreadable()),
+            };
         };
         let loc = self.python.loc;
         let instance = self.create(EntityId(at as u32), loc, InstId::NONE)?;
-        let of_reference = of_reference.as_bool() == Some(true);
-        self.python
-            .dataclass_objects
-            .insert(instance, (object, of_reference));
+        if let Some(object) = object {
+            self.python.dataclass_objects.insert(instance, object);
+        }
         for (name, value) in fields {
             let value = self.value_of(value, depth + 1)?;
             self.type_reference(EntityId(at as u32), name.as_str(), value);
@@ -78,12 +109,18 @@ impl Machine<'_> {
         }
     }
 
+    /// Whether Python has an object for an instance that is more than its fields.
+    pub(super) fn has_own_object(&self, id: InstId) -> bool {
+        let object = self.python.dataclass_objects.get(&id);
+        object.is_some_and(|object| !object.is_plain)
+    }
+
     /// An instance that came from Python goes back with its object.
     pub(in crate::runtime) fn dataclass_to_wire(&self, id: InstId) -> Option<Wire> {
-        let (object, _) = self.python.dataclass_objects.get(&id)?;
+        let object = self.python.dataclass_objects.get(&id)?;
         let entity = self.program.entity_name(self.state.instance(id).entity);
         let parts = vec![
-            Wire::from(*object),
+            Wire::from(object.number),
             Wire::from(self.state.number_of(id)),
             Wire::from(entity),
         ];
@@ -92,4 +129,35 @@ impl Machine<'_> {
         let _ = rmpv::encode::write_value(&mut payload, &Wire::Array(parts));
         Some(Wire::Ext(EXT_DATACLASS, payload))
     }
+}
+
+/// Takes the numbers of objects out of the dataclasses in a value, which another compile does not have. `None`: one of them is
+/// more than its fields.
+pub(super) fn without_objects(value: &mut Wire) -> Option<()> {
+    match value {
+        Wire::Ext(EXT_DATACLASS, payload) => {
+            let mut parts = rmpv::decode::read_value(&mut payload.as_slice()).ok()?;
+            let Wire::Array(items) = &mut parts else {
+                return None;
+            };
+            let [object, _, _, _, Wire::Boolean(true)] = items.as_mut_slice() else {
+                return None;
+            };
+            *object = Wire::Nil;
+            payload.clear();
+            rmpv::encode::write_value(payload, &parts).ok()?;
+        }
+        Wire::Array(items) => {
+            for item in items {
+                without_objects(item)?;
+            }
+        }
+        Wire::Map(entries) => {
+            for (_, value) in entries {
+                without_objects(value)?;
+            }
+        }
+        _ => {}
+    }
+    Some(())
 }

@@ -73,7 +73,7 @@ pub struct PythonBridge {
     /// Texts that are objects of Python with more to them: the opaque ids.
     texts: Map<u32, u32>,
     /// Python objects of the instances that were made from dataclasses, or from references to such.
-    dataclass_objects: Map<InstId, (u32, bool)>,
+    dataclass_objects: Map<InstId, dataclasses::Object>,
     /// Of the resource that the first argument of a native plugin becomes, if Python calls it and knows.
     identity: Option<String>,
     /// Of Python, if an export found others than the program has.

@@ -3,7 +3,7 @@
 //!
 //! A call is looked up in its turn, by reading what the plugin would read, in the same order. Where an attribute has no value
 //! yet, the plugin would let the exception through that says so, and the step waits for it as it would then. Where a value is
-//! one that only Python understands (an object, a reference, an Unknown, a dataclass), the call is made as if nothing were
+//! one that only Python understands (an object, a reference, an Unknown, a dataclass with more to it than its fields), the call is made as if nothing were
 //! known. An answer that Python gives comes with what the plugin has read for it, if it only computes, and is added then:
 //! the model stands still until the step is over, so the values are those that the plugin saw.
 //!
@@ -15,9 +15,10 @@ use rmpv::Value as Wire;
 use smallvec::SmallVec;
 
 use crate::hir::plugin::{Bound, PluginError};
-use crate::protocol::{EXT_INSTANCE, ParameterKind, Reads};
+use crate::protocol::{EXT_DATACLASS, EXT_INSTANCE, ParameterKind, Reads};
 use crate::python_host::memo::{Memo, Next, Place, place};
 use crate::runtime::exec::calls::Site;
+use crate::runtime::python_bridge::dataclasses::without_objects;
 use crate::runtime::python_bridge::rendering::Rendering;
 use crate::runtime::{InstId, Machine, ReadError, VarId};
 use crate::types::Value;
@@ -98,6 +99,7 @@ impl Machine<'_> {
         };
         self.python.guesses.count_use(site.plugin);
         let value = self.kept_result(&hit)?;
+        self.python.loc = site.loc;
         let value = self.value_of(&value, 0).ok()?;
         self.use_places(hit.places);
         Some(Ok(value))
@@ -282,7 +284,7 @@ impl Machine<'_> {
                 }
             }
             Value::Instance(id) => {
-                if self.dataclass_to_wire(id).is_some() {
+                if self.has_own_object(id) {
                     return None;
                 }
                 let known = path.instances.iter().position(|known| *known == id);
@@ -361,7 +363,10 @@ impl Machine<'_> {
             path.go_on();
         }
         let mut value = Cow::Borrowed(value);
-        if has_instances(&value) {
+        if has_any(&value, EXT_DATACLASS) {
+            without_objects(value.to_mut())?;
+        }
+        if has_any(&value, EXT_INSTANCE) {
             rename_instances(value.to_mut(), &|number| {
                 let id = self.state.of_number(number)?;
                 let position = path.instances.iter().position(|known| *known == id)?;
@@ -380,11 +385,12 @@ impl Machine<'_> {
     }
 }
 
-fn has_instances(value: &Wire) -> bool {
+/// Whether a value of this extension type is in a value.
+fn has_any(value: &Wire, extension: i8) -> bool {
     match value {
-        Wire::Ext(EXT_INSTANCE, _) => true,
-        Wire::Array(items) => items.iter().any(has_instances),
-        Wire::Map(entries) => entries.iter().any(|(_, value)| has_instances(value)),
+        Wire::Ext(code, _) => *code == extension,
+        Wire::Array(items) => items.iter().any(|item| has_any(item, extension)),
+        Wire::Map(entries) => entries.iter().any(|(_, value)| has_any(value, extension)),
         _ => false,
     }
 }
