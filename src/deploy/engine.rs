@@ -60,7 +60,7 @@ use crate::executor::places::Executors;
 use crate::executor::protocol::{Task, TaskKind};
 use crate::lsm::{Report, Services};
 use crate::observe::{ActionLogs, Bus, EventKind};
-use crate::store::{self, ActionStart, Store};
+use crate::store::{self, ActionStart, ResourceRow, SeesRows, StateRow, Store};
 
 /// Runs the engine of an environment, from reading the store until it is stopped.
 async fn run_until_stopped(
@@ -685,21 +685,38 @@ async fn load(
 ) -> Result<Schedule, store::Error> {
     let known = store.version_fetch(environment, version).await?;
     let n_resources = known.map_or(0, |known| usize::try_from(known.n_resources).unwrap_or(0));
-    let mut loading = Loading::new(version, policy(settings), paused, n_resources);
-    let mut reading = Reading::default();
+    let mut restoring = Restoring {
+        loading: Loading::new(version, policy(settings), paused, n_resources),
+        reading: Reading::default(),
+    };
+    let with_states = !settings.reset_deploy_progress_on_start();
     store
-        .resource_rows_each(environment, version, |row| {
-            loading.intent(reading.intent(row)?);
-            Ok(())
-        })
+        .rows_each(environment, version, with_states, &mut restoring)
         .await?;
+    let Restoring { loading, reading } = restoring;
     drop(reading);
-    if !settings.reset_deploy_progress_on_start() {
-        store
-            .state_rows_each(environment, |row| loading.state(row))
-            .await?;
-    }
     Ok(loading.finish(now))
+}
+
+/// Takes over what the store has of the version in force.
+struct Restoring {
+    loading: Loading,
+    reading: Reading,
+}
+
+impl SeesRows for Restoring {
+    fn resource(&mut self, row: &ResourceRow<'_>) -> Result<(), store::Error> {
+        self.loading.intent(self.reading.intent(row)?);
+        Ok(())
+    }
+
+    fn state(&mut self, row: &StateRow<'_>) {
+        self.loading.state(row);
+    }
+
+    fn has_seen(&self, resource_id: &str) -> bool {
+        self.loading.has(resource_id)
+    }
 }
 
 /// What a request is to run, how urgent that is, and the reason that is noted with it.

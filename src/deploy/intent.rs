@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
+use foldhash::fast::RandomState as FastHash;
 use serde::Deserialize;
 
 use crate::domain::{AgentName, ResourceId, SharedText, Timestamp};
@@ -75,9 +76,9 @@ impl From<StoredResource> for Intent {
 /// many the agent, of another, and each is required by some.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
-    types: HashSet<SharedText>,
-    agents: HashSet<AgentName>,
-    ids: HashSet<ResourceId>,
+    types: HashSet<SharedText, FastHash>,
+    agents: HashSet<AgentName, FastHash>,
+    ids: HashSet<ResourceId, FastHash>,
 }
 
 /// A text of a JSON list, copied only if something in it is escaped.
@@ -118,7 +119,7 @@ impl Reading {
 }
 
 /// The text of `seen` that is `text`; it is made and remembered if there is none.
-fn once<'a, T>(seen: &mut HashSet<T>, text: &'a str, new: impl FnOnce(&'a str) -> T) -> T
+fn once<'a, T>(seen: &mut HashSet<T, FastHash>, text: &'a str, new: impl FnOnce(&'a str) -> T) -> T
 where
     T: Clone + Eq + std::hash::Hash + std::borrow::Borrow<str>,
 {

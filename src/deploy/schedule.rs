@@ -77,6 +77,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::fast::RandomState as FastHash;
+
 use super::Intent;
 use crate::domain::{
     ActionId, AgentName, Blocked, HandlerStatus, ResourceId, Timestamp, VersionNumber,
@@ -192,7 +194,7 @@ struct Index(u32);
 pub struct Schedule {
     /// All resources of the version in force; `None`: one that left.
     entries: Vec<Option<ScheduledResource>>,
-    by_id: HashMap<ResourceId, Index>,
+    by_id: HashMap<ResourceId, Index, FastHash>,
     queues: Vec<Queue>,
     by_agent: HashMap<AgentName, AgentIndex>,
     /// The agents that can start something now.

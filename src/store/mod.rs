@@ -61,7 +61,7 @@ pub use listing::{COUNTED, Search, Span};
 pub use metric::{CompileTimes, Measurement};
 use migrations::Dialect;
 pub use notification::Notification;
-pub use packed::{ResourceRow, StateRow};
+pub use packed::{ResourceRow, SeesRows, StateRow};
 pub use project::Project;
 pub use resource::{ResourceLinks, StoredResource};
 pub use service::{

@@ -26,24 +26,18 @@ macro_rules! large {
 const SEPARATOR: &str = "\u{1f}";
 
 /// `$1`: the environment, `$2`: the id before the page, `$3`: rows, `$4`: the separator, `$5`: the version, if it counts. What
-/// is joined is never NULL. (`CONCAT_WS` does the same on one database, and leaves out what is empty on the other.)
+/// is NULL is empty in the text. (`CONCAT_WS` would leave out what is empty on one database; `||` makes a text of its own of
+/// each part.)
 macro_rules! page {
     ([$($field:expr),*], $table:literal) => {
         concat!(
-            "SELECT COUNT(*), COALESCE(MAX(resource_id), ''), COALESCE(STRING_AGG(packed, $4), '') FROM (SELECT resource_id, \
-             resource_id",
-            $(" || $4 || ", $field,)*
-            " AS packed FROM ",
+            "SELECT COUNT(*), COALESCE(MAX(resource_id), ''), COALESCE(STRING_AGG(packed, CAST($4 AS TEXT)), '') FROM (SELECT \
+             resource_id, CONCAT(resource_id",
+            $(", CAST($4 AS TEXT), ", $field,)*
+            ") AS packed FROM ",
             $table,
             " AND resource_id > $2 ORDER BY resource_id LIMIT $3) AS page"
         )
-    };
-}
-
-/// A text or number that may be NULL, which is empty then.
-macro_rules! optional {
-    ($column:literal) => {
-        concat!("COALESCE(CAST(", $column, " AS TEXT), '')")
     };
 }
 
@@ -114,13 +108,13 @@ const STATES: &str = page!(
         "created_us",
         "blocked",
         "CASE WHEN deployed_hash IS NULL THEN '' ELSE '=' || deployed_hash END",
-        optional!("deployed_version"),
+        "deployed_version",
         "last_run",
         "CASE WHEN last_run_compliant THEN '1' WHEN last_run_compliant IS NULL THEN '' ELSE '0' END",
-        optional!("last_run_us"),
-        optional!("last_success_us"),
-        optional!("last_events_us"),
-        optional!("last_change_us"),
+        "last_run_us",
+        "last_success_us",
+        "last_events_us",
+        "last_change_us",
         "last_status",
         "n_failures"
     ],
@@ -159,69 +153,121 @@ struct Query {
     version: VersionNumber,
 }
 
+/// What wants to see the rows of an environment.
+pub trait SeesRows {
+    /// A resource of the version, by id.
+    ///
+    /// # Errors
+    /// The row makes no sense.
+    fn resource(&mut self, row: &ResourceRow<'_>) -> Result<()>;
+    /// The state of a resource that it has seen, or of one that it never will.
+    fn state(&mut self, row: &StateRow<'_>);
+    /// Whether it has seen the resource of this id.
+    fn has_seen(&self, resource_id: &str) -> bool;
+}
+
+/// Pages one after the other. The next is being read while this one is taken apart.
+struct Pages {
+    query: Query,
+    n_fields: usize,
+    next: Option<tokio::task::JoinHandle<Result<Page>>>,
+}
+
+impl Pages {
+    async fn begin(store: &Store, query: Query, n_fields: usize) -> Self {
+        let next = Some(store.page_after(&query, String::new()).await);
+        Self {
+            query,
+            n_fields,
+            next,
+        }
+    }
+
+    /// The next page; `None`: there is none, and never will be.
+    async fn next(&mut self, store: &Store) -> Result<Option<Page>> {
+        let Some(reading) = self.next.take() else {
+            return Ok(None);
+        };
+        let page = joined(reading).await?;
+        if page.n_rows == ROWS {
+            self.next = Some(store.page_after(&self.query, page.last_id.clone()).await);
+        }
+        let page = store.readable(&self.query, page, self.n_fields).await?;
+        Ok((page.n_rows > 0).then_some(page))
+    }
+}
+
 impl Store {
-    /// Shows all resources of a version, by id.
+    /// Shows all resources of a version, by id, and, `with_states`, the states of all that are in the version in force.
+    ///
+    /// The two are read side by side, each by a connection of its own. A page of states is shown when the last resource of it
+    /// was seen, so that states are not kept for long; those of resources that the version does not have come in the end at
+    /// the latest.
     ///
     /// # Errors
     /// The database fails, or a row makes no sense.
-    pub async fn resource_rows_each(
+    pub async fn rows_each(
         &self,
         environment: EnvironmentId,
         version: VersionNumber,
-        mut seen: impl FnMut(&ResourceRow<'_>) -> Result<()>,
+        with_states: bool,
+        sees: &mut (impl SeesRows + Send),
     ) -> Result<()> {
-        let query = Query {
-            sql: RESOURCES,
+        let query = |sql| Query {
+            sql,
             environment: environment.to_string(),
             version,
         };
-        let mut next = Some(self.page_after(&query, String::new()).await);
-        while let Some(reading) = next.take() {
-            let page = joined(reading).await?;
-            if page.n_rows == ROWS {
-                next = Some(self.page_after(&query, page.last_id.clone()).await);
-            }
-            let page = self.readable(&query, page, RESOURCE_FIELDS).await?;
-            let fields = page.fields(RESOURCE_FIELDS).unwrap_or_default();
-            for row in fields.chunks_exact(RESOURCE_FIELDS) {
-                let mut resource = resource_of(row)?;
-                if !resource.attributes.is_empty() {
-                    seen(&resource)?;
-                    continue;
+        let mut resources = Pages::begin(self, query(RESOURCES), RESOURCE_FIELDS).await;
+        let mut states = match with_states {
+            true => Some(Pages::begin(self, query(STATES), STATE_FIELDS).await),
+            false => None,
+        };
+        let mut held: Option<Page> = None;
+        while let Some(page) = resources.next(self).await? {
+            self.show_resources(&resources.query, &page, sees).await?;
+            while let Some(reading) = &mut states {
+                let Some(page) = (match held.take() {
+                    Some(page) => Some(page),
+                    None => reading.next(self).await?,
+                }) else {
+                    states = None;
+                    break;
+                };
+                if !sees.has_seen(&page.last_id) {
+                    held = Some(page);
+                    break;
                 }
-                let (requires, attributes) = self.large_texts(&query, resource.resource_id).await?;
-                (resource.requires, resource.attributes) = (&requires, &attributes);
-                seen(&resource)?;
+                show_states(&page, sees)?;
             }
+        }
+        if let Some(page) = held {
+            show_states(&page, sees)?;
+        }
+        while let Some(reading) = &mut states
+            && let Some(page) = reading.next(self).await?
+        {
+            show_states(&page, sees)?;
         }
         Ok(())
     }
 
-    /// Shows the states of all resources that are in the version in force, by id.
-    ///
-    /// # Errors
-    /// The database fails, or a row makes no sense.
-    pub async fn state_rows_each(
+    async fn show_resources(
         &self,
-        environment: EnvironmentId,
-        mut seen: impl FnMut(&StateRow<'_>),
+        query: &Query,
+        page: &Page,
+        sees: &mut (impl SeesRows + Send),
     ) -> Result<()> {
-        let query = Query {
-            sql: STATES,
-            environment: environment.to_string(),
-            version: VersionNumber::NONE,
-        };
-        let mut next = Some(self.page_after(&query, String::new()).await);
-        while let Some(reading) = next.take() {
-            let page = joined(reading).await?;
-            if page.n_rows == ROWS {
-                next = Some(self.page_after(&query, page.last_id.clone()).await);
+        let fields = page.fields(RESOURCE_FIELDS).unwrap_or_default();
+        for row in fields.chunks_exact(RESOURCE_FIELDS) {
+            let mut resource = resource_of(row)?;
+            if !resource.attributes.is_empty() {
+                sees.resource(&resource)?;
+                continue;
             }
-            let page = self.readable(&query, page, STATE_FIELDS).await?;
-            let fields = page.fields(STATE_FIELDS).unwrap_or_default();
-            for row in fields.chunks_exact(STATE_FIELDS) {
-                seen(&state_of(row)?);
-            }
+            let (requires, attributes) = self.large_texts(query, resource.resource_id).await?;
+            (resource.requires, resource.attributes) = (&requires, &attributes);
+            sees.resource(&resource)?;
         }
         Ok(())
     }
@@ -296,6 +342,14 @@ async fn joined(reading: tokio::task::JoinHandle<Result<Page>>) -> Result<Page> 
             "reading was cut off: {error}"
         )))),
     }
+}
+
+fn show_states(page: &Page, sees: &mut impl SeesRows) -> Result<()> {
+    let fields = page.fields(STATE_FIELDS).unwrap_or_default();
+    for row in fields.chunks_exact(STATE_FIELDS) {
+        sees.state(&state_of(row)?);
+    }
+    Ok(())
 }
 
 fn resource_of<'a>(row: &[&'a str]) -> Result<ResourceRow<'a>> {

@@ -3,14 +3,19 @@
 
 use std::sync::Arc;
 
-use super::{Index, Priority, RetryPolicy, Schedule};
+use super::{Index, Priority, RetryPolicy, Schedule, ScheduledResource};
 use crate::deploy::Intent;
 use crate::domain::{AgentName, Blocked, SharedText, Timestamp, VersionNumber};
 use crate::store::StateRow;
 
-/// A schedule that is being filled: first all intents, then the states of those that have one.
+/// A schedule that is being filled: with intents, and with the states of those that are there.
 #[derive(Debug)]
-pub struct Loading(Schedule);
+pub struct Loading {
+    schedule: Schedule,
+    /// The entry behind the one whose state came last. Both come by id, so it is the next one's as a rule, which saves the
+    /// search for it.
+    next: usize,
+}
 
 impl Loading {
     /// `n_resources`: as many are expected.
@@ -30,20 +35,42 @@ impl Loading {
         }
         schedule.entries.reserve_exact(n_resources);
         schedule.by_id.reserve(n_resources);
-        Self(schedule)
+        Self { schedule, next: 0 }
+    }
+
+    /// Whether the version has the resource, as far as they have come here.
+    pub fn has(&self, resource_id: &str) -> bool {
+        let is_last = |last: &ScheduledResource| last.intent.resource_id.as_str() == resource_id;
+        self.schedule
+            .entries
+            .last()
+            .is_some_and(|last| last.as_ref().is_some_and(is_last))
+            || self.schedule.by_id.contains_key(resource_id)
     }
 
     /// Enters a resource of the version. They stand in queues in the order in which they come here.
     pub fn intent(&mut self, intent: Intent) {
-        self.0.insert(intent);
+        self.schedule.insert(intent);
     }
 
     /// Takes over what is known of a resource. That of others is left out.
     pub fn state(&mut self, row: &StateRow<'_>) {
-        let Some(index) = self.0.by_id.get(row.resource_id).copied() else {
-            return;
+        let is_it =
+            |entry: &ScheduledResource| entry.intent.resource_id.as_str() == row.resource_id;
+        let next = self
+            .schedule
+            .entries
+            .get(self.next)
+            .and_then(Option::as_ref);
+        let index = match next.is_some_and(is_it) {
+            true => Index(self.next as u32),
+            false => match self.schedule.by_id.get(row.resource_id) {
+                Some(index) => *index,
+                None => return,
+            },
         };
-        let entry = self.0.entry_mut(index);
+        self.next = index.0 as usize + 1;
+        let entry = self.schedule.entry_mut(index);
         let intended = &entry.intent.attribute_hash;
         let state = &mut entry.state;
         state.created = row.created;
@@ -66,7 +93,7 @@ impl Loading {
 
     /// The schedule. What is dirty, or missed an event, is scheduled; the timers of others go on from their last runs.
     pub fn finish(self, now: Timestamp) -> Schedule {
-        let Self(mut schedule) = self;
+        let Self { mut schedule, .. } = self;
         let all = schedule.indices();
         for &index in &all {
             schedule.link(index);

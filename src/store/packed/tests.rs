@@ -7,6 +7,64 @@ use crate::domain::{ResourceId, SharedText};
 use crate::store::tests::{check, environment, resource, state, store_version};
 use crate::store::{ResourceState, StoredResource};
 
+/// What was seen, and in which order.
+#[derive(Default)]
+struct Seen {
+    ids: Vec<String>,
+    resources: Vec<ResourceFields>,
+    states: Vec<ResourceState>,
+    /// How many resources had been seen when the first state came.
+    n_before_states: Option<usize>,
+}
+
+type ResourceFields = (
+    String,
+    (String, String),
+    (String, String),
+    (bool, Timestamp),
+    Vec<ResourceId>,
+    String,
+);
+
+impl SeesRows for Seen {
+    fn resource(&mut self, row: &ResourceRow<'_>) -> Result<()> {
+        self.ids.push(row.resource_id.to_owned());
+        self.resources.push((
+            row.resource_id.to_owned(),
+            (row.resource_type.to_owned(), row.agent.to_owned()),
+            (row.id_value.to_owned(), row.attribute_hash.to_owned()),
+            (row.is_undefined, row.created),
+            serde_json::from_str::<Vec<ResourceId>>(row.requires).unwrap(),
+            row.attributes.to_owned(),
+        ));
+        Ok(())
+    }
+
+    fn state(&mut self, row: &StateRow<'_>) {
+        self.n_before_states.get_or_insert(self.ids.len());
+        self.states.push(ResourceState {
+            resource_id: ResourceId::new(row.resource_id),
+            created: row.created,
+            blocked: row.blocked,
+            deployed_hash: row.deployed_hash.map(SharedText::from),
+            deployed_version: row.deployed_version,
+            last_run: row.last_run,
+            last_run_compliant: row.last_run_compliant,
+            last_run_at: row.last_run_at,
+            last_success: row.last_success,
+            last_events: row.last_events,
+            last_change: row.last_change,
+            last_status: row.last_status,
+            n_failures: row.n_failures,
+            ..state("")
+        });
+    }
+
+    fn has_seen(&self, resource_id: &str) -> bool {
+        self.ids.iter().any(|id| id == resource_id)
+    }
+}
+
 /// More than two pages, with values that pages do not expect.
 fn resources() -> Vec<StoredResource> {
     let names = (0..2 * ROWS + 3).map(|n| format!("{n:05}"));
@@ -29,18 +87,8 @@ async fn resources_of_a_version_read_in_pages_are_those_of_the_list() {
     check(|store| async move {
         let id = environment(&store).await;
         let (version, _) = store_version(&store, id, resources()).await;
-        let mut seen = Vec::new();
-        let rows = store.resource_rows_each(id, version, |row| {
-            seen.push((
-                row.resource_id.to_owned(),
-                (row.resource_type.to_owned(), row.agent.to_owned()),
-                (row.id_value.to_owned(), row.attribute_hash.to_owned()),
-                (row.is_undefined, row.created),
-                serde_json::from_str::<Vec<ResourceId>>(row.requires).unwrap(),
-                row.attributes.to_owned(),
-            ));
-            Ok(())
-        });
+        let mut seen = Seen::default();
+        let rows = store.rows_each(id, version, false, &mut seen);
         rows.await.unwrap();
         let list = store.resource_list(id, version).await.unwrap();
         assert_eq!(list.len(), 2 * ROWS + 4);
@@ -54,7 +102,8 @@ async fn resources_of_a_version_read_in_pages_are_those_of_the_list() {
                 one.attributes,
             )
         });
-        assert_eq!(seen, list.collect::<Vec<_>>());
+        assert_eq!(seen.resources, list.collect::<Vec<_>>());
+        assert_eq!(seen.states, []);
     })
     .await;
 }
@@ -83,25 +132,8 @@ async fn states_read_in_pages_are_those_of_the_list_without_orphans() {
         states[3].last_run_compliant = Some(true);
         let activate = store.version_activate(id, VersionNumber::new(1), &states, &[], &[]);
         activate.await.unwrap();
-        let mut seen = Vec::new();
-        let rows = store.state_rows_each(id, |row| {
-            seen.push(ResourceState {
-                resource_id: ResourceId::new(row.resource_id),
-                created: row.created,
-                blocked: row.blocked,
-                deployed_hash: row.deployed_hash.map(SharedText::from),
-                deployed_version: row.deployed_version,
-                last_run: row.last_run,
-                last_run_compliant: row.last_run_compliant,
-                last_run_at: row.last_run_at,
-                last_success: row.last_success,
-                last_events: row.last_events,
-                last_change: row.last_change,
-                last_status: row.last_status,
-                n_failures: row.n_failures,
-                ..state("")
-            });
-        });
+        let mut seen = Seen::default();
+        let rows = store.rows_each(id, VersionNumber::new(1), true, &mut seen);
         rows.await.unwrap();
         let list = store.state_list(id).await.unwrap().into_iter();
         let list = list.filter(|state| state.orphaned_after.is_none());
@@ -109,8 +141,38 @@ async fn states_read_in_pages_are_those_of_the_list_without_orphans() {
             id_value: state("").id_value,
             ..one
         });
-        assert_eq!(seen, list.collect::<Vec<_>>());
-        assert_eq!(seen.len(), ROWS + 4);
+        assert_eq!(seen.states, list.collect::<Vec<_>>());
+        assert_eq!(seen.states.len(), ROWS + 4);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn states_come_soon_after_their_resources() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let names: Vec<String> = (0..3 * ROWS + 3).map(|n| format!("{n:05}")).collect();
+        let all = names.iter().map(|name| resource(name, "1", ""));
+        let (version, _) = store_version(&store, id, all.collect()).await;
+        // Some resources have no state yet, and some states are those of others, before, among and behind them.
+        let of_others = ["", "00500x", "zzz"].into_iter().map(state);
+        let states = names
+            .iter()
+            .skip(7)
+            .map(|name| state(name))
+            .chain(of_others);
+        let states: Vec<ResourceState> = states.collect();
+        let activate = store.version_activate(id, version, &states, &[], &[]);
+        activate.await.unwrap();
+        let mut seen = Seen::default();
+        let rows = store.rows_each(id, version, true, &mut seen);
+        rows.await.unwrap();
+        assert_eq!(seen.ids.len(), names.len());
+        assert_eq!(seen.n_before_states, Some(ROWS));
+        let mut ids: Vec<&ResourceId> = states.iter().map(|state| &state.resource_id).collect();
+        ids.sort();
+        let shown: Vec<&ResourceId> = seen.states.iter().map(|state| &state.resource_id).collect();
+        assert_eq!(shown, ids);
     })
     .await;
 }
