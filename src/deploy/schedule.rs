@@ -43,7 +43,7 @@
 //! # What a run was for
 //!
 //! A run that has begun is never cut off, not by a new version either. It remembers the hash of
-//! what it was started for ([`Phase::Running`]). If the resource shall be something else when it
+//! what it was started for ([`InProgress`](entry::InProgress)). If the resource shall be something else when it
 //! ends, the run is *stale*: it counts as a run, but says nothing about the new intent, and another
 //! run follows. If the resource is gone by then, it is an *orphan*, and only frees its agent.
 //!
@@ -203,6 +203,8 @@ pub struct Schedule {
     timers: BTreeSet<(Timestamp, Index)>,
     /// The last time that timers were asked about.
     ticked: Option<Timestamp>,
+    /// Those whose turn came while the first one was scheduled: they are parked until it is done.
+    waiters: HashMap<Index, Vec<Index>>,
     /// Resources with a run in progress.
     running: BTreeSet<Index>,
     /// Runs in progress whose resource left the model.

@@ -29,8 +29,6 @@ pub(super) struct ScheduledResource {
     pub(super) state: ResourceState,
     /// Where it is: idle, queued or running.
     pub(super) phase: Phase,
-    /// Those whose turn came while this one was scheduled: they are parked until it is done.
-    pub(super) waiters: Vec<Index>,
     /// When it runs by itself and with which priority; also in [`Schedule::timers`].
     pub(super) timer: Option<(Timestamp, Priority)>,
     /// As what it is in [`super::Counts`].
@@ -50,15 +48,20 @@ pub(super) enum Phase {
         reason: Arc<str>,
         parked: bool,
     },
-    /// A run is in progress for the intent with this hash. `again`: it runs once more after that,
-    /// for this reason. `priority` is that of the events that it sends, and rises with further
-    /// requests.
-    Running {
-        hash: SharedText,
-        action: ActionId,
-        priority: Priority,
-        again: Option<(Priority, Arc<str>)>,
-    },
+    /// A run is in progress. Of a million resources few are running, so it takes no room in the others.
+    Running(Box<InProgress>),
+}
+
+/// A run that has begun.
+#[derive(Debug)]
+pub(super) struct InProgress {
+    /// Of the intent that it is for.
+    pub(super) hash: SharedText,
+    pub(super) action: ActionId,
+    /// That of the events that it sends; it rises with further requests.
+    pub(super) priority: Priority,
+    /// It runs once more after that, for this reason.
+    pub(super) again: Option<(Priority, Arc<str>)>,
 }
 
 impl ScheduledResource {
@@ -99,9 +102,7 @@ impl ScheduledResource {
         match &self.phase {
             Phase::Idle => false,
             Phase::Queued { .. } => true,
-            Phase::Running { hash, again, .. } => {
-                *hash == self.intent.attribute_hash || again.is_some()
-            }
+            Phase::Running(run) => run.hash == self.intent.attribute_hash || run.again.is_some(),
         }
     }
 

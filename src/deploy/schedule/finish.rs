@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::entry::Phase;
+use super::entry::{InProgress, Phase};
 use super::{Ended, Index, Priority, Schedule};
 use crate::domain::{ActionId, Blocked, HandlerStatus, ResourceId, Timestamp};
 use crate::store::ResourceState;
@@ -26,20 +26,19 @@ impl Schedule {
         let index = *self.by_id.get(resource_id)?;
         let version = self.version;
         let entry = self.entry_mut(index);
-        let is_this_run =
-            matches!(&entry.phase, Phase::Running { action: running, .. } if *running == action);
+        let is_this_run = matches!(&entry.phase, Phase::Running(run) if run.action == action);
         if !is_this_run {
             return None;
         }
-        let Phase::Running {
+        let Phase::Running(run) = std::mem::replace(&mut entry.phase, Phase::Idle) else {
+            return None;
+        };
+        let InProgress {
             hash,
             priority,
             again,
             ..
-        } = std::mem::replace(&mut entry.phase, Phase::Idle)
-        else {
-            return None;
-        };
+        } = *run;
         let is_stale = hash != entry.intent.attribute_hash;
         let was_compliant = entry.state.last_run_compliant;
         let agent = entry.agent;

@@ -29,7 +29,6 @@ impl Schedule {
             first_to_look_at: 0,
             provides: Vec::new(),
             phase: Phase::Idle,
-            waiters: Vec::new(),
             timer: None,
             counted: None,
         }));
@@ -43,8 +42,8 @@ impl Schedule {
         self.stop_timer(index);
         self.unqueue(index);
         let entry = self.entry(index);
-        if let Phase::Running { action, .. } = &entry.phase {
-            let (action, agent) = (*action, entry.agent);
+        if let Phase::Running(run) = &entry.phase {
+            let (action, agent) = (run.action, entry.agent);
             self.orphans.insert(action, agent);
             self.run_orphaned(agent);
             self.running.remove(&index);
@@ -52,6 +51,7 @@ impl Schedule {
         self.set_requires(index, Vec::new());
         self.uncount(index);
         self.by_id.remove(id);
+        self.waiters.remove(&index);
         let entry = self.entries[index.0 as usize].take()?;
         self.remove_type(entry.agent, &entry.intent.resource_type);
         Some(entry.provides)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::agents::{AgentIndex, Work};
-use super::entry::{Phase, ScheduledResource};
+use super::entry::{InProgress, Phase, ScheduledResource};
 use super::{Index, Priority, Run, Schedule, Start};
 use crate::domain::{ActionId, Blocked, ResourceId};
 use crate::executor::protocol::Dependency;
@@ -36,7 +36,7 @@ impl Schedule {
             if let Phase::Queued { parked, .. } = &mut self.entry_mut(index).phase {
                 *parked = true;
             }
-            self.entry_mut(blocker).waiters.push(index);
+            self.waiters.entry(blocker).or_default().push(index);
         }
     }
 
@@ -75,7 +75,7 @@ impl Schedule {
     fn adoptable(&self, resource_id: &ResourceId) -> Option<Index> {
         let index = *self.by_id.get(resource_id)?;
         let entry = self.entry(index);
-        let is_idle = !matches!(entry.phase, Phase::Running { .. });
+        let is_idle = !matches!(entry.phase, Phase::Running(_));
         let is_free = !self.queue(entry.agent).is_busy();
         let is_blocked = entry.state.is_undefined || entry.state.blocked == Blocked::Blocked;
         (is_idle && is_free && !is_blocked).then_some(index)
@@ -106,14 +106,14 @@ impl Schedule {
             Phase::Queued {
                 priority, reason, ..
             } => (*priority, reason.to_string()),
-            Phase::Idle | Phase::Running { .. } => (Priority::NewVersion, String::new()),
+            Phase::Idle | Phase::Running(_) => (Priority::NewVersion, String::new()),
         };
-        entry.phase = Phase::Running {
+        entry.phase = Phase::Running(Box::new(InProgress {
             hash,
             action,
             priority,
             again: None,
-        };
+        }));
         entry.state.is_deploying = true;
         let intent = entry.intent.clone();
         let agent = entry.agent;
@@ -162,16 +162,11 @@ impl Schedule {
                     }
                 }
             }
-            Phase::Running {
-                hash,
-                priority: running,
-                again,
-                ..
-            } => {
-                let is_current = *hash == entry.intent.attribute_hash;
-                *running = (*running).min(priority);
+            Phase::Running(run) => {
+                let is_current = run.hash == entry.intent.attribute_hash;
+                run.priority = run.priority.min(priority);
                 if forced || !is_current {
-                    run_again(again, priority, reason);
+                    run_again(&mut run.again, priority, reason);
                 }
             }
             Phase::Idle => {
@@ -208,10 +203,10 @@ impl Schedule {
         let reason: Arc<str> = REASON.into();
         for dependent in dependents {
             let entry = self.entry_mut(dependent);
-            if let Phase::Running { hash, again, .. } = &mut entry.phase
-                && *hash == entry.intent.attribute_hash
+            if let Phase::Running(run) = &mut entry.phase
+                && run.hash == entry.intent.attribute_hash
             {
-                run_again(again, priority, Arc::clone(&reason));
+                run_again(&mut run.again, priority, Arc::clone(&reason));
             }
         }
     }
@@ -233,7 +228,7 @@ impl Schedule {
     /// Lets those that waited for a resource go back to their places in their queues. A waiter that
     /// finds another dependency scheduled when its turn comes is parked again.
     pub(super) fn unpark_waiters(&mut self, index: Index) {
-        for waiter in std::mem::take(&mut self.entry_mut(index).waiters) {
+        for waiter in self.waiters.remove(&index).unwrap_or_default() {
             // It may have left the model.
             if self.entries[waiter.0 as usize].is_some() {
                 self.unpark(waiter);

@@ -171,11 +171,9 @@ impl Life {
                 Phase::Queued { priority, .. } => {
                     queued.insert(id, *priority);
                 }
-                Phase::Running {
-                    priority, again, ..
-                } => {
-                    let again = again.as_ref().map(|(priority, _)| *priority);
-                    running.insert(id, (*priority, again));
+                Phase::Running(run) => {
+                    let again = run.again.as_ref().map(|(priority, _)| *priority);
+                    running.insert(id, (run.priority, again));
                 }
             }
         }
