@@ -190,11 +190,19 @@ fn close(path: &Path) -> bool {
     metadata.is_dir()
 }
 
+/// How long the start of a server waits for the database.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// One server a database. The one before may be about to end, as in a restart on another machine.
 pub(super) async fn hold_database(store: &Store) -> Result<(), Error> {
-    for _ in 0..30 {
+    for n_tries in 0..PATIENCE.as_secs() {
         if store.acquire_single_server_lock().await? {
             return Ok(());
+        }
+        if n_tries == 0 {
+            tracing::info!(
+                "another server uses the database; it is waited for up to {PATIENCE:?}, as one that was just stopped"
+            );
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }

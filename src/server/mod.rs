@@ -52,7 +52,9 @@ pub enum Error {
         "another steward runs on the data directory {0}; stop it, or name another one (`data` in the configuration, --data of `steward up`)"
     )]
     Busy(String),
-    #[error("another steward uses this database; one server at a time may")]
+    #[error(
+        "another steward uses this database, and one server at a time may; stop it, or name another one (`database` in the configuration)"
+    )]
     DatabaseBusy,
     #[error(
         "cannot listen on {address}: {source}; name another one as `listen` in the configuration"

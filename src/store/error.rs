@@ -1,6 +1,9 @@
 //! What goes wrong with the database, and which of it passes.
 
 use std::fmt;
+use std::path::Path;
+
+use crate::domain::chain;
 
 /// What went wrong with the database.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +65,22 @@ impl Error {
         };
         outage_of(error).map(Outage::message)
     }
+
+    /// The same for the log: what is wrong, what to do, and in brackets what the database itself says of it.
+    pub(super) fn logged(&self, place: Option<&Path>) -> String {
+        let cause = chain(self);
+        let Self::Query(error) = self else {
+            return cause;
+        };
+        let cause = match place {
+            Some(path) => format!("{}: {cause}", path.display()),
+            None => cause,
+        };
+        match outage_of(error) {
+            Some(outage) => format!("{} ({cause})", outage.advice()),
+            None => cause,
+        }
+    }
 }
 
 /// Why a database takes nothing just now.
@@ -95,6 +114,20 @@ impl Outage {
             Self::Damaged => {
                 "the file of the database cannot be read or written; the log of the server says why: if the disk is well, stop the server, keep the file, and put a backup in its place"
             }
+        }
+    }
+
+    /// The same without a reference to the log, where it stands.
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Gone => "the database does not answer; it is waited for, and nothing is lost",
+            Self::Waited => {
+                "no connection to the database came free in time: it is away, or has more to do than it can; look at its load"
+            }
+            Self::Damaged => {
+                "the file of the database cannot be read or written: if the disk is well, stop the server, keep the file, and put a backup in its place"
+            }
+            Self::Full | Self::ReadOnly | Self::Locked => self.message(),
         }
     }
 }
@@ -146,6 +179,16 @@ impl fmt::Display for Hint<'_> {
             Some(Outage::Full) => f.write_str(": its disk is full; make room there"),
             Some(Outage::ReadOnly) => f.write_str(": it may only be read"),
             Some(Outage::Locked) => f.write_str(": another process has locked it"),
+            Some(Outage::Damaged) => f.write_str(
+                ": the file is damaged, or no database; keep it, and put a backup in its place, or move it away to begin with an empty one",
+            ),
+            // The words of PostgreSQL say enough; where nobody answers there are none.
+            Some(Outage::Waited) => f.write_str(
+                ": nothing answered there in time; is PostgreSQL running, and are host and port right?",
+            ),
+            Some(Outage::Gone) if matches!(self.0, sqlx::Error::Io(_)) => f.write_str(
+                ": nothing answers there; is PostgreSQL running, and are host and port right?",
+            ),
             _ => Ok(()),
         }
     }
@@ -154,6 +197,33 @@ impl fmt::Display for Hint<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_logged_has_what_to_do_and_what_the_database_says() {
+        let waited = Error::from(sqlx::Error::PoolTimedOut);
+        assert!(waited.outage().unwrap().contains("try again later"));
+        let logged = waited.logged(None);
+        assert!(
+            logged.starts_with("no connection to the database came free in time")
+                && logged.contains("look at its load (")
+                && !logged.contains("the log"),
+            "{logged}"
+        );
+        let gone = Error::from(sqlx::Error::Io(std::io::ErrorKind::BrokenPipe.into()));
+        assert!(
+            gone.outage()
+                .unwrap()
+                .contains("the log of the server says why")
+        );
+        let logged = gone.logged(Some(Path::new("/data/steward.db")));
+        assert!(
+            logged.contains("nothing is lost (/data/steward.db: ")
+                && logged.contains("broken pipe"),
+            "{logged}"
+        );
+        let other = Error::from(sqlx::Error::RowNotFound);
+        assert_eq!(other.logged(None), chain(&other));
+    }
 
     /// Input: a database that is full, read only, locked, damaged, or takes no connections (docs/reference/security.md § 4.9). Answer: 503 with
     /// what it is, and other errors stay errors of the server.

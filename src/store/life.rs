@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::gate::Gate;
 use super::{Db, Error, Result, Store, line};
-use crate::domain::{ActionId, Timestamp, chain};
+use crate::domain::{ActionId, Timestamp};
 
 /// How often the database is looked at.
 const EVERY: Duration = Duration::from_secs(5);
@@ -136,7 +136,7 @@ impl Store {
                 Ok(())
             }
             Ok(Err(error)) if is_excused && is_locked(&error) => Ok(()),
-            Ok(Err(error)) => Err(chain(&error)),
+            Ok(Err(error)) => Err(error.logged(self.db.gate().path())),
             Err(_) if is_excused && self.is_writing() => Ok(()),
             Err(_) => Err(format!(
                 "the database did not answer within {} s",

@@ -51,6 +51,8 @@ pub(super) fn options(options: PgConnectOptions, nonce: &str) -> PgConnectOption
             // A plan that was made for an empty table reads all of it, and would be kept while the table grows to a million
             // rows. To plan each statement anew takes a tenth of a millisecond.
             ("plan_cache_mode", "force_custom_plan".to_owned()),
+            // What it remarks on statements that change nothing (`IF NOT EXISTS`) would stand in the log.
+            ("client_min_messages", "warning".to_owned()),
             ("tcp_keepalives_idle", seconds(QUIET)),
             ("tcp_keepalives_interval", seconds(AGAIN)),
             ("tcp_keepalives_count", QUESTIONS.to_string()),

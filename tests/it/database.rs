@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{request, wait_until};
+use crate::harness::{finish, request, steward, wait_until};
 use crate::serve::{Served, serve};
 
 impl Served {
@@ -135,13 +135,26 @@ fn a_full_or_read_only_disk_is_told_and_survived() {
     wait_until("writes fail", || {
         n += 1;
         let name = format!("project{n}");
-        let is_written = served.add_project(&name).0 == 200;
-        if is_written {
-            acknowledged.push(name);
+        let (status, body) = served.add_project(&name);
+        match status {
+            200 => acknowledged.push(name),
+            503 => assert!(
+                body.to_string().contains("disk of the database is full"),
+                "{body}"
+            ),
+            _ => panic!("{status}: {body}"),
         }
-        !is_written
+        status != 200
     });
     wait_until("health says so", || served.health() == 503);
+    // The same advice as in the answer, and which file it is about.
+    wait_until("the log says what to do", || {
+        served.log().lines().any(|line| {
+            line.contains("the database is not well: the disk of the database is full")
+                && line.contains("make it larger")
+                && line.contains("/data/steward.db")
+        })
+    });
     std::fs::remove_file(&filler).unwrap();
     wait_until("there is room again", || served.health() == 200);
     assert_eq!(served.add_project("second").0, 200);
@@ -158,6 +171,77 @@ fn a_full_or_read_only_disk_is_told_and_survived() {
         assert!(known.contains(&name), "{name} was acknowledged");
     }
     drop(served);
+}
+
+/// Given: a damaged database, a file that is none, a PostgreSQL server that does not answer, when the server starts. Expected: exit
+/// code 3, and the text names the database and says what to do.
+#[test]
+fn a_database_that_cannot_be_opened_is_named_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = dir.path().join("data/steward.db");
+    drop(serve(dir.path(), ""));
+    let start = |database: &str| {
+        let file = dir.path().join("steward.yaml");
+        let data = dir.path().join("data");
+        let config = format!("listen: 127.0.0.1:0\ndata: {}\n{database}", data.display());
+        std::fs::write(&file, config).unwrap();
+        let mut command = steward();
+        command.args(["serve", "--config"]).arg(&file);
+        let output = finish(command);
+        assert_eq!(output.status.code(), Some(3));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let text = start("database: postgres://postgres@127.0.0.1:1/none\n");
+    assert!(
+        text.contains("127.0.0.1:1/none: nothing answered there in time; is PostgreSQL running"),
+        "{text}"
+    );
+    let mut bytes = std::fs::read(&database).unwrap();
+    bytes[4096..].fill(b'x');
+    for bytes in [bytes, b"a letter to my aunt".to_vec()] {
+        std::fs::write(&database, bytes).unwrap();
+        let text = start("");
+        let named = format!(
+            "{}: the file is damaged, or no database",
+            database.display()
+        );
+        assert!(
+            text.contains(&named) && text.contains("put a backup in its place"),
+            "{text}"
+        );
+    }
+}
+
+/// Given: a second server on a PostgreSQL database that another one uses. Expected: it says that it waits, without alarm, and takes
+/// over when the first one is killed.
+#[test]
+fn a_second_server_on_postgresql_says_that_it_waits_and_takes_over() {
+    let Some(postgres) = Postgres::start() else {
+        return;
+    };
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let url = format!(
+        "database: postgres://postgres@127.0.0.1:{}/postgres\n",
+        postgres.port
+    );
+    let first = serve(one.path(), &url);
+    assert_eq!(first.add_project("before").0, 200);
+    let ending = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(3));
+        drop(first);
+    });
+    let second = serve(other.path(), &url);
+    ending.join().unwrap();
+    let log = second.log();
+    assert!(
+        log.contains("INFO another server uses the database; it is waited for up to 30s"),
+        "{log}"
+    );
+    assert!(
+        !log.contains("WARN") && !log.contains("ERROR") && !log.contains("relation"),
+        "{log}"
+    );
+    assert_eq!(second.projects(), ["before"]);
 }
 
 /// A PostgreSQL server of our own, on a port of its own.
@@ -284,6 +368,11 @@ fn postgresql_that_is_killed_under_load_comes_back_without_a_restart_and_loses_n
         std::thread::sleep(Duration::from_millis(300));
         postgres.kill();
         wait_until("health says so", || served.health() == 503);
+        wait_until("the log says that it is waited for", || {
+            served
+                .log()
+                .contains("the database is not well: the database does not answer")
+        });
         postgres.up();
         wait_until("it is well again", || served.health() == 200);
     }
