@@ -13,6 +13,8 @@ use serde_json::Value;
 use ureq::http;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
+use crate::domain::plain_cause;
+
 /// The options that name a server, as those of the reference do.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct ServerArguments {
@@ -87,7 +89,7 @@ pub(super) struct Remote {
 /// Why a request came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RemoteError {
-    #[error("cannot reach {url}: {source}; {WHERE}")]
+    #[error("cannot reach {url}: {}; {WHERE}", plain_cause(source))]
     Unreachable {
         url: String,
         source: Box<ureq::Error>,

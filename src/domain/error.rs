@@ -12,3 +12,9 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+/// What an HTTP client says of a connection that failed, without the mark that it came from the operating system.
+pub fn plain_cause(error: impl std::fmt::Display) -> String {
+    let text = error.to_string();
+    text.strip_prefix("io: ").unwrap_or(&text).to_owned()
+}

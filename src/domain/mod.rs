@@ -20,7 +20,7 @@ mod wake;
 pub use agent_place::{AgentPlace, SshTarget, check_agent_map, read_agent_map, unusable_places};
 pub use code::{CodeFile, CodeModule, Content, PackagesElsewhere, VersionCode};
 pub use data_dir::DataDir;
-pub use error::chain;
+pub use error::{chain, plain_cause};
 pub use facts::FactTimes;
 pub use ids::{
     ActionId, CompileId, DryRunId, EnvironmentId, ParameterId, ProjectId, ResourceSetId,

@@ -162,7 +162,7 @@ fn an_exported_version_is_deployed_with_the_python_handlers_that_came_along() {
     let output = project.run(&["export", "-e", "5a2e5a3a-8b8f-4f39-9b1f-0d5f4e5f0a11"]);
     assert_eq!(output.status.code(), Some(3));
     assert!(
-        text(&output.stderr).contains("cannot reach http://localhost:1"),
+        text(&output.stderr).contains("cannot reach http://localhost:1: Connection refused"),
         "{}",
         text(&output.stderr)
     );

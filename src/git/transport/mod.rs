@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use super::error::Error;
 use super::mirror::FetchOptions;
 use super::url::{Address, RepositoryUrl};
-use crate::domain::printable;
+use crate::domain::{plain_cause, printable};
 
 mod http;
 mod ssh;
@@ -165,7 +165,7 @@ impl Session {
     fn unreachable(&self, cause: &str) -> Error {
         Error::Unreachable {
             url: self.url.clone(),
-            cause: printable(cause, 300),
+            cause: printable(&plain_cause(cause), 300),
         }
     }
 
