@@ -25,7 +25,7 @@ routes! {
 /// The engine of an environment. One that is halted may be between two of them.
 pub(in crate::api) fn engine(app: &App, environment: &Environment) -> Result<Engine, ApiError> {
     if environment.halted {
-        return Err(ApiError::conflict("the environment is halted"));
+        return Err(ApiError::halted(environment));
     }
     let id = environment.id;
     app.engine(id).ok_or_else(|| {

@@ -246,6 +246,7 @@ pub(in crate::api) async fn created(app: &App, args: &Args) -> Result<Environmen
         variables: Default::default(),
     };
     app.store.environment_create(&new).await?;
+    app.note_names().await?;
     let environment = fetch(app, new.id).await?;
     app.environment_start(&environment).await;
     Ok(environment)
@@ -288,6 +289,7 @@ pub(in crate::api) async fn modified(
         environment.project_id = project_id;
     }
     app.store.environment_update(&environment).await?;
+    app.note_names().await?;
     if is_moved {
         // Its loops hold the old source.
         app.environment_stop(environment.id).await;

@@ -270,7 +270,7 @@ async fn dry_run(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     let filter = read_filter(&args)?;
     if environment.halted {
-        return Err(ApiError::conflict("the environment is halted"));
+        return Err(ApiError::halted(&environment));
     }
     let version = filter.model_version.or(environment.active_version);
     let version = version.ok_or_else(|| ApiError::not_found("a version in force"))?;

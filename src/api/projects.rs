@@ -86,6 +86,7 @@ async fn get(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
 async fn modify(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let (id, name) = (project_id(&id)?, args.required("name")?);
     app.store.project_rename(id, &name).await?;
+    app.note_names().await?;
     Ok(Answer::Data(
         shape(&app, &Project { id, name }, false).await?,
     ))

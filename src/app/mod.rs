@@ -23,8 +23,9 @@ use crate::compile::{
     self, Access, Compiler, Grant, HandlerVenvs, Pool, PoolOptions, Proxy, SecretVariables, Source,
 };
 use crate::deploy::{self, ApiRequests, Engine};
-use crate::domain::chain;
-use crate::domain::{DataDir, EnvironmentId, FactTimes, Timestamp, WakeHandle};
+use crate::domain::{
+    self, DataDir, EnvironmentId, FactTimes, ProjectId, Timestamp, WakeHandle, chain,
+};
 use crate::executor::limits::Limits;
 use crate::executor::packages::PackageInstaller;
 use crate::executor::variables;
@@ -237,6 +238,21 @@ impl App {
         let needed = compile::needed_programs(interpreter.into_iter());
         let sources = self.pool.local_sources();
         sources.set(environment.id, local, &needed);
+    }
+
+    /// Has logs and messages name the environments as they are called now.
+    pub(crate) async fn note_names(&self) -> store::Result<()> {
+        let projects = self.store.project_list().await?;
+        let projects: HashMap<ProjectId, String> = projects
+            .into_iter()
+            .map(|project| (project.id, project.name))
+            .collect();
+        let environments = self.store.environment_list().await?.into_iter();
+        domain::set_environment_names(environments.filter_map(|environment| {
+            let project = projects.get(&environment.project_id)?.clone();
+            Some((environment.id, project, environment.name))
+        }));
+        Ok(())
     }
 
     /// Takes a stopped environment with all that it has out of the store.

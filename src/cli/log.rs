@@ -8,7 +8,7 @@ use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::debug_fn;
 
-use crate::domain::is_unprintable;
+use crate::domain::{environment_name, is_unprintable};
 
 /// Begins the log of a server: `info`, with colours only on a terminal and without times under
 /// systemd, which adds its own.
@@ -58,11 +58,18 @@ fn filter(default: &str) -> EnvFilter {
     EnvFilter::builder().parse_lossy(std::env::var("STEWARD_LOG").unwrap_or(quiet))
 }
 
-/// `message name=value …`. What strangers have said is in many of them: it must neither steer a terminal nor look like lines
+/// `message name=value …`; where an environment is meant, its name stands before its id. What strangers have said is in many of them: it must neither steer a terminal nor look like lines
 /// of the log itself.
 fn fields() -> impl for<'writer> FormatFields<'writer> + 'static {
     debug_fn(|writer, field, value| match field.name() {
         "message" => write!(Harmless(writer), "{value:?}"),
+        "environment.id" => {
+            let id = format!("{value:?}");
+            if let Some(name) = id.parse().ok().and_then(environment_name) {
+                write!(Harmless(&mut *writer), "environment={name} ")?;
+            }
+            write!(Harmless(writer), "environment.id={id}")
+        }
         name => write!(Harmless(writer), "{name}={value:?}"),
     })
     .delimited(" ")

@@ -3,6 +3,7 @@
 mod agent_place;
 mod code;
 mod data_dir;
+mod environment_names;
 mod error;
 mod facts;
 mod ids;
@@ -20,6 +21,7 @@ mod wake;
 pub use agent_place::{AgentPlace, SshTarget, check_agent_map, read_agent_map, unusable_places};
 pub use code::{CodeFile, CodeModule, Content, PackagesElsewhere, VersionCode};
 pub use data_dir::DataDir;
+pub use environment_names::{environment_name, set_environment_names, shown_environment};
 pub use error::{chain, plain_cause};
 pub use facts::FactTimes;
 pub use ids::{

@@ -146,6 +146,7 @@ impl Server {
 
     /// Starts the loops of all environments.
     pub async fn start_environments(&self) -> Result<(), Error> {
+        self.app.note_names().await?;
         let all = self.app.store.environment_list().await?;
         // Before the first of them runs code.
         for environment in &all {

@@ -404,9 +404,21 @@ fn a_halted_environment_does_nothing_until_it_is_resumed() {
     std::thread::sleep(std::time::Duration::from_millis(300));
     let report = running.get_ok("/api/v2/compilereport?limit=1")["data"][0].clone();
     assert_eq!(report["started"], Value::Null, "{report}");
-    assert_eq!(running.call("POST", "/api/v1/deploy", None).0, 409);
-    assert_eq!(running.call("POST", "/api/v2/deploy_filtered", None).0, 409);
-    assert_eq!(running.call("POST", "/api/v2/dryrun/1", None).0, 409);
+    for path in [
+        "/api/v1/deploy",
+        "/api/v2/deploy_filtered",
+        "/api/v2/dryrun/1",
+        "/api/v1/dryrun/1",
+        "/api/v2/dryrun_filtered",
+    ] {
+        let (status, answer) = running.call("POST", path, None);
+        assert_eq!(status, 409, "{path}: {answer}");
+        let shown = format!("({environment}) is halted; resume it first");
+        assert!(
+            answer["message"].as_str().unwrap().contains(&shown),
+            "{path}: {answer}"
+        );
+    }
     assert_eq!(
         running
             .call("POST", "/api/v2/agent/localhost/pause", None)

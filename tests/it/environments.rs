@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    DEADLINE, Host, Repo, files, finish, send, signal, steward, wait_until, wrapper,
+    DEADLINE, Host, Repo, files, finish, request, send, signal, steward, wait_until, wrapper,
 };
 use crate::unpacked;
 
@@ -381,6 +381,31 @@ fn a_project_is_deleted_when_it_has_no_environments() {
     assert_eq!(delete(format!("/api/v2/project/{project}")), 200);
     assert_eq!(delete(format!("/api/v1/project/{project}")), 404);
     served.stop();
+}
+
+/// Given: an environment whose repository cannot be fetched, and which is renamed. Expected: the lines of the log name it as it is
+/// called at that moment, beside its id.
+#[test]
+fn the_log_names_environments_as_they_are_called() {
+    let dir = tempfile::tempdir().unwrap();
+    let empty = dir.path().join("empty");
+    git2::Repository::init(&empty).unwrap();
+    let entry = format!(
+        "environments:\n  - {{project: infra, name: prod, repository: {}, branch: main, poll: 1s}}\n",
+        empty.display()
+    );
+    let served = crate::serve::serve(dir.path(), &entry);
+    let id = served.environment("prod");
+    let line = |name: &str| format!("environment=infra/{name} environment.id={id}");
+    wait_until("it is named", || {
+        let log = served.log();
+        let mut lines = log.lines();
+        lines.any(|one| one.contains("cannot fetch") && one.contains(&line("prod")))
+    });
+    let path = format!("{}/api/v2/environment/{id}", served.api);
+    let renamed = request("POST", &path, None, Some(&json!({"name": "live"})));
+    assert_eq!(renamed.0, 200, "{}", renamed.1);
+    wait_until("it is named anew", || served.log().contains(&line("live")));
 }
 
 /// Input: `http://127.0.0.1`, private, link-local and decimal hosts, `file:///etc`, local paths as a repository over the API, with the token (docs/reference/security.md § 3.15, § 3.16, § 4.13). Answer: 400, and the setting that allows it is named; local paths need `allow_local`.

@@ -80,6 +80,15 @@ fn what_a_client_gives_is_checked_before_anything_changes() {
     assert_eq!(world.instance(&path), up, "nothing of this has changed it");
 }
 
+/// The environment of a world as messages name it: by its name, and its id.
+fn shown_environment(world: &World) -> String {
+    let list = world.running.get_ok("/api/v2/environment");
+    let environment = &list["data"][0];
+    let name = environment["name"].as_str().unwrap();
+    let id = environment["id"].as_str().unwrap();
+    format!("{name} ({id})")
+}
+
 #[test]
 fn switches_and_metadata_are_kept_with_the_instance_without_a_new_version() {
     let world = World::new();
@@ -98,12 +107,9 @@ fn switches_and_metadata_are_kept_with_the_instance_without_a_new_version() {
         (&json!({"owner": "jo"}), &up["version"])
     );
     let stale = json!({"current_version": 1, "value": "x"});
-    assert_eq!(
-        world
-            .refused("POST", &format!("{path}/metadata/owner"), stale)
-            .0,
-        409
-    );
+    let (status, message) = world.refused("POST", &format!("{path}/metadata/owner"), stale);
+    assert_eq!(status, 409, "{message}");
+    assert!(message.contains(&shown_environment(&world)), "{message}");
     assert_eq!(
         world.running.get_ok(&format!("{path}/config"))["data"],
         json!({})

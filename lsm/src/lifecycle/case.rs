@@ -64,15 +64,22 @@ impl<'c> Case<'c> {
         Self { kind, ..*self }
     }
 
+    /// The instance, for people: names of environments mean more to them than ids.
+    pub(super) fn shown(&self) -> String {
+        format!(
+            "the instance {} of the environment {} ({})",
+            self.before.id, self.settings.environment_name, self.before.environment
+        )
+    }
+
     /// Whether the caller has seen the version that there is. Source: docs/reference/lsm.md § 3.10.
     pub(super) fn check_version(&self, given: Option<u64>) -> Result<(), Refusal> {
         let actual = self.before.version;
         match given {
             Some(given) if given != actual => {
                 let message = format!(
-                    "the version {given} was given, but the instance {} of the environment {} ({}) has the version {actual}:\
-                     \u{20}read it again and decide anew",
-                    self.before.id, self.settings.environment_name, self.before.environment
+                    "the version {given} was given, but {} has the version {actual}: read it again and decide anew",
+                    self.shown()
                 );
                 Err(Refusal::new(409, message))
             }

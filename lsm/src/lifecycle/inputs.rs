@@ -123,8 +123,9 @@ fn not_accepted(case: &Case<'_>, what: &str, accepts: impl Fn(&Transfer) -> bool
         states => format!("these do: {}", states.join(", ")),
     };
     let message = format!(
-        "the instance {} is in the state {}, which does not accept {what}; {others}",
-        case.before.id, case.before.state
+        "{} is in the state {}, which does not accept {what}; {others}",
+        case.shown(),
+        case.before.state
     );
     Refusal::new(409, message)
 }

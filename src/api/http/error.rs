@@ -8,9 +8,9 @@ use warp::http::{HeaderValue, StatusCode};
 use warp::{Rejection, Reply};
 
 use crate::deploy::RequestError;
-use crate::domain::chain;
+use crate::domain::{chain, shown_environment};
 use crate::facts;
-use crate::store;
+use crate::store::{self, Environment};
 
 #[derive(Debug)]
 pub(in crate::api) struct ApiError {
@@ -84,6 +84,14 @@ impl ApiError {
         (self.status, json!({"message": self.message}))
     }
 
+    /// What is asked for cannot be while the environment is halted.
+    pub(in crate::api) fn halted(environment: &Environment) -> Self {
+        let shown = shown_environment(environment.id);
+        Self::conflict(format!(
+            "the environment {shown} is halted; resume it first"
+        ))
+    }
+
     pub(in crate::api) fn into_reply(self) -> crate::api::Body {
         let (status, body) = self.into_parts();
         let mut reply = crate::api::json(status, &body);
@@ -142,7 +150,7 @@ impl From<RequestError> for ApiError {
     fn from(error: RequestError) -> Self {
         match error {
             RequestError::Store(error) => error.into(),
-            RequestError::Halted => Self::conflict(error.to_string()),
+            RequestError::Halted => Self::conflict(format!("{error}; resume it first")),
             RequestError::Gone => {
                 Self::not_found(format!("the scheduler could not be reached: {error}"))
             }

@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
 use crate::app::App;
-use crate::domain::EnvironmentId;
+use crate::domain::{EnvironmentId, shown_environment};
 
 fn no_instance(id: &str) -> ApiError {
     ApiError::not_found(format!("service instance {id}"))
@@ -59,7 +59,10 @@ fn assert_version(args: &Args, instance: &Instance) -> Result<(), ApiError> {
     match args.parsed::<u64>("current_version")? {
         Some(version) if version != instance.version => Err(ApiError::conflict(format!(
             "the instance {} of {} has version {}, not {version}, in the environment {}",
-            instance.id, instance.service_entity, instance.version, instance.environment
+            instance.id,
+            instance.service_entity,
+            instance.version,
+            shown_environment(instance.environment.into())
         ))),
         _ => Ok(()),
     }

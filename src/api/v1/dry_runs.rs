@@ -90,7 +90,7 @@ fn is_not_compared(result: &DryRunResult) -> bool {
 async fn request(version: VersionNumber, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     if environment.halted {
-        return Err(ApiError::conflict("the environment is halted"));
+        return Err(ApiError::halted(&environment));
     }
     let id = engine(&app, &environment)?.dry_run(version, None).await?;
     // As it begins, whatever handlers have found by now: what is known of a resource before a handler looks at it.

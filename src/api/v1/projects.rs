@@ -51,6 +51,7 @@ async fn get(id: Segment, app: App, _args: Args) -> Result<Answer, ApiError> {
 async fn modify(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let (id, name) = (project_id(&id)?, args.required("name")?);
     app.store.project_rename(id, &name).await?;
+    app.note_names().await?;
     let project = Project { id, name };
     Ok(Answer::Body(
         json!({"project": shape(&app, &project).await?}),
