@@ -22,6 +22,7 @@ mod handler_requests;
 pub(super) mod http;
 mod metrics;
 mod notifications;
+mod page;
 pub(super) mod projects;
 pub(super) mod protected_settings;
 pub(super) mod resources;

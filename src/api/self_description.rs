@@ -9,6 +9,7 @@ use crate::api::Answer;
 use crate::api::document::Document;
 use crate::api::http::args::Args;
 use crate::api::http::error::ApiError;
+use crate::api::page::{escaped, page};
 use crate::api::routes::{Needs, Route, TABLE, routes};
 use crate::app::App;
 
@@ -17,15 +18,11 @@ routes! {
         => Query docs();
 }
 
-const STYLE: &str = "body{font-family:sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#1c2733}\
-    table{border-collapse:collapse}td,th{border:1px solid #ccd3dc;padding:.25rem .5rem;text-align:left;vertical-align:top}\
-    code{background:#f3f5f8}";
-
 async fn docs(_app: App, args: Args) -> Result<Answer, ApiError> {
     match args.text("format")?.as_deref() {
         Some("openapi") => Ok(Answer::Data(openapi())),
         None | Some("swagger") => {
-            let document = Document::new(&args, "text/html; charset=utf-8", page());
+            let document = Document::new(&args, "text/html; charset=utf-8", html());
             Ok(Answer::Document(document))
         }
         Some(other) => Err(ApiError::bad_request(format!(
@@ -80,17 +77,13 @@ fn operation(route: &Route, verb: &str) -> Value {
     operation
 }
 
-fn page() -> String {
-    let mut html = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>The API of Steward</title>\n\
-         <style>{STYLE}</style></head>\n<body><h1>The API of Steward</h1>\n\
-         <p>The same as <a href=\"?format=openapi\">OpenAPI</a>, for programs.</p>\n\
-         <table><tr><th>method</th><th>path</th><th>needs</th><th>what it does</th></tr>\n"
-    );
-    let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;");
+fn html() -> String {
+    let mut body = "<p>The same as <a href=\"?format=openapi\">OpenAPI</a>, for programs.</p>\n<table class=\"calls\">\
+        <tr><th>method</th><th>path</th><th>needs</th><th>what it does</th></tr>\n"
+        .to_owned();
     for route in all() {
         let _ = writeln!(
-            html,
+            body,
             "<tr><td>{}</td><td><code>{}</code></td><td>{}</td><td>{}</td></tr>",
             route.verb.as_str(),
             escaped(route.path),
@@ -98,8 +91,8 @@ fn page() -> String {
             escaped(route.what)
         );
     }
-    html.push_str("</table>\n</body></html>\n");
-    html
+    body.push_str("</table>\n");
+    page("The API of Steward", &body)
 }
 
 #[cfg(test)]
@@ -128,9 +121,9 @@ mod tests {
 
     #[test]
     fn the_page_has_every_path() {
-        let page = page();
+        let page = html();
         assert!(
-            page.contains("<code>/api/v2/resource/&lt;rid></code>"),
+            page.contains("<code>/api/v2/resource/&lt;rid&gt;</code>"),
             "{page}"
         );
     }

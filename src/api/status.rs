@@ -7,6 +7,7 @@ use warp::{Filter, Reply, filters::BoxedFilter};
 use super::{Answer, Body, reply, with};
 use crate::api::http::args::Args;
 use crate::api::http::error::ApiError;
+use crate::api::page::page;
 use crate::api::routes::routes;
 use crate::app::App;
 
@@ -32,13 +33,15 @@ pub(super) fn open(app: &App) -> BoxedFilter<(Body,)> {
 pub(super) fn own() -> BoxedFilter<(Body,)> {
     warp::path::end()
         .and(warp::get())
-        .map(|| warp::reply::html(HOME).into_response())
+        .map(|| warp::reply::html(page("Steward", HOME)).into_response())
         .boxed()
 }
 
-const HOME: &str = "<!doctype html><meta charset=\"utf-8\"><title>Steward</title><h1>Steward</h1>\
-                    <p>This server has no console yet. Its API is below <code>/api</code>: \
-                    <a href=\"/api/v1/serverstatus\">status</a>, <a href=\"/api/v2/environment\">environments</a>.";
+const HOME: &str = "<p>This server has no console yet. There are pages for people:</p>\n<ul>\
+    <li><a href=\"/lsm/v1/service_catalog_docs\">the services that can be ordered</a>, by environment</li>\
+    <li><a href=\"/api/v2/docs\">the API</a>, which is below <code>/api</code> and <code>/lsm</code></li></ul>\n\
+    <p>And JSON: <a href=\"/api/v1/serverstatus\">the state of the server</a>, \
+    <a href=\"/api/v2/environment\">the environments</a>.</p>\n";
 
 /// `GET /api/v2/health`: 200 when the database takes what is written and gives it back, else 503. Why is in the log: whoever
 /// asks needs no token.

@@ -147,6 +147,12 @@ fn the_page_of_all_services_is_opened_by_its_address_alone() {
     assert_eq!(document(&page, &[]).0, 401);
     assert_eq!(document(&format!("{page}&token=wrong"), &[]).0, 403);
     assert_eq!(document(&page, &bearer).0, 200);
+    // Without an environment it asks which one, with links that bear the token.
+    let all = format!("{}/lsm/v1/service_catalog_docs?token={token}", served.api);
+    let (status, _, html) = document(&all, &[]);
+    let id = list["data"][0]["id"].as_str().unwrap();
+    let link = format!("<a href=\"?environment={id}&amp;token={token}\">p/&lt;prod&gt;</a>");
+    assert!(status == 200 && html.contains(&link), "{status}: {html}");
     let other = format!("{}/api/v2/environment?token={token}", served.api);
     assert_eq!(
         document(&other, &[]).0,

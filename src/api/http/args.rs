@@ -340,6 +340,11 @@ impl Args {
         }
     }
 
+    /// Whether a request says at all which environment it is about.
+    pub(in crate::api) fn names_environment(&self) -> bool {
+        self.headers.contains_key("x-inmanta-tid") || matches!(self.text("tid"), Ok(Some(_)))
+    }
+
     /// The environment of the request: header or `tid`. Source: docs/reference/rest.md § 0.3.
     pub(in crate::api) fn environment(&self) -> Result<EnvironmentId, ApiError> {
         let header = self

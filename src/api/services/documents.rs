@@ -4,18 +4,20 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use steward_lsm::definition::{Fields, Modifier};
 use steward_lsm::people::{self, Purpose};
 
 use super::catalog::{find, number};
-use crate::api::environments::fetch;
+use crate::api::environments::{fetch, visible};
 use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
+use crate::api::page::{escaped, page as page_of};
 use crate::api::routes::routes;
 use crate::api::{Answer, Document};
 use crate::app::App;
-use crate::domain::{EnvironmentId, VersionNumber};
+use crate::domain::{EnvironmentId, VersionNumber, environment_name};
 use crate::store::Definition;
 
 routes! {
@@ -25,7 +27,7 @@ routes! {
     Get "/lsm/v2/service_catalog/<entity>/<version>/diagram" Environment "the lifecycle of a version as a picture" => Query version_diagram(entity, version);
     Get "/lsm/v1/service_catalog/<entity>/openapi" Environment "the API of a service as OpenAPI 3.1" => Query openapi_of(entity);
     Get "/lsm/v2/service_catalog/<entity>/<version>/openapi" Environment "the API of a version as OpenAPI 3.1" => Query version_openapi(entity, version);
-    Get "/lsm/v1/service_catalog_docs" Environment "the API of all services of `environment` as a page; the token may be its argument `token`" => Query page();
+    Get "/lsm/v1/service_catalog_docs" AnyEnvironment "the API of all services of `environment` as a page, or, without one, links to those of each; the token may be its argument `token`" => Query page();
 }
 
 /// A service, and its version: the default one for `None`.
@@ -135,20 +137,28 @@ async fn version_openapi(
 }
 
 /// The page with the API of all services. It is opened in a browser, which sends no headers of ours, so the environment is an
-/// argument.
+/// argument; without one, the page has a link for each.
 async fn page(app: App, args: Args) -> Result<Answer, ApiError> {
-    let environment: EnvironmentId = match args.text("environment")? {
-        Some(id) => id.parse().map_err(|_| {
-            ApiError::bad_request("Field 'environment' must be the id of an environment")
-        })?,
-        None => args.environment()?,
+    let html = match args.text("environment")? {
+        Some(id) => {
+            let id: EnvironmentId = id.parse().map_err(|_| {
+                ApiError::bad_request("Field 'environment' must be the id of an environment")
+            })?;
+            services_page(&app, &args, id).await?
+        }
+        None if args.names_environment() => services_page(&app, &args, args.environment()?).await?,
+        None => environments_page(&app, &args).await?,
     };
-    let environment = args.principal.access(fetch(&app, environment).await?)?;
+    let document = Document::new(&args, "text/html; charset=utf-8", html);
+    Ok(Answer::Document(document))
+}
+
+async fn services_page(app: &App, args: &Args, id: EnvironmentId) -> Result<String, ApiError> {
+    let environment = args.principal.access(fetch(app, id).await?)?;
     let catalog = app.store.service_catalog(environment.id).await?;
     let title = format!("Services of {}", escaped(&environment.name));
-    let mut html = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n<style>{STYLE}</style></head>\n\
-         <body><h1>{title}</h1>\n<p>Every call has the header <code>X-Inmanta-tid: {}</code>.</p>\n",
+    let mut body = format!(
+        "<p>Every call has the header <code>X-Inmanta-tid: {}</code>.</p>\n",
         environment.id
     );
     let mut n_services = 0;
@@ -157,20 +167,35 @@ async fn page(app: App, args: Args) -> Result<Answer, ApiError> {
             continue;
         };
         n_services += 1;
-        add_service(&mut html, definition);
+        add_service(&mut body, definition);
     }
     if n_services == 0 {
-        html.push_str("<p>The catalog of this environment is empty.</p>\n");
+        body.push_str("<p>The catalog of this environment is empty.</p>\n");
     }
-    html.push_str("</body></html>\n");
-    let document = Document::new(&args, "text/html; charset=utf-8", html);
-    Ok(Answer::Document(document))
+    Ok(page_of(&title, &body))
 }
 
-const STYLE: &str = "body{font-family:sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1c2733}\
-    table{border-collapse:collapse}td,th{border:1px solid #ccd3dc;padding:.25rem .5rem;text-align:left;vertical-align:top}\
-    code,pre{background:#f3f5f8}pre{padding:.5rem;overflow:auto;max-height:30rem}svg{max-width:100%;height:auto}\
-    h2{border-top:1px solid #ccd3dc;padding-top:1rem}.verb{font-weight:bold;display:inline-block;min-width:4.5rem}";
+async fn environments_page(app: &App, args: &Args) -> Result<String, ApiError> {
+    let mut body = String::new();
+    let token = args.text("token")?.map(|token| {
+        let token = utf8_percent_encode(&token, NON_ALPHANUMERIC);
+        format!("&amp;token={token}")
+    });
+    let token = token.unwrap_or_default();
+    for environment in visible(app, args).await? {
+        let (id, name) = (environment.id, environment_name(environment.id));
+        let name = escaped(&name.unwrap_or(environment.name));
+        let _ = writeln!(
+            body,
+            "<li><a href=\"?environment={id}{token}\">{name}</a> <code>{id}</code></li>"
+        );
+    }
+    let body = match body.is_empty() {
+        true => "<p>This server has no environment yet.</p>\n".to_owned(),
+        false => format!("<p>Of which environment?</p>\n<ul>\n{body}</ul>\n"),
+    };
+    Ok(page_of("Services", &body))
+}
 
 /// A service: what it is, its attributes, its lifecycle and its calls.
 // Writing to a text does not fail.
@@ -248,19 +273,4 @@ fn add_call(html: &mut String, (verb, path): (&str, &str), operation: &Value) {
             escaped(&text)
         );
     }
-}
-
-/// A text of HTML: definitions come from models.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            other => out.push(other),
-        }
-    }
-    out
 }

@@ -1,0 +1,57 @@
+//! The frame of pages for people: one style, for light and dark, for wide and narrow windows.
+
+/// Colours are named once a scheme. A picture keeps its own, which are made for a light ground.
+const STYLE: &str = ":root{color-scheme:light dark;--ink:#1c2733;--ground:#fff;--line:#ccd3dc;--tint:#f3f5f8;--link:#0b57d0}\
+    @media(prefers-color-scheme:dark){:root{--ink:#dde3ea;--ground:#14191f;--line:#3a4550;--tint:#212a33;--link:#8ab4f8}}\
+    body{font-family:sans-serif;line-height:1.4;max-width:70rem;margin:2rem auto;padding:0 1rem;color:var(--ink);background:var(--ground)}\
+    a{color:var(--link)}table{border-collapse:collapse}\
+    td,th{border:1px solid var(--line);padding:.25rem .5rem;text-align:left;vertical-align:top}\
+    code,pre{background:var(--tint)}pre{padding:.5rem;overflow:auto;max-height:30rem}\
+    svg{max-width:100%;height:auto;background:#fff;color:#1c2733}\
+    h2{border-top:1px solid var(--line);padding-top:1rem}.verb{font-weight:bold;display:inline-block;min-width:4.5rem}\
+    @media(max-width:45rem){body{margin:1rem auto}code{overflow-wrap:anywhere}.calls,.calls tbody,.calls tr,.calls td{display:block}.calls tr:first-child{display:none}.calls td:first-child{font-weight:bold}\
+    .calls tr{border-top:1px solid var(--line);padding:.5rem 0}.calls td{border:0;padding:0}}";
+
+/// A page. Both are HTML already: whoever calls this has escaped what comes from elsewhere.
+pub(super) fn page(title: &str, body: &str) -> String {
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{title}</title>\n\
+         <style>{STYLE}</style></head>\n<body><h1>{title}</h1>\n{body}</body></html>\n"
+    )
+}
+
+/// A text as it stands in HTML, also within an attribute.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_for_narrow_windows_and_dark_screens_too() {
+        let page = page("A", "<p>b</p>\n");
+        for part in [
+            "name=\"viewport\"",
+            "color-scheme:light dark",
+            "@media(prefers-color-scheme:dark)",
+            "@media(max-width:",
+            "<title>A</title>",
+            "<h1>A</h1>\n<p>b</p>\n</body>",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+    }
+}
