@@ -60,7 +60,7 @@ pub use api::*;
 pub use breadcrumb::{Breadcrumb, MAX_TABLE_BYTES, place as place_of};
 pub use builtin::{is_carried, text as builtin_text};
 pub use check::check;
-pub use diagnostics::render;
+pub use diagnostics::{closest, render};
 pub use export::{JsonWriter, PartialError, ResourceRef, ResourceSink, export_json, merge_partial};
 pub use file_stamp::FileStamp;
 pub use format::format;

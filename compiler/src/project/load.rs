@@ -1,6 +1,7 @@
 //! Which files a compile consists of, in which order. Source: docs/reference/language.md § 3.2.
 
 use std::collections::HashMap;
+use std::io;
 
 use super::module_metadata::{self, Wrong};
 use super::modules::ModuleLocation;
@@ -93,11 +94,13 @@ pub fn load(
         notes: Vec::new(),
     }));
     let text = world.read_text("main.cf").map_err(|error| {
-        fail(
-            "CompilerException",
-            Loc::NONE,
-            format!("main.cf can not be read: {error}"),
-        )
+        let message = match error.kind() {
+            io::ErrorKind::NotFound => {
+                "there is no main.cf: a project has one beside its project.yml".to_owned()
+            }
+            _ => format!("main.cf can not be read: {error}"),
+        };
+        fail("CompilerException", Loc::NONE, message)
     })?;
     let main = loader.parse("main.cf".to_owned(), text, "__config__", false)?;
     while let Some((namespace, import)) = loader.stack.pop() {

@@ -1,11 +1,36 @@
 //! What `project.yml` says, and what is wrong with it. Source: docs/reference/language.md § 11.2.
 
 use super::{PrecedenceRule, Project};
-use crate::diagnostics::{Fail, fail};
+use crate::diagnostics::{Fail, closest, fail};
 use crate::span::Loc;
 use crate::yaml::{self, LIMITS, Mapping, Value};
 
 const FILE: &str = "project.yml";
+
+/// What is read of it, or was by the reference.
+const KEYS: &[&str] = &[
+    "name",
+    "description",
+    "author",
+    "author_email",
+    "license",
+    "copyright",
+    "modulepath",
+    "downloadpath",
+    "install_mode",
+    "repo",
+    "requires",
+    "freeze_recursive",
+    "freeze_operator",
+    "relation_precedence_policy",
+    "agent_install_dependency_modules",
+    "pip",
+    "environment_settings",
+];
+/// Warnings of keys that are not read: whoever has more of them sees what is wrong.
+const MAX_UNREAD: usize = 20;
+/// Characters of a key in such a warning.
+const MAX_KEY: usize = 100;
 
 /// What the reference takes for a truth value, as text.
 pub(super) const BOOLS: &[&str] = &[
@@ -63,7 +88,8 @@ pub(super) fn project(text: &str) -> Result<Project, Fail> {
     reader.one_of("freeze_operator", FREEZE_OPERATORS)?;
     reader.one_of("install_mode", &["release", "prerelease", "master"])?;
     reader.bool_of(map, "freeze_recursive", false)?;
-    let mut warnings = reader.pip()?;
+    let mut warnings = reader.unread_keys();
+    warnings.extend(reader.pip()?);
     warnings.extend(reader.repositories()?);
     reader.environment_settings()?;
     let requires = reader.strings("requires")?;
@@ -85,16 +111,43 @@ pub(super) fn project(text: &str) -> Result<Project, Fail> {
 impl Reader<'_> {
     pub(super) fn wrong(&self, key: &str, reason: &str) -> Fail {
         let top = key.split('.').next().unwrap_or(key);
+        match self.line_of(top) {
+            Some(line) => invalid_in(self.file, format!("{key} (line {line}): {reason}")),
+            None => invalid_in(self.file, format!("{key}: {reason}")),
+        }
+    }
+
+    /// The first line that begins with a key.
+    fn line_of(&self, key: &str) -> Option<usize> {
         let mut lines = (1..).zip(self.text.lines());
         let line = lines.find(|(_, line)| {
             let line = line.trim_start_matches(['"', '\'', '{', ' ']);
-            line.strip_prefix(top)
+            line.strip_prefix(key)
                 .is_some_and(|rest| rest.trim_start_matches(['"', '\'', ' ']).starts_with(':'))
         });
-        match line {
-            Some((line, _)) => invalid_in(self.file, format!("{key} (line {line}): {reason}")),
-            None => invalid_in(self.file, format!("{key}: {reason}")),
-        }
+        line.map(|(line, _)| line)
+    }
+
+    /// Warnings of keys that nobody reads, which the reference says nothing of: most are mistyped. One that begins with `x-` or
+    /// `.` is there for its anchor.
+    fn unread_keys(&self) -> Vec<String> {
+        let of_file = unread(self.map, KEYS, "");
+        let repositories: &[Value] = match self.map.get("repo") {
+            Some(Value::Sequence(repositories)) => repositories,
+            Some(repository) => std::slice::from_ref(repository),
+            None => &[],
+        };
+        let repositories = repositories.iter().filter_map(Value::as_mapping);
+        let of_repositories = repositories.flat_map(|map| unread(map, &["url", "type"], "repo."));
+        let warnings = of_file.chain(of_repositories).map(|(key, meant)| {
+            let line = self.line_of(key.split('.').next().unwrap_or(&key));
+            let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+            let meant = meant.map(|meant| format!("; did you mean `{meant}`?"));
+            let key: String = key.chars().take(MAX_KEY).collect();
+            let meant = meant.unwrap_or_default();
+            format!("{}{line}: `{key}` is not read{meant}", self.file)
+        });
+        warnings.take(MAX_UNREAD).collect()
     }
 
     /// A key that must be there, with a text.
@@ -295,6 +348,22 @@ impl Reader<'_> {
         };
         Ok(warnings?.into_iter().flatten().collect())
     }
+}
+
+/// The keys of a map that are not known, below `path`, each with the known one that it is nearest to.
+fn unread<'m>(
+    map: &'m Mapping,
+    known: &'static [&'static str],
+    path: &'static str,
+) -> impl Iterator<Item = (String, Option<&'static str>)> + 'm {
+    let is_unread = |key: &String| {
+        !known.contains(&key.as_str()) && !key.starts_with("x-") && !key.starts_with('.')
+    };
+    let keys = map.keys().map(key_text).filter(is_unread);
+    keys.map(move |key| {
+        let meant = closest(&key, known.iter().copied());
+        (format!("{path}{key}"), meant)
+    })
 }
 
 /// A key of a map as Python prints it.

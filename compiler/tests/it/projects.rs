@@ -232,6 +232,18 @@ fn doubtful_fields_are_warnings() {
             "repo: {url: https://x, type: package}",
             "ProjectConfigurationWarning: Setting a pip index",
         ),
+        (
+            "modulpath: libs",
+            "ProjectConfigurationWarning: project.yml:2: `modulpath` is not read; did you mean `modulepath`?",
+        ),
+        (
+            "colour: blue",
+            "ProjectConfigurationWarning: project.yml:2: `colour` is not read",
+        ),
+        (
+            "repo: [x, {url: https://x, typ: git}]",
+            "ProjectConfigurationWarning: project.yml:2: `repo.typ` is not read; did you mean `type`?",
+        ),
     ] {
         let project = format!("name: x\n{rest}\n");
         let (errors, warnings) = outcome(&[("project.yml", &project), ("main.cf", "x = 1\n")]);
@@ -241,6 +253,24 @@ fn doubtful_fields_are_warnings() {
             "{warnings:?}"
         );
     }
+}
+
+#[test]
+fn fields_that_are_read_or_there_for_their_anchors_are_no_warnings() {
+    let project = "name: x\nx-common: &common {index-url: https://x}\n.more: 1\npip: {<<: *common, pre: true}\n\
+                   agent_install_dependency_modules: true\nrepo: {url: https://x}\n";
+    let (errors, warnings) = outcome(&[("project.yml", project), ("main.cf", "x = 1\n")]);
+    assert!(
+        errors.is_empty() && warnings.is_empty(),
+        "{errors:?} {warnings:?}"
+    );
+}
+
+#[test]
+fn a_project_without_a_model_says_what_is_missing() {
+    let (errors, _) = outcome(&[("project.yml", "name: x\n")]);
+    let wanted = "CompilerException: there is no main.cf: a project has one beside its project.yml";
+    assert_eq!(errors, [wanted]);
 }
 
 /// A project that imports a module with this `setup.cfg`.
