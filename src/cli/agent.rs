@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{TROUBLE, USAGE, log};
 use crate::agent::{self, Error, Options};
+use crate::config::in_words;
 use crate::domain::{AgentName, chain};
 use crate::executor::limits::Limits;
 
@@ -122,7 +123,7 @@ fn options(arguments: AgentArguments) -> Result<Options, String> {
     let file = match &arguments.config {
         None => File::default(),
         Some(path) => yaml::from_str(&read(path)?, &LIMITS)
-            .map_err(|error| format!("{}: {error}", path.display()))?,
+            .map_err(|error| format!("{}: {}", path.display(), in_words(&error.to_string())))?,
     };
     let secrets = [&arguments.config, &arguments.token_file, &file.token_file];
     let secrets = secrets.into_iter().flatten().cloned().collect();

@@ -8,6 +8,7 @@ use steward_compiler::yaml::{self, LIMITS};
 use super::check;
 use super::environment::{self, EnvironmentSection};
 use super::secret::Secret;
+use super::words::in_words;
 use super::{Config, Error};
 use crate::domain::DataDir;
 use crate::python::Pythons;
@@ -132,7 +133,7 @@ pub(super) fn parse(text: &str, path: &str) -> Result<Config, Error> {
     // Into a value first: a repeated key is an error there, and silently wins in a map. A value has no lines.
     let syntax = |error: yaml::Error| Error::Syntax {
         path: path.to_owned(),
-        message: error.to_string(),
+        message: in_words(&error.to_string()),
     };
     yaml::from_str::<yaml::Value>(text, &LIMITS).map_err(syntax)?;
     let file: File = yaml::from_str(text, &LIMITS).map_err(syntax)?;

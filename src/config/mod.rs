@@ -11,6 +11,9 @@ mod plain;
 mod secret;
 #[cfg(test)]
 mod tests;
+mod words;
+
+pub use words::in_words;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -186,7 +189,7 @@ impl fmt::Debug for Refused {
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot read {path}: {source}")]
+    #[error("cannot read {path}: {source}; another file is named with --config")]
     Read {
         path: String,
         source: std::io::Error,

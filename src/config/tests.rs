@@ -96,7 +96,16 @@ fn check_refused(from: &str, to: &str, expected: &str) {
 fn what_is_wrong_with_the_whole_file_is_named_with_its_field() {
     check_error("127.0.0.1:9999", "nowhere", "listen");
     check_error("127.0.0.1:9999", "0.0.0.0:80", "api_token");
-    check_error("poll: 5m", "pool: 5m", "pool");
+    check_error(
+        "poll: 5m",
+        "pool: 5m",
+        "line 9: environments[0]: `pool` is no key here; did you mean `poll`?",
+    );
+    check_error(
+        "poll: 5m",
+        "watch: often",
+        "true or false is needed, not `often`",
+    );
     check_error(
         "data: /tmp/data",
         "data: /tmp/data\ndata: /tmp/other",
