@@ -13,7 +13,7 @@ const MAX_LINKS: usize = 40;
 
 /// Checks one name of a tree entry. The error says what is wrong with it, to follow the path.
 pub(super) fn check_name(name: &[u8]) -> Result<&str, &'static str> {
-    let name = std::str::from_utf8(name).map_err(|_| "is not UTF-8")?;
+    let name = std::str::from_utf8(name).map_err(|_| "has a name that is not UTF-8: rename it")?;
     if name.is_empty() {
         return Err("has an empty name");
     }

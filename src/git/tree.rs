@@ -199,7 +199,7 @@ fn check_path(folder: &str, name: &[u8], limits: &CheckoutLimits) -> Result<Stri
         _ => format!("{folder}/{name}"),
     };
     let name = check_name(name).map_err(|reason| Error::UnsafePath {
-        path: printable(&join(&String::from_utf8_lossy(name)), 300),
+        path: printable(&join(&with_escapes(name)), 300),
         reason: reason.to_owned(),
     })?;
     let path = join(name);
@@ -207,6 +207,13 @@ fn check_path(folder: &str, name: &[u8], limits: &CheckoutLimits) -> Result<Stri
         return exceeds(&path, format!("{} bytes for one path", limits.path_bytes));
     }
     Ok(path)
+}
+
+/// A name for people: what is no text in it, byte by byte as shells and git print it.
+fn with_escapes(name: &[u8]) -> String {
+    let chunks = name.utf8_chunks();
+    let shown = chunks.map(|chunk| format!("{}{}", chunk.valid(), chunk.invalid().escape_ascii()));
+    shown.collect()
 }
 
 fn check_links(entries: &[Entry]) -> Result<(), Error> {

@@ -202,6 +202,18 @@ fn unsafe_names_are_refused_and_named() {
     }
 }
 
+#[test]
+fn a_name_that_is_not_utf_8_is_shown_byte_by_byte() {
+    let crafted = Crafted::new();
+    let blob = crafted.blob(b"x");
+    let inner = crafted.tree(&[("100644", b"caf\xe9.txt", blob)]);
+    let error = crafted.check_out(crafted.tree(&[("40000", b"dir", inner)]));
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        r"`dir/caf\xe9.txt` in the repository has a name that is not UTF-8: rename it"
+    );
+}
+
 /// Input: names with spaces, line feeds, leading hyphens (docs/reference/security.md § 3.21). Answer: they are files like others.
 #[test]
 fn odd_but_safe_names_are_kept() {
