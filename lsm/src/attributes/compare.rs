@@ -12,6 +12,7 @@ use super::fill::{default_of, elements};
 use super::request::{Edit, EditOperation};
 use super::values::same;
 use crate::definition::{EmbeddedEntity, Fields, Modifier, join};
+use crate::dict_path::{Path, Section};
 use crate::{Attributes, Problems};
 
 const ONLY_COMPILES: &str = "is read-only: it is set by the orchestrator";
@@ -53,22 +54,51 @@ impl<'v> Elements<'v> {
     }
 }
 
-/// Refuses edits that remove an attribute at the top which only compiles set. It would be put back without a word, as it is
-/// where a client replaces attributes as a whole and leaves it out.
+/// Refuses edits that remove what only compiles set, at whatever depth. It would be put back without a word, as it is where a
+/// client replaces attributes, or an element, as a whole and leaves it out.
 pub(super) fn removed(fields: &Fields, base: &Attributes, edits: &[Edit], problems: &mut Problems) {
-    let read_only = fields.attributes.iter();
-    let read_only = read_only.filter(|one| one.modifier == Modifier::ReadOnly);
-    for attribute in read_only {
-        let path = crate::dict_path::escaped(&attribute.name);
-        let is_removal =
-            |edit: &Edit| edit.operation == EditOperation::Remove && edit.target == path;
-        let is_set = base
-            .get(&attribute.name)
-            .is_some_and(|value| !value.is_null());
-        if is_set && edits.iter().any(is_removal) {
-            problems.add(path, ONLY_COMPILES);
+    let removals = edits
+        .iter()
+        .filter(|edit| edit.operation == EditOperation::Remove);
+    let paths = removals.filter_map(|edit| Some((edit, Path::parse(&edit.target).ok()?)));
+    let read_only: Vec<(&Edit, Path)> = paths
+        .filter(|(_, path)| is_read_only(fields, path))
+        .collect();
+    if read_only.is_empty() {
+        return;
+    }
+    let base = Value::Object(base.clone());
+    for (edit, path) in read_only {
+        if path.get(&base).is_ok_and(|value| !value.is_null()) {
+            problems.add(edit.target.clone(), ONLY_COMPILES);
         }
     }
+}
+
+/// Whether a path leads to a whole attribute or relation that only compiles set.
+fn is_read_only(fields: &Fields, path: &Path) -> bool {
+    let Some((last, before)) = path.sections().split_last() else {
+        return false;
+    };
+    let Section::Key(_) = last else {
+        return false;
+    };
+    let mut fields = fields;
+    for section in before {
+        let mut embedded = fields.embedded_entities.iter();
+        match embedded.find(|one| one.name == section.name()) {
+            Some(one) => fields = &one.fields,
+            None => return false,
+        }
+    }
+    let attributes = fields.attributes.iter();
+    let attributes = attributes.map(|one| (&one.name, one.modifier));
+    let relations = fields.inter_service_relations.iter();
+    let relations = relations.map(|one| (&one.name, one.modifier));
+    let embedded = fields.embedded_entities.iter();
+    let embedded = embedded.map(|one| (&one.name, one.modifier));
+    let mut all = attributes.chain(relations).chain(embedded);
+    all.any(|(name, modifier)| modifier == Modifier::ReadOnly && name == last.name())
 }
 
 /// What a client may set when something is created. Below the top it counts with strict modifiers only.

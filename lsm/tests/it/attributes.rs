@@ -368,6 +368,35 @@ fn elements_come_and_go_under_rw_plus_with_all_that_they_need() {
 
 //: lsm 26
 #[test]
+fn what_only_compiles_set_is_not_removed_by_an_edit_at_any_depth() {
+    let removed = |targets: &[&str]| {
+        let removal = |target: &&str| edit(EditOperation::Remove, target, Value::Null);
+        let change = edits(targets.iter().map(removal).collect());
+        attributes::update(&vpn(true), &stored(), &change)
+    };
+    let targets = ["route_target", "sites[name=ams].vlan"];
+    refused(removed(&targets), &targets);
+    // An element goes with what it has, and what may be changed may go.
+    assert!(removed(&["sites[name=bru]", "note"]).is_ok());
+    // Where nothing is set there is nothing to keep.
+    let mut unset = stored();
+    unset["sites"][0]["vlan"] = Value::Null;
+    let change = edits(vec![edit(
+        EditOperation::Remove,
+        "sites[name=ams].vlan",
+        Value::Null,
+    )]);
+    let written = attributes::update(&vpn(true), &unset, &change).unwrap();
+    assert_eq!(written["sites"][0]["vlan"], Value::Null);
+    // A relation that only compiles fill stays as a whole, too.
+    let mut entity = vpn(true);
+    entity.fields.embedded_entities[0].modifier = steward_lsm::definition::Modifier::ReadOnly;
+    let change = edits(vec![edit(EditOperation::Remove, "sites", Value::Null)]);
+    refused(attributes::update(&entity, &stored(), &change), &["sites"]);
+}
+
+//: lsm 26
+#[test]
 fn elements_under_rw_stay() {
     let mut entity = vpn(true);
     entity.fields.embedded_entities[0].modifier = steward_lsm::definition::Modifier::AtCreation;
