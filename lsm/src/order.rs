@@ -1,13 +1,13 @@
 //! Orders: changes to several instances in one call. Which item waits for which, and when an item has ended.
 //! Source: docs/reference/lsm.md § 5.10.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use crate::attributes::references;
+use crate::attributes::{self, Change, Edit, references};
 use crate::definition::{Label, ServiceEntity, Transfer};
-use crate::lifecycle::is_enabled;
+use crate::lifecycle::{Event, EventType, is_enabled};
 use crate::{Attributes, Instance};
 
 /// What an item does to its instance.
@@ -193,6 +193,78 @@ pub fn dependencies(items: &[Planned]) -> Vec<Vec<Uuid>> {
     items.iter().map(of).collect()
 }
 
+/// What an item does that has not begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// Others have to end before.
+    Waits,
+    /// It begins.
+    Begins,
+    /// The item of this instance failed, on which it depends.
+    Skipped(Uuid),
+}
+
+/// Whose turn it is: an item begins when all that it depends on have come to what was wanted. `state`: how far the item of an
+/// instance is.
+#[must_use]
+pub fn turn(dependencies: &[Uuid], state: impl Fn(Uuid) -> Option<ItemState>) -> Turn {
+    let is = |id: Uuid, wanted: ItemState| state(id) == Some(wanted);
+    let failed = dependencies.iter().find(|id| is(**id, ItemState::Failed));
+    if let Some(failed) = failed {
+        return Turn::Skipped(*failed);
+    }
+    match dependencies.iter().all(|id| is(*id, ItemState::Completed)) {
+        true => Turn::Begins,
+        false => Turn::Waits,
+    }
+}
+
+/// The items that have not begun and wait for themselves by way of others. Items are named by their instances, each with those
+/// that it waits for.
+#[must_use]
+pub fn in_circles(waiting: &BTreeMap<Uuid, &[Uuid]>) -> BTreeSet<Uuid> {
+    let waits_for_itself = |start: &Uuid| {
+        let mut seen = BTreeSet::new();
+        let mut next: Vec<Uuid> = vec![*start];
+        while let Some(id) = next.pop() {
+            let others = waiting.get(&id).copied().unwrap_or_default();
+            next.extend(others.iter().filter(|other| seen.insert(**other)));
+        }
+        seen.contains(start)
+    };
+    waiting.keys().copied().filter(waits_for_itself).collect()
+}
+
+/// The transfers of an instance, of its versions since an item began and what is remembered of them.
+#[must_use]
+pub fn steps(versions: &[Instance], events: &[&Event]) -> Vec<Step> {
+    let step = |version: &Instance| {
+        let led = events.iter().find(|event| {
+            event.service_instance_version + 1 == version.version
+                && event.is_error_transition
+                && !event.ignored_transition
+        });
+        Step {
+            state: version.state.clone(),
+            is_error: led.is_some(),
+            is_deployment: led.is_some_and(|led| led.event_type == EventType::ResourceTransition),
+        }
+    };
+    versions.iter().map(step).collect()
+}
+
+/// Whether somebody else has updated or deleted an instance since an item began, whose change has this correlation id.
+#[must_use]
+pub fn is_disturbed(events: &[&Event], correlation_id: Uuid) -> bool {
+    events.iter().any(|event| {
+        let is_change = matches!(
+            event.event_type,
+            EventType::OnUpdateTransition | EventType::OnDeleteTransition
+        );
+        is_change && !event.ignored_transition && event.event_correlation_id != correlation_id
+    })
+}
+
 /// A transfer that an instance made after an item began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
@@ -219,11 +291,12 @@ pub enum Progress {
 ///
 /// The first step that decides counts, wherever the instance is by now: a lifecycle may lead on from an error by itself, and
 /// what it leads to is not what was ordered. `instance`: as it is now, `None`: it is gone. `steps`: all since the item began.
-/// `is_disturbed`: somebody else has updated or deleted the instance since then.
+/// `is_disturbed`: somebody else has updated or deleted the instance since then. `edits`: of an update.
 #[must_use]
 pub fn progress(
     entity: &ServiceEntity,
     action: Action,
+    edits: &[Edit],
     instance: Option<&Instance>,
     steps: &[Step],
     is_disturbed: bool,
@@ -266,9 +339,31 @@ pub fn progress(
     let is_good = state.is_some_and(|state| state.label == Some(Label::Success));
     let has_moved = !steps.is_empty();
     if action != Action::Delete && has_moved && is_good && is_stable(entity, instance) {
+        if action == Action::Update && !has_edits(entity, instance, edits) {
+            let reason = "somebody else led the instance back before it had what was ordered";
+            return Progress::Failed(Failure::Inconclusive, reason.to_owned());
+        }
         return Progress::Completed;
     }
     Progress::Running
+}
+
+/// Whether edits would change nothing of an instance: it has what they say. One that can not be done again (an element is there)
+/// has been done.
+fn has_edits(entity: &ServiceEntity, instance: &Instance, edits: &[Edit]) -> bool {
+    if edits.is_empty() {
+        return true;
+    }
+    let Some(base) = instance.base() else {
+        return false;
+    };
+    let change = Change::Edits(edits.to_vec());
+    let Ok(after) = attributes::update(entity, base, &change) else {
+        return true;
+    };
+    let mut before = base.clone();
+    attributes::fill(entity, &mut before);
+    after == before
 }
 
 /// Whether an instance stays where it is unless somebody asks for something, or a deployment fails.

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
+use steward_lsm::lifecycle::EditOperation;
 use steward_lsm::order::{
     Action, Failure, ItemState, Planned, Progress, Step, dependencies, order_state, progress,
 };
 use uuid::Uuid;
 
-use crate::support::uplink;
+use crate::support::{edit, object, uplink};
 
 fn id(number: u128) -> Uuid {
     Uuid::from_u128(number)
@@ -100,7 +101,7 @@ fn failure(progress: &Progress) -> Option<Failure> {
 fn an_item_ends_with_the_first_state_that_decides_wherever_the_instance_is_by_then() {
     let entity = uplink("simple");
     let ended = |action, state: &str, steps: &[Step]| {
-        progress(&entity, action, Some(&instance(state)), steps, false)
+        progress(&entity, action, &[], Some(&instance(state)), steps, false)
     };
     let on_the_way = [
         step("acknowledged", false, false),
@@ -150,10 +151,31 @@ fn an_item_ends_with_the_first_state_that_decides_wherever_the_instance_is_by_th
 fn an_item_whose_instance_others_changed_is_inconclusive() {
     let entity = uplink("simple");
     let steps = [step("up", false, true)];
-    let disturbed = progress(&entity, Action::Update, Some(&instance("up")), &steps, true);
+    let disturbed = progress(
+        &entity,
+        Action::Update,
+        &[],
+        Some(&instance("up")),
+        &steps,
+        true,
+    );
     assert_eq!(failure(&disturbed), Some(Failure::Inconclusive));
-    let gone = progress(&entity, Action::Update, None, &steps, false);
+    let gone = progress(&entity, Action::Update, &[], None, &steps, false);
     assert_eq!(failure(&gone), Some(Failure::Inconclusive));
+}
+
+#[test]
+fn an_update_completes_with_what_was_ordered_and_not_where_somebody_led_the_instance_back() {
+    let entity = uplink("simple");
+    let steps = [step("update_start", false, false), step("up", false, false)];
+    let of = |mbps: u64| {
+        let mut up = instance("up");
+        up.active_attributes = Some(object(json!({"mbps": mbps, "vlan": null})));
+        let edits = [edit(EditOperation::Replace, "mbps", json!(20))];
+        progress(&entity, Action::Update, &edits, Some(&up), &steps, false)
+    };
+    assert_eq!(of(20), Progress::Completed);
+    assert_eq!(failure(&of(10)), Some(Failure::Inconclusive));
 }
 
 #[test]

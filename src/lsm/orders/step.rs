@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use steward_lsm::lifecycle::{Event, EventType, Severity};
-use steward_lsm::order::{self, Failure, ItemState, Planned, Progress, Step};
+use steward_lsm::lifecycle::{Event, Severity};
+use steward_lsm::order::{self, Failure, ItemState, Planned, Progress, Step, Turn};
 use steward_lsm::{Instance, attributes};
 use uuid::Uuid;
 
@@ -70,6 +70,10 @@ fn not_executed(events: &[StoredEvent], steps: &[Step], item: &OrderItem) -> Opt
     steps.is_empty().then(failed)
 }
 
+fn plain(events: &[StoredEvent]) -> Vec<&Event> {
+    events.iter().map(|stored| &stored.event).collect()
+}
+
 /// Looks at an order once; `false`: there is nothing more to do for it.
 pub(super) async fn step(services: &Services, key: Key) -> store::Result<bool> {
     let (environment, id) = key;
@@ -102,20 +106,10 @@ pub(super) async fn step(services: &Services, key: Key) -> store::Result<bool> {
 /// The items, by their instances, that have not begun and wait for themselves by way of others.
 fn in_circles(items: &[OrderItem]) -> BTreeSet<Uuid> {
     let waiting = items.iter();
-    let waiting: BTreeMap<Uuid, &[Uuid]> = waiting
+    let waiting = waiting
         .filter(|item| item.state == ItemState::Acknowledged)
-        .map(|item| (item.instance, item.dependencies.as_slice()))
-        .collect();
-    let waits_for_itself = |start: &Uuid| {
-        let mut seen = BTreeSet::new();
-        let mut next: Vec<Uuid> = vec![*start];
-        while let Some(id) = next.pop() {
-            let others = waiting.get(&id).copied().unwrap_or_default();
-            next.extend(others.iter().filter(|other| seen.insert(**other)));
-        }
-        seen.contains(start)
-    };
-    waiting.keys().copied().filter(waits_for_itself).collect()
+        .map(|item| (item.instance, item.dependencies.as_slice()));
+    order::in_circles(&waiting.collect())
 }
 
 /// What all items of an order have in common.
@@ -177,17 +171,15 @@ impl Look<'_> {
         if item.base_version.is_some() {
             return self.examine(item).await;
         }
-        let is = |id: &&Uuid, state: ItemState| states.get(*id) == Some(&state);
-        let mut dependencies = item.dependencies.iter();
-        if let Some(failed) = dependencies.find(|id| is(id, ItemState::Failed)) {
-            let reason = format!("the item of the instance {failed} failed, on which it depends");
-            return Ok(Ended::Failed(Failure::ExecutionSkipped, reason));
+        match order::turn(&item.dependencies, |id| states.get(&id).copied()) {
+            Turn::Waits => Ok(Ended::No),
+            Turn::Begins => self.begin(item).await,
+            Turn::Skipped(failed) => {
+                let reason =
+                    format!("the item of the instance {failed} failed, on which it depends");
+                Ok(Ended::Failed(Failure::ExecutionSkipped, reason))
+            }
         }
-        let mut dependencies = item.dependencies.iter();
-        if dependencies.all(|id| is(&id, ItemState::Completed)) {
-            return self.begin(item).await;
-        }
-        Ok(Ended::No)
     }
 
     /// Ends items that wait for one another in a circle: nothing is under way that could let one of them begin. What waits for
@@ -247,20 +239,12 @@ impl Look<'_> {
         };
         let events = self.events(item).await?;
         let steps = self.steps(item, &events).await?;
-        let others = events.iter().filter(|stored| {
-            let event = &stored.event;
-            let is_change = matches!(
-                event.event_type,
-                EventType::OnUpdateTransition | EventType::OnDeleteTransition
-            );
-            is_change
-                && !event.ignored_transition
-                && event.event_correlation_id != item.correlation_id
-        });
-        let is_disturbed = others.count() > 0;
+        let is_disturbed = order::is_disturbed(&plain(&events), item.correlation_id);
         let entity = &definition.entity;
-        let progress =
-            order::progress(entity, item.action, instance.as_ref(), &steps, is_disturbed);
+        // Of an update they were read when it began; others have none.
+        let edits = edits(&item.request).unwrap_or_default();
+        let (action, now) = (item.action, instance.as_ref());
+        let progress = order::progress(entity, action, &edits, now, &steps, is_disturbed);
         if let Some(instance) = &instance {
             describe(item, instance, definition);
         }
@@ -284,21 +268,7 @@ impl Look<'_> {
         let range = (after, i64::MAX);
         let store = &self.services.store;
         let log = store.service_log(self.environment, item.instance, range, true, MAX_VERSIONS);
-        let step = |version: &Instance| {
-            let led = events.iter().find(|stored| {
-                let event = &stored.event;
-                event.service_instance_version + 1 == version.version
-                    && event.is_error_transition
-                    && !event.ignored_transition
-            });
-            Step {
-                state: version.state.clone(),
-                is_error: led.is_some(),
-                is_deployment: led
-                    .is_some_and(|led| led.event.event_type == EventType::ResourceTransition),
-            }
-        };
-        Ok(log.await?.iter().map(step).collect())
+        Ok(order::steps(&log.await?, &plain(events)))
     }
 
     pub(super) fn definition(&self, instance: &Instance) -> Option<&Definition> {

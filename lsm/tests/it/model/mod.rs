@@ -8,6 +8,7 @@
 //! `STEWARD_MODEL_STEPS` and `STEWARD_MODEL_SEED` say how many steps and which ones; a failure names its seed.
 
 pub mod lifecycles;
+mod orders;
 mod reference;
 
 use std::cell::Cell;
