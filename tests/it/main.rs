@@ -78,6 +78,7 @@ mod service_crashes;
 mod service_exports;
 mod service_lists;
 mod service_models;
+mod service_optimized;
 mod service_outcomes;
 mod service_pages;
 mod service_trees;
