@@ -268,7 +268,7 @@ fn log(context: &Context<'_>, compile: &Compile, commit: &str, report: &CompileD
         None => tracing::info!(
             environment.id = %context.environment, compile.id = %report.compile, commit,
             version = report.version.map(VersionNumber::get),
-            "compiled commit {} in {:?}", report.commit, report.duration
+            "compiled commit {} in {:.1?}", report.commit, report.duration
         ),
         Some(failure) => {
             tracing::error!(
