@@ -4,6 +4,7 @@ use minijinja::value::ValueKind;
 use minijinja::{Environment, Value as Jinja};
 
 use crate::hir::Program;
+use crate::template::arguments::add_tests;
 use crate::template::objects::model_objects::{is_instance, is_no_mapping};
 use crate::template::objects::views::View;
 use crate::template::repr::shown;
@@ -26,12 +27,13 @@ pub(in crate::template) fn register(engine: &mut Environment<'static>, program: 
         );
         has_items && value.downcast_object_ref::<View>().is_none()
     });
-    engine.add_test("lower", |value: &Jinja| {
+    add_tests(engine, &["lower"], |value: &Jinja| {
         has_case(&shown(value), char::is_lowercase, char::is_uppercase)
     });
-    engine.add_test("upper", |value: &Jinja| {
+    add_tests(engine, &["upper"], |value: &Jinja| {
         has_case(&shown(value), char::is_uppercase, char::is_lowercase)
     });
+    of_the_engine(engine);
     let plugins = program.plugins.iter();
     let dotted: Vec<String> = plugins
         .map(|plugin| program.text(plugin.name).replace("::", "."))
@@ -39,6 +41,23 @@ pub(in crate::template) fn register(engine: &mut Environment<'static>, program: 
     engine.add_test("filter", move |state: &minijinja::State, name: String| {
         dotted.contains(&name) || minijinja::tests::is_filter(state, &name)
     });
+}
+
+/// Tests that do what the engine's do.
+fn of_the_engine(engine: &mut Environment<'static>) {
+    use minijinja::tests;
+
+    add_tests(engine, &["eq", "equalto", "=="], tests::is_eq);
+    add_tests(engine, &["ne", "!="], tests::is_ne);
+    add_tests(engine, &["lt", "lessthan", "<"], tests::is_lt);
+    add_tests(engine, &["le", "<="], tests::is_le);
+    add_tests(engine, &["gt", "greaterthan", ">"], tests::is_gt);
+    add_tests(engine, &["ge", ">="], tests::is_ge);
+    add_tests(engine, &["in"], tests::is_in);
+    add_tests(engine, &["odd"], tests::is_odd);
+    add_tests(engine, &["even"], tests::is_even);
+    add_tests(engine, &["divisibleby"], tests::is_divisibleby);
+    add_tests(engine, &["iterable"], tests::is_iterable);
 }
 
 /// There are letters with a case, all of them of this one.

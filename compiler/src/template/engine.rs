@@ -7,6 +7,7 @@ use minijinja::{
     AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value as Jinja,
 };
 
+use crate::template::arguments::add_filter;
 use crate::template::format::percent;
 use crate::template::model::{SharedModel, TemplateRequest, lock, serve};
 use crate::template::objects::containers::Sequence;
@@ -45,19 +46,24 @@ pub(crate) fn environment(shared: &SharedModel) -> Environment<'static> {
     engine.add_test("none", |value: &Jinja| value.is_none());
     engine.add_filter("default", default_filter);
     engine.add_filter("d", default_filter);
-    engine.add_filter("map", map_filter);
-    engine.add_filter("string", |value: &Jinja| shown(value));
-    engine.add_filter("format", |template: String, args: Rest<Jinja>| {
-        let (positional, named): (&[Jinja], Kwargs) = from_args(&args)?;
-        let has_names = named.args().next().is_some();
-        let named = has_names.then(|| Jinja::from(named));
-        percent(&template, positional, named.as_ref())
-    });
+    add_filter(&mut engine, "string", &[], |value: &Jinja| shown(value));
+    add_filter(
+        &mut engine,
+        "format",
+        &[],
+        |template: String, args: Rest<Jinja>| {
+            let (positional, named): (&[Jinja], Kwargs) = from_args(&args)?;
+            let has_names = named.args().next().is_some();
+            let named = has_names.then(|| Jinja::from(named));
+            percent(&template, positional, named.as_ref())
+        },
+    );
     engine.add_filter("__percent__", |template: String, value: Jinja| {
         let named = (value.kind() == ValueKind::Map).then_some(&value);
         percent(&template, &Sequence::operands(value.clone()), named)
     });
     crate::template::filters::register(&mut engine);
+    crate::template::choosing::register(&mut engine);
     crate::template::markup::register(&mut engine);
     crate::template::sorting::register(&mut engine);
     crate::template::objects::containers::register(&mut engine);
@@ -72,42 +78,20 @@ pub(in crate::template) fn aborted() -> Error {
     Error::new(ErrorKind::InvalidOperation, "the rendering is interrupted")
 }
 
-fn default_filter(
-    value: Jinja,
-    default: Option<Jinja>,
-    lenient: Option<bool>,
-    kwargs: Kwargs,
-) -> Result<Jinja, Error> {
-    let lenient = kwargs.get::<Option<bool>>("boolean")?.or(lenient);
-    let default = match default {
-        Some(default) => default,
-        None => kwargs
-            .get::<Option<Jinja>>("default_value")?
-            .unwrap_or_else(|| Jinja::from("")),
+fn default_filter(value: Jinja, args: Rest<Jinja>) -> Result<Jinja, Error> {
+    let (given, kwargs): (&[Jinja], Kwargs) = from_args(&args)?;
+    let lenient = match given.get(1) {
+        Some(lenient) => Some(lenient.is_true()),
+        None => kwargs.get::<Option<bool>>("boolean")?,
+    };
+    let default = match given.first() {
+        Some(default) => default.clone(),
+        None if kwargs.has("default_value") => kwargs.get("default_value")?,
+        None => Jinja::from(""),
     };
     kwargs.assert_all_used()?;
     let absent = is_nothing(&value) || (lenient == Some(true) && !value.is_true());
     Ok(if absent { default } else { value })
-}
-
-/// The engine's own, whose `default` stands for what instances of the model do not have, too.
-fn map_filter(state: &State, value: Jinja, args: Rest<Jinja>) -> Result<Vec<Jinja>, Error> {
-    let (_, named): (&[Jinja], Kwargs) = from_args(&args)?;
-    let default = named.get::<Option<Jinja>>("default")?;
-    let mapped = minijinja::filters::map(state, value, Rest(args.to_vec()));
-    let mut mapped = mapped.map_err(|error| match (error.kind(), args.first()) {
-        // The engine does not say which.
-        (ErrorKind::UnknownFilter, Some(name)) if error.detail().is_none() => Error::new(
-            ErrorKind::UnknownFilter,
-            format!("filter {name} is unknown"),
-        ),
-        _ => error,
-    })?;
-    if let Some(default) = default.filter(|_| named.has("attribute")) {
-        let missing = mapped.iter_mut().filter(|found| is_nothing(found));
-        missing.for_each(|found| *found = default.clone());
-    }
-    Ok(mapped)
 }
 
 fn print(out: &mut Output, state: &State, value: &Jinja) -> Result<(), Error> {

@@ -4,6 +4,7 @@
 use minijinja::value::{Kwargs, Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value as Jinja};
 
+use crate::template::arguments::{add_filter, add_text_filter, defined, in_order, items_of};
 use crate::template::objects::containers::Sequence;
 use crate::template::repr::{repr, shown};
 use crate::template::text::{self as text, WordWrap};
@@ -12,31 +13,39 @@ const LOREM: &str = "Lorem ipsum dolor sit amet consectetur adipiscing elit sed 
 
 pub(in crate::template) fn register(engine: &mut Environment<'static>) {
     for name in ["e", "escape", "forceescape"] {
-        engine.add_filter(name, move |value: &Jinja| {
+        add_filter(engine, name, &[], move |value: &Jinja| {
             if value.is_safe() && name != "forceescape" {
                 return value.clone();
             }
             Jinja::from_safe_string(text::escaped(&shown(value)))
         });
     }
-    engine.add_filter("safe", |value: &Jinja| {
+    add_filter(engine, "safe", &[], |value: &Jinja| {
         Jinja::from_safe_string(shown(value))
     });
-    engine.add_filter("truncate", truncate);
-    engine.add_filter("wordwrap", wordwrap);
-    engine.add_filter("replace", replace);
-    engine.add_filter("round", round);
-    engine.add_filter("int", int);
-    engine.add_filter("float", float);
-    engine.add_filter("filesizeformat", |value: &Jinja, binary: Option<bool>| {
-        number(value).map(|bytes| text::file_size(bytes, binary.unwrap_or(false)))
-    });
-    engine.add_filter("tojson", tojson);
-    engine.add_filter("pprint", |value: &Jinja| text::pretty(value, 0));
-    engine.add_filter("xmlattr", xmlattr);
-    engine.add_filter("urlencode", urlencode);
-    engine.add_filter("sum", sum);
+    add_filter(engine, "truncate", &[], truncate);
+    add_filter(engine, "wordwrap", &[], wordwrap);
+    add_filter(engine, "replace", &["old", "new", "count"], replace);
+    add_filter(engine, "round", &[], round);
+    add_filter(engine, "int", &[], int);
+    add_filter(engine, "float", &["default"], float);
+    add_filter(
+        engine,
+        "filesizeformat",
+        &["binary"],
+        |value: &Jinja, binary: Option<bool>| {
+            number(value).map(|bytes| text::file_size(bytes, binary.unwrap_or(false)))
+        },
+    );
+    add_filter(engine, "tojson", &[], tojson);
+    add_filter(engine, "xmlattr", &["autospace"], xmlattr);
+    add_filter(engine, "urlencode", &[], urlencode);
+    add_filter(engine, "sum", &[], sum);
     engine.add_filter("items", |value: Jinja| {
+        // The only one that says what is undefined to be empty.
+        if value.is_undefined() {
+            return Ok(Vec::new());
+        }
         pairs(&value).map(|pairs| {
             pairs
                 .into_iter()
@@ -44,20 +53,23 @@ pub(in crate::template) fn register(engine: &mut Environment<'static>) {
                 .collect::<Vec<_>>()
         })
     });
-    engine.add_filter("attr", |value: Jinja, name: String| {
+    add_filter(engine, "attr", &["name"], |value: Jinja, name: String| {
         // The entries of a dict are no attributes.
         let is_dict =
             value.kind() == ValueKind::Map && !crate::template::repr::is_namespace(&value);
         match value.get_attr(&name) {
             Ok(found) if !is_dict && !found.is_undefined() => found,
-            _ if is_dict && !crate::template::methods::OF_DICTS.contains(&&*name) => {
-                Jinja::UNDEFINED
+            _ if crate::template::methods::is_method(&value, &name) => {
+                Jinja::from_object(crate::template::methods::Bound { value, name })
             }
-            _ => Jinja::from_object(crate::template::methods::Bound { value, name }),
+            _ => Jinja::UNDEFINED,
         }
     });
-    engine.add_filter("abs", abs);
-    engine.add_filter("random", random);
+    add_filter(engine, "abs", &[], abs);
+    add_filter(engine, "random", &[], random);
+    // What is undefined has a `repr`.
+    engine.add_filter("pprint", |value: &Jinja| text::pretty(value, 0));
+    of_the_engine(engine);
     engine.add_function("joiner", minijinja_contrib::globals::joiner);
     engine.add_function("lipsum", |_: Rest<Jinja>| LOREM);
     engine.add_function("__divisor__", divisor);
@@ -69,6 +81,24 @@ pub(in crate::template) fn register(engine: &mut Environment<'static>) {
     });
     engine.add_global("__true__", true);
     engine.add_global("__false__", false);
+}
+
+/// Filters that do what the engine's do.
+fn of_the_engine(engine: &mut Environment<'static>) {
+    use minijinja::filters;
+
+    add_text_filter(engine, "upper", &[], filters::upper);
+    add_text_filter(engine, "lower", &[], filters::lower);
+    add_text_filter(engine, "capitalize", &[], filters::capitalize);
+    add_text_filter(engine, "trim", &["chars"], filters::trim);
+    add_filter(engine, "first", &[], filters::first);
+    add_filter(engine, "last", &[], filters::last);
+    add_filter(engine, "length", &[], filters::length);
+    add_filter(engine, "count", &[], filters::length);
+    add_filter(engine, "list", &[], filters::list);
+    add_filter(engine, "reverse", &[], filters::reverse);
+    add_filter(engine, "batch", &["linecount", "fill_with"], filters::batch);
+    add_filter(engine, "slice", &["slices", "fill_with"], filters::slice);
 }
 
 /// Python divides nothing by zero.
@@ -182,6 +212,14 @@ fn truncate(value: &Jinja, args: Rest<Jinja>) -> Result<String, Error> {
     let end = given.text(2, "end", "...")?;
     let leeway = given.get(3, "leeway", 5usize)?;
     given.named.assert_all_used()?;
+    // A list is short enough, too, but has no other way to be made shorter.
+    if value.as_str().is_none()
+        && value
+            .len()
+            .is_some_and(|n_items| n_items <= length.saturating_add(leeway))
+    {
+        return Ok(shown(value));
+    }
     Ok(text::truncated(&shown(value), length, kill, &end, leeway))
 }
 
@@ -247,18 +285,15 @@ fn round(
     }))
 }
 
-fn int(
-    value: &Jinja,
-    default: Option<Jinja>,
-    base: Option<u32>,
-    kwargs: Kwargs,
-) -> Result<Jinja, Error> {
-    let default = kwargs
-        .get::<Option<Jinja>>("default")?
-        .or(default)
-        .unwrap_or_else(|| Jinja::from(0));
-    let base = kwargs.get::<Option<u32>>("base")?.or(base).unwrap_or(10);
-    kwargs.assert_all_used()?;
+fn int(value: &Jinja, args: Rest<Jinja>) -> Result<Jinja, Error> {
+    let args: Vec<Jinja> = std::iter::once(Jinja::UNDEFINED).chain(args.0).collect();
+    let args = in_order("int", &["default", "base"], &args)?;
+    // A default of null counts.
+    let default = args.get(1).filter(|default| !default.is_undefined());
+    let default = default.cloned().unwrap_or_else(|| Jinja::from(0));
+    let base = args
+        .get(2)
+        .map_or(Ok(10), |base| u32::try_from(base.clone()))?;
     if let Some(text) = value.as_str() {
         let text = text.trim();
         let digits = match base {
@@ -304,8 +339,12 @@ fn abs(value: &Jinja) -> Result<Jinja, Error> {
     }
 }
 
-fn float(value: &Jinja, default: Option<f64>) -> f64 {
-    number(value).unwrap_or_else(|_| default.unwrap_or(0.0))
+fn float(value: &Jinja, default: Rest<Jinja>) -> Jinja {
+    let default = || default.first().cloned();
+    number(value).map_or_else(
+        |_| default().unwrap_or_else(|| Jinja::from(0.0)),
+        Jinja::from,
+    )
 }
 
 fn tojson(value: &Jinja, indent: Option<usize>, kwargs: Kwargs) -> Result<String, Error> {
@@ -417,11 +456,13 @@ fn sum(
         .unwrap_or_else(|| Jinja::from(0));
     kwargs.assert_all_used()?;
     let mut items = Vec::new();
-    for value in values.try_iter()? {
-        items.push(match &attribute {
+    for value in items_of(values)? {
+        let item = match &attribute {
             Some(attribute) => dotted(&value, attribute)?,
             None => value,
-        });
+        };
+        defined(&item)?;
+        items.push(item);
     }
     if start.kind() == ValueKind::Seq {
         let mut all: Vec<Jinja> = start.try_iter()?.collect();
@@ -448,7 +489,7 @@ fn sum(
 
 /// One of the values: which one follows from them, because the same model gives the same resources.
 fn random(values: &Jinja) -> Result<Jinja, Error> {
-    let items: Vec<Jinja> = values.try_iter()?.collect();
+    let items: Vec<Jinja> = items_of(values)?.collect();
     let seed = repr(values).bytes().fold(5381u64, |hash, byte| {
         hash.wrapping_mul(33) ^ u64::from(byte)
     });

@@ -4,6 +4,7 @@ use minijinja::value::{Kwargs, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, Value as Jinja};
 
 use crate::syntax::strings::{FormatPiece, format_pieces};
+use crate::template::arguments::defined;
 use crate::template::repr::{repr, shown};
 use crate::types::{Heap, Value, format};
 
@@ -94,8 +95,14 @@ impl Fields<'_> {
                     let value = self.field(name)?;
                     let spec = self.render(spec)?;
                     let value = match conversion {
-                        None => value,
-                        Some('s') => Jinja::from(shown(&value)),
+                        None => {
+                            defined(&value)?;
+                            value
+                        }
+                        Some('s') => {
+                            defined(&value)?;
+                            Jinja::from(shown(&value))
+                        }
                         Some('r' | 'a') => Jinja::from(repr(&value)),
                         Some(other) => {
                             return Err(invalid(format!("Unknown conversion specifier {other}")));
@@ -269,7 +276,10 @@ impl Conversion {
                 _ if value.is_integer() => formatted(value, "c")?,
                 _ => return Err(invalid("%c requires int or char")),
             },
-            's' => shown(value),
+            's' => {
+                defined(value)?;
+                shown(value)
+            }
             'r' | 'a' => repr(value),
             other => {
                 return Err(invalid(format!("unsupported format character '{other}'")));

@@ -3,20 +3,28 @@
 use minijinja::value::{Rest, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, State, Value as Jinja};
 
+use crate::template::arguments::{add_filter, defined, items_of};
 use crate::template::filters::{Given, dotted};
 use crate::template::repr::shown;
 use crate::template::text::escaped;
 
 pub(in crate::template) fn register(engine: &mut Environment<'static>) {
-    engine.add_filter("join", join);
-    engine.add_filter("indent", indent);
-    engine.add_filter("title", |value: &Jinja| titled(&shown(value)));
-    engine.add_filter("striptags", |value: &Jinja| without_tags(&shown(value)));
-    engine.add_filter("wordcount", |value: &Jinja| n_words(&shown(value)));
-    engine.add_filter("center", |value: &Jinja, width: Option<i64>| {
-        centered(&shown(value), width.unwrap_or(80), ' ')
+    add_filter(engine, "join", &[], join);
+    add_filter(engine, "indent", &[], indent);
+    add_filter(engine, "title", &[], |value: &Jinja| titled(&shown(value)));
+    add_filter(engine, "striptags", &[], |value: &Jinja| {
+        without_tags(&shown(value))
     });
-    engine.add_filter("urlize", urlize);
+    add_filter(engine, "wordcount", &[], |value: &Jinja| {
+        n_words(&shown(value))
+    });
+    add_filter(
+        engine,
+        "center",
+        &["width"],
+        |value: &Jinja, width: Option<i64>| centered(&shown(value), width.unwrap_or(80), ' '),
+    );
+    add_filter(engine, "urlize", &[], urlize);
 }
 
 fn join(state: &State<'_, '_>, values: &Jinja, args: Rest<Jinja>) -> Result<Jinja, Error> {
@@ -25,14 +33,12 @@ fn join(state: &State<'_, '_>, values: &Jinja, args: Rest<Jinja>) -> Result<Jinj
     let attribute = given.value(1, "attribute")?;
     given.named.assert_all_used()?;
     let mut items = Vec::new();
-    for value in values.try_iter()? {
+    for value in items_of(values)? {
         let value = match &attribute {
             Some(attribute) => dotted(&value, attribute)?,
             None => value,
         };
-        if value.is_undefined() {
-            return Err(Error::from(minijinja::ErrorKind::UndefinedError));
-        }
+        defined(&value)?;
         items.push(value);
     }
     let escapes = state.auto_escape() != AutoEscape::None;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use minijinja::value::{Object, ObjectRepr, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value as Jinja};
 
+use crate::template::arguments::in_order;
 use crate::template::format::{format_map, format_method};
 use crate::template::markup::centered;
 use crate::template::objects::bytes::Bytes;
@@ -26,6 +27,80 @@ pub(in crate::template) const OF_DICTS: &[&str] = &[
     "update",
     "values",
 ];
+
+/// Of texts and lists; none of their methods is anything else.
+const OF_TEXTS: &[&str] = &[
+    "capitalize",
+    "casefold",
+    "center",
+    "count",
+    "encode",
+    "endswith",
+    "expandtabs",
+    "find",
+    "format",
+    "format_map",
+    "index",
+    "isalnum",
+    "isalpha",
+    "isascii",
+    "isdecimal",
+    "isdigit",
+    "isidentifier",
+    "islower",
+    "isnumeric",
+    "isprintable",
+    "isspace",
+    "istitle",
+    "isupper",
+    "join",
+    "ljust",
+    "lower",
+    "lstrip",
+    "partition",
+    "removeprefix",
+    "removesuffix",
+    "replace",
+    "rfind",
+    "rindex",
+    "rjust",
+    "rpartition",
+    "rsplit",
+    "rstrip",
+    "split",
+    "splitlines",
+    "startswith",
+    "strip",
+    "swapcase",
+    "title",
+    "upper",
+    "zfill",
+];
+const OF_LISTS: &[&str] = &[
+    "append", "clear", "copy", "count", "extend", "index", "insert", "pop", "remove", "reverse",
+    "sort",
+];
+
+pub(in crate::template) fn is_method(value: &Jinja, name: &str) -> bool {
+    let names = match value.kind() {
+        ValueKind::String => OF_TEXTS,
+        ValueKind::Seq | ValueKind::Iterable => OF_LISTS,
+        ValueKind::Map => OF_DICTS,
+        _ => &[],
+    };
+    names.contains(&name)
+}
+
+/// The parameters of methods of texts that can be given by name.
+fn parameters_of(method: &str) -> &'static [&'static str] {
+    match method {
+        "split" | "rsplit" => &["sep", "maxsplit"],
+        "splitlines" => &["keepends"],
+        "expandtabs" => &["tabsize"],
+        "encode" => &["encoding", "errors"],
+        _ => &[],
+    }
+}
 
 /// A method that was read and not called yet.
 #[derive(Debug)]
@@ -65,6 +140,16 @@ pub(in crate::template) fn call(
     method: &str,
     args: &[Jinja],
 ) -> Result<Jinja, Error> {
+    let by_position;
+    let mut args = args;
+    if let (ValueKind::String, parameters @ [_, ..]) = (value.kind(), parameters_of(method)) {
+        // The text itself comes first.
+        let all: Vec<Jinja> = std::iter::once(value.clone())
+            .chain(args.iter().cloned())
+            .collect();
+        by_position = in_order(method, parameters, &all)?;
+        args = &by_position[1..];
+    }
     let own = match value.kind() {
         ValueKind::String => text_method(value.as_str().unwrap_or(""), method, args)?,
         ValueKind::Seq => list_method(value, method, args)?,
@@ -148,6 +233,7 @@ fn text_method(text: &str, method: &str, args: &[Jinja]) -> Result<Option<Jinja>
         "swapcase" => Jinja::from(swapped_case(text)),
         "casefold" => Jinja::from(text.to_lowercase().replace('ß', "ss")),
         "rsplit" => Jinja::from(split_from_the_end(text, args)?),
+        "join" => Jinja::from(joined(text, args)?),
         "format" => Jinja::from(format_method(text, args)?),
         "format_map" => {
             let values = args
@@ -174,6 +260,23 @@ fn text_method(text: &str, method: &str, args: &[Jinja]) -> Result<Option<Jinja>
     }))
 }
 
+/// Python joins texts only.
+fn joined(separator: &str, args: &[Jinja]) -> Result<String, Error> {
+    let items = args.first();
+    let items = items.ok_or_else(|| failed("join() takes one more argument"))?;
+    let mut parts = Vec::new();
+    for (at, item) in items.try_iter()?.enumerate() {
+        let Some(part) = item.as_str() else {
+            let kind = item.kind();
+            return Err(failed(format!(
+                "sequence item {at}: expected a string, found {kind}"
+            )));
+        };
+        parts.push(part.to_owned());
+    }
+    Ok(parts.join(separator))
+}
+
 fn swapped_case(text: &str) -> String {
     let swapped = text.chars().flat_map(|c| {
         if c.is_uppercase() {
@@ -190,16 +293,35 @@ fn split_from_the_end(text: &str, args: &[Jinja]) -> Result<Vec<Jinja>, Error> {
     let count: usize = args.get(1).cloned().map_or(Ok(usize::MAX), |count| {
         i64::try_from(count).map(|count| usize::try_from(count).unwrap_or(usize::MAX))
     })?;
-    let separator = args.first().filter(|separator| !separator.is_none());
+    let separator = args
+        .first()
+        .filter(|separator| !separator.is_none() && !separator.is_undefined());
     let mut parts: Vec<Jinja> = match separator.map(shown) {
         Some(separator) => {
             let parts = text.rsplitn(count.saturating_add(1), &separator);
             parts.map(Jinja::from).collect()
         }
-        None => text.split_whitespace().rev().map(Jinja::from).collect(),
+        None => words_from_the_end(text, count),
     };
     parts.reverse();
     Ok(parts)
+}
+
+/// The last words first, at most `count` of them, then what is before them.
+fn words_from_the_end(text: &str, count: usize) -> Vec<Jinja> {
+    let mut words = Vec::new();
+    let mut rest = text.trim_end();
+    while words.len() < count
+        && let Some(at) = rest.rfind(char::is_whitespace)
+    {
+        let word = &rest[at..];
+        words.push(Jinja::from(word.trim_start()));
+        rest = rest[..at].trim_end();
+    }
+    if !rest.is_empty() {
+        words.push(Jinja::from(rest));
+    }
+    words
 }
 
 /// Spaces in the place of tabs, up to the next multiple of `size`.

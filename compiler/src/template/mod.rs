@@ -2,10 +2,12 @@
 //! docs/reference/std.md § 7.
 //!
 //! `source` rewrites a template where Jinja2 reads it otherwise than the engine; `engine` assembles an environment of
-//! `filters`, `markup`, `sorting`, `methods`, `conditions` (Jinja2's tests) and `plugin_filters`; `objects` are the values
+//! `filters`, `markup`, `sorting`, `methods`, `choosing`, `conditions` (Jinja2's tests) and `plugin_filters`, with what `arguments` has for all of them; `objects` are the values
 //! that templates see; `repr`, `text` and `format` write them as Python does; `undefined` finds the name that an error is
 //! about, `path` how a template got to an object. The running model is known by one trait only, [`TemplateModel`]: start reading in `model`.
 
+mod arguments;
+mod choosing;
 mod conditions;
 mod engine;
 mod filters;

@@ -38,6 +38,8 @@ pub(crate) enum TemplateRequest {
     },
     /// The text of the template of this name is wanted.
     Source(String),
+    /// An optional relation without a value was read below an argument, where that is an error; its number is the runtime's.
+    Optional(u32),
     /// A reference, which has no text, and where the template found it.
     Reference(ReferencePlace, Value),
 }
@@ -57,6 +59,8 @@ pub(crate) enum Lookup {
     Value(Value),
     /// An optional without a value, or an attribute that the entity does not have.
     Nothing,
+    /// An attribute that the entity does not have, below an argument: no other kind of undefined than a name that there is not.
+    Undefined,
     /// The rendering cannot go on: a [`TemplateRequest`] says why.
     Aborted,
 }

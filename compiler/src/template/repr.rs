@@ -24,7 +24,7 @@ pub(in crate::template) fn shown(value: &Jinja) -> String {
 }
 
 pub(in crate::template) fn repr(value: &Jinja) -> String {
-    if value.downcast_object_ref::<Nothing>().is_some() {
+    if value.is_undefined() || value.downcast_object_ref::<Nothing>().is_some() {
         return "Undefined".to_owned();
     }
     if is_view(value) || value.downcast_object_ref::<Sequence>().is_some() {

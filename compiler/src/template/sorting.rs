@@ -6,25 +6,31 @@ use std::cmp::Ordering;
 use minijinja::value::{Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value as Jinja};
 
+use crate::template::arguments::{add_filter, defined, items_of};
 use crate::template::filters::{Given, dotted, invalid, pairs};
 use crate::template::objects::containers::Sequence;
+use crate::template::objects::model_objects::is_nothing;
 
 pub(in crate::template) fn register(engine: &mut Environment<'static>) {
-    engine.add_filter("sort", sort);
-    engine.add_filter("max", |values: &Jinja, args: Rest<Jinja>| {
+    add_filter(engine, "sort", &[], sort);
+    add_filter(engine, "max", &[], |values: &Jinja, args: Rest<Jinja>| {
         extreme(values, &args, Ordering::Greater)
     });
-    engine.add_filter("min", |values: &Jinja, args: Rest<Jinja>| {
+    add_filter(engine, "min", &[], |values: &Jinja, args: Rest<Jinja>| {
         extreme(values, &args, Ordering::Less)
     });
-    engine.add_filter("dictsort", dictsort);
-    engine.add_filter("groupby", groupby);
-    engine.add_filter("unique", unique);
+    add_filter(engine, "dictsort", &[], dictsort);
+    add_filter(engine, "groupby", &[], groupby);
+    add_filter(engine, "unique", &[], unique);
 }
 
 /// Python's `<` and `>`; an error where it has none.
 pub(in crate::template) fn compare(left: &Jinja, right: &Jinja) -> Result<Ordering, Error> {
     use ValueKind::{Bool, Iterable, Number, Seq, String};
+    // Attributes that an instance does not have are undefined, too.
+    if is_nothing(left) || is_nothing(right) {
+        return Err(Error::from(ErrorKind::UndefinedError));
+    }
     match (left.kind(), right.kind()) {
         (Number | Bool, Number | Bool) => {
             let whole = |value: &Jinja| match value.kind() {
@@ -45,9 +51,6 @@ pub(in crate::template) fn compare(left: &Jinja, right: &Jinja) -> Result<Orderi
                     (Some(left), Some(right)) => return compare(&left, &right),
                 }
             }
-        }
-        (ValueKind::Undefined, _) | (_, ValueKind::Undefined) => {
-            Err(Error::from(ErrorKind::UndefinedError))
         }
         (left, right) => Err(invalid(format!(
             "'<' not supported between instances of {left} and {right}"
@@ -115,7 +118,7 @@ fn sort(values: &Jinja, args: Rest<Jinja>) -> Result<Vec<Jinja>, Error> {
         None => vec![attribute],
     };
     let mut keyed = Vec::new();
-    for value in values.try_iter()? {
+    for value in items_of(values)? {
         let of = |attribute: &Option<Jinja>| key(&value, attribute.as_ref(), case_sensitive);
         let keys: Vec<Jinja> = attributes.iter().map(of).collect::<Result<_, Error>>()?;
         if keys.iter().any(Jinja::is_undefined) {
@@ -136,7 +139,7 @@ fn extreme(values: &Jinja, args: &[Jinja], wanted: Ordering) -> Result<Jinja, Er
     let attribute = given.value(1, "attribute")?;
     given.named.assert_all_used()?;
     let mut best: Option<(Jinja, Jinja)> = None;
-    for value in values.try_iter()? {
+    for value in items_of(values)? {
         let key = key(&value, attribute.as_ref(), case_sensitive)?;
         let is_better = match &best {
             Some((known, _)) => compare(&key, known)? == wanted,
@@ -183,7 +186,7 @@ fn groupby(values: &Jinja, args: Rest<Jinja>) -> Result<Vec<Jinja>, Error> {
     let case_sensitive = given.get(2, "case_sensitive", false)?;
     given.named.assert_all_used()?;
     let mut keyed = Vec::new();
-    for value in values.try_iter()? {
+    for value in items_of(values)? {
         let found = dotted(&value, &attribute)?;
         let found = match &default {
             Some(default) if found.is_undefined() => default.clone(),
@@ -211,8 +214,10 @@ fn unique(values: &Jinja, args: Rest<Jinja>) -> Result<Vec<Jinja>, Error> {
     given.named.assert_all_used()?;
     let mut seen = std::collections::BTreeSet::new();
     let mut kept = Vec::new();
-    for value in values.try_iter()? {
-        if seen.insert(key(&value, attribute.as_ref(), case_sensitive)?) {
+    for value in items_of(values)? {
+        let key = key(&value, attribute.as_ref(), case_sensitive)?;
+        defined(&key)?;
+        if seen.insert(key) {
             kept.push(value);
         }
     }

@@ -32,3 +32,4 @@ mod sources;
 mod surface;
 mod template_filters;
 mod tiles;
+mod undefined;

@@ -293,7 +293,15 @@ impl TemplateModel for ModelView {
             .find(name)
             .and_then(|name| self.slot(instance, name))
         {
-            Some(var) => self.read(var),
+            Some(var) => match self.read(var) {
+                // Arguments are seen as plugins see them.
+                Lookup::Nothing if self.has_arguments() => {
+                    self.request = Some(TemplateRequest::Optional(var.0));
+                    Lookup::Aborted
+                }
+                found => found,
+            },
+            None if self.has_arguments() => Lookup::Undefined,
             None => Lookup::Nothing,
         }
     }

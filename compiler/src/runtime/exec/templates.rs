@@ -20,7 +20,7 @@ use crate::hir::plugin::{Body, PluginError, external};
 use crate::hir::{PluginId, Program};
 use crate::runtime::exec::calls::{Site, Way};
 use crate::runtime::exec::template_view::{ModelView, SharedView, lock};
-use crate::runtime::{Machine, ScopeId};
+use crate::runtime::{Machine, ScopeId, VarId};
 use crate::span::Loc;
 use crate::template::{
     ReferencePlace, RequestChannel, SharedModel, TemplateRequest, environment, prepared, root,
@@ -190,6 +190,9 @@ impl Machine<'_> {
         match request {
             TemplateRequest::Unset(var) => Err(PluginError::Unset(vec![var])),
             TemplateRequest::Unknown => Err(PluginError::Unknown),
+            TemplateRequest::Optional(var) => Err(PluginError::Compile(
+                self.state.optional_unset(VarId(var), Loc::NONE),
+            )),
             TemplateRequest::Reference(ReferencePlace::Name(name), value) => {
                 Err(PluginError::Explicit {
                     type_name: "inmanta.ast.PluginException".to_owned(),

@@ -134,6 +134,7 @@ fn found(
     match lookup {
         Lookup::Value(value) => to_jinja(shared, model, value, path),
         Lookup::Nothing => Jinja::from_object(Nothing),
+        Lookup::Undefined => Jinja::UNDEFINED,
         Lookup::Aborted => {
             if let Some(TemplateRequest::Reference(known @ ReferencePlace::Unplaced, _)) =
                 model.pending_request()
@@ -166,7 +167,7 @@ impl Object for InstanceObject {
         let mut model = lock(&self.shared);
         let name = key.as_str()?;
         let result = model.attribute(self.id, name);
-        if matches!(result, Lookup::Nothing) {
+        if matches!(result, Lookup::Nothing | Lookup::Undefined) {
             model.note_missing_attribute(self.id, name);
         }
         let path = || Path::Attribute(Arc::clone(&self.path), name.to_owned());
