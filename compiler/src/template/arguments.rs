@@ -5,6 +5,7 @@ use minijinja::functions::Function;
 use minijinja::value::{FunctionArgs, FunctionResult, Kwargs, Rest, ValueIter, from_args};
 use minijinja::{Environment, Error, ErrorKind, State, Value as Jinja};
 
+use crate::template::objects::containers::Sequence;
 use crate::template::repr::shown;
 
 /// Makes a function a filter that takes nothing undefined. `parameters`: the names of those behind the value, if the function
@@ -22,10 +23,15 @@ pub(in crate::template) fn add_filter<F, Rv, Args>(
     let filter = Jinja::from_function(filter);
     engine.add_filter(name, move |state: &State, args: Rest<Jinja>| {
         all_defined(&args)?;
-        match parameters {
-            [] => filter.call(state, &args),
-            parameters => filter.call(state, &in_order(name, parameters, &args)?),
-        }
+        let result = match parameters {
+            [] => filter.call(state, &args)?,
+            parameters => filter.call(state, &in_order(name, parameters, &args)?)?,
+        };
+        // The engine writes lists of its own in a way of its own.
+        Ok(match result.downcast_object_ref::<Vec<Jinja>>() {
+            Some(items) => Sequence::list(items.clone()),
+            None => result,
+        })
     });
 }
 

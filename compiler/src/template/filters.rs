@@ -92,7 +92,13 @@ fn of_the_engine(engine: &mut Environment<'static>) {
     add_text_filter(engine, "capitalize", &[], filters::capitalize);
     add_text_filter(engine, "trim", &["chars"], filters::trim);
     add_filter(engine, "first", &[], filters::first);
-    add_filter(engine, "last", &[], filters::last);
+    add_filter(engine, "last", &[], |values: Jinja| {
+        // The engine does not know the last key of a dict.
+        match values.kind() {
+            ValueKind::Map => Ok(values.try_iter()?.last().unwrap_or(Jinja::UNDEFINED)),
+            _ => filters::last(values),
+        }
+    });
     add_filter(engine, "length", &[], filters::length);
     add_filter(engine, "count", &[], filters::length);
     add_filter(engine, "list", &[], filters::list);
@@ -205,7 +211,7 @@ impl Given {
     }
 }
 
-fn truncate(value: &Jinja, args: Rest<Jinja>) -> Result<String, Error> {
+fn truncate(value: &Jinja, args: Rest<Jinja>) -> Result<Jinja, Error> {
     let given = Given::new(&args)?;
     let length = given.get(0, "length", 255usize)?;
     let kill = given.get(1, "killwords", false)?;
@@ -218,9 +224,10 @@ fn truncate(value: &Jinja, args: Rest<Jinja>) -> Result<String, Error> {
             .len()
             .is_some_and(|n_items| n_items <= length.saturating_add(leeway))
     {
-        return Ok(shown(value));
+        return Ok(value.clone());
     }
-    Ok(text::truncated(&shown(value), length, kill, &end, leeway))
+    let text = text::truncated(&shown(value), length, kill, &end, leeway);
+    Ok(Jinja::from(text))
 }
 
 fn wordwrap(value: &Jinja, args: Rest<Jinja>) -> Result<String, Error> {

@@ -12,7 +12,9 @@ use crate::template::format::{format_map, format_method};
 use crate::template::markup::centered;
 use crate::template::objects::bytes::Bytes;
 use crate::template::objects::containers::Sequence;
+use crate::template::objects::model_objects::{ListObject, is_nothing};
 use crate::template::repr::shown;
+use crate::template::source::rewrite::SLICED;
 
 /// Methods of dicts, which are not their entries.
 pub(in crate::template) const OF_DICTS: &[&str] = &[
@@ -140,6 +142,9 @@ pub(in crate::template) fn call(
     method: &str,
     args: &[Jinja],
 ) -> Result<Jinja, Error> {
+    if method == SLICED {
+        return sliced(value, args);
+    }
     let by_position;
     let mut args = args;
     if let (ValueKind::String, parameters @ [_, ..]) = (value.kind(), parameters_of(method)) {
@@ -153,6 +158,7 @@ pub(in crate::template) fn call(
     let own = match value.kind() {
         ValueKind::String => text_method(value.as_str().unwrap_or(""), method, args)?,
         ValueKind::Seq => list_method(value, method, args)?,
+        ValueKind::Number if args.is_empty() => number_method(value, method)?,
         ValueKind::Map if method == "copy" && args.is_empty() => Some(value.clone()),
         ValueKind::Map if args.is_empty() => {
             crate::template::objects::views::View::of(value, method)?
@@ -260,6 +266,71 @@ fn text_method(text: &str, method: &str, args: &[Jinja]) -> Result<Option<Jinja>
     }))
 }
 
+/// `value[start:stop:step]`, as Python takes it.
+fn sliced(value: &Jinja, args: &[Jinja]) -> Result<Jinja, Error> {
+    if is_nothing(value) {
+        return Err(Error::from(ErrorKind::UndefinedError));
+    }
+    let bound = |at: usize| -> Result<Option<i64>, Error> {
+        let bound = args.get(at).filter(|bound| !bound.is_none());
+        bound.cloned().map(i64::try_from).transpose()
+    };
+    let (start, stop) = (bound(0)?, bound(1)?);
+    let step = bound(2)?.unwrap_or(1);
+    if step == 0 {
+        return Err(failed("slice step cannot be zero"));
+    }
+    if let Some(text) = value.as_str() {
+        let chars: Vec<char> = text.chars().collect();
+        let places = places(chars.len(), start, stop, step);
+        return Ok(places.map(|at| chars[at]).collect::<String>().into());
+    }
+    if let Some(list) = value.downcast_object_ref::<ListObject>() {
+        let places = places(list.items.len(), start, stop, step);
+        return Ok(list.part(places));
+    }
+    match value.kind() {
+        ValueKind::Seq | ValueKind::Iterable => {
+            let items: Vec<Jinja> = value.try_iter()?.collect();
+            let places = places(items.len(), start, stop, step);
+            Ok(places.map(|at| items[at].clone()).collect())
+        }
+        kind => Err(failed(format!("value of type {kind} cannot be sliced"))),
+    }
+}
+
+/// The places that a slice takes of so many.
+fn places(
+    length: usize,
+    start: Option<i64>,
+    stop: Option<i64>,
+    step: i64,
+) -> impl Iterator<Item = usize> {
+    let length = i64::try_from(length).unwrap_or(i64::MAX);
+    let (least, most) = if step > 0 {
+        (0, length)
+    } else {
+        (-1, length - 1)
+    };
+    let within = |at: i64| match at < 0 {
+        true => at.saturating_add(length).max(least),
+        false => at.min(most),
+    };
+    let (first, last) = if step > 0 {
+        (least, most)
+    } else {
+        (most, least)
+    };
+    let mut at = start.map_or(first, within);
+    let end = stop.map_or(last, within);
+    std::iter::from_fn(move || {
+        let goes_on = if step > 0 { at < end } else { at > end };
+        let place = usize::try_from(at).ok().filter(|_| goes_on)?;
+        at = at.saturating_add(step);
+        Some(place)
+    })
+}
+
 /// Python joins texts only.
 fn joined(separator: &str, args: &[Jinja]) -> Result<String, Error> {
     let items = args.first();
@@ -275,6 +346,20 @@ fn joined(separator: &str, args: &[Jinja]) -> Result<String, Error> {
         parts.push(part.to_owned());
     }
     Ok(parts.join(separator))
+}
+
+fn number_method(value: &Jinja, method: &str) -> Result<Option<Jinja>, Error> {
+    Ok(match method {
+        "bit_length" if value.is_integer() => {
+            let int = i128::try_from(value.clone())?.unsigned_abs();
+            Some(Jinja::from(u128::BITS - int.leading_zeros()))
+        }
+        "is_integer" => {
+            let is_whole = f64::try_from(value.clone())?.fract() == 0.0;
+            Some(Jinja::from(value.is_integer() || is_whole))
+        }
+        _ => None,
+    })
 }
 
 fn swapped_case(text: &str) -> String {

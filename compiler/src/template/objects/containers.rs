@@ -66,7 +66,7 @@ impl Sequence {
         })
     }
 
-    fn list(items: Vec<Jinja>) -> Jinja {
+    pub fn list(items: Vec<Jinja>) -> Jinja {
         Jinja::from_object(Sequence {
             items: Mutex::new(items),
             is_tuple: false,

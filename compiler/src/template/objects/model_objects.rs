@@ -194,6 +194,22 @@ impl Object for InstanceObject {
     }
 }
 
+impl ListObject {
+    /// Some elements of it, as a list of the model.
+    pub fn part(&self, places: impl Iterator<Item = usize>) -> Jinja {
+        let items: Vec<Value> = places
+            .filter_map(|at| self.items.get(at).copied())
+            .collect();
+        let value = lock(&self.shared).heap_mut().new_list(&items);
+        Jinja::from_object(ListObject {
+            shared: Arc::clone(&self.shared),
+            items,
+            value,
+            path: Arc::clone(&self.path),
+        })
+    }
+}
+
 impl Object for ListObject {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         ObjectRepr::Seq

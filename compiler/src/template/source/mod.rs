@@ -3,7 +3,7 @@
 
 pub(in crate::template) mod dotted_filters;
 mod macros;
-mod rewrite;
+pub(in crate::template) mod rewrite;
 
 /// The text of a template as the engine shall read it.
 pub(crate) fn prepared(source: &str) -> String {

@@ -7,6 +7,9 @@
 use crate::template::source::dotted_filters::without_dots;
 use crate::template::source::macros::{self, split};
 
+/// The method that stands for a slice.
+pub(in crate::template) const SLICED: &str = "__sliced__";
+
 /// Words before a parenthesis that open an expression, not the arguments of a call.
 const KEYWORDS: &[&str] = &[
     "if", "elif", "else", "in", "not", "and", "or", "is", "set", "return", "do", "include",
@@ -243,14 +246,15 @@ pub(in crate::template) fn expression(text: &str) -> String {
                     out.push_str(&text[at..]);
                     return out;
                 };
-                let inner = expression(&text[at + 1..at + length - 1]);
-                out.push_str(&match c {
-                    '[' => format!("__list__({inner})"),
-                    _ => match macros::entries(&inner) {
-                        Some(entries) => format!("__entries__({entries})"),
-                        None => format!("__dict__({{{inner}}})"),
-                    },
-                });
+                out.push_str(&literal(c, &text[at + 1..at + length - 1]));
+                at += length;
+            }
+            '[' => {
+                let Some(length) = group_end(&text[at..]) else {
+                    out.push_str(&text[at..]);
+                    return out;
+                };
+                out.push_str(&index(&text[at + 1..at + length - 1]));
                 at += length;
             }
             '-' | '+' if is_literal(&out) => {
@@ -300,6 +304,56 @@ pub(in crate::template) fn expression(text: &str) -> String {
         }
     }
     out
+}
+
+/// A list, or a dict if it opens with a brace.
+fn literal(open: char, inner: &str) -> String {
+    let inner = expression(inner);
+    match open {
+        '[' => format!("__list__({inner})"),
+        _ => match macros::entries(&inner) {
+            Some(entries) => format!("__entries__({entries})"),
+            None => format!("__dict__({{{inner}}})"),
+        },
+    }
+}
+
+/// What stands between brackets behind an operand. A part of a list of the model is one, too; the engine makes one of its own
+/// of it.
+fn index(inner: &str) -> String {
+    match slice_bounds(inner) {
+        Some(bounds) => format!(".{SLICED}({bounds})"),
+        None => format!("[{}]", expression(inner)),
+    }
+}
+
+/// The arguments that stand for `a:b:c` between brackets; `None`: it is no slice.
+fn slice_bounds(inner: &str) -> Option<String> {
+    let mut bounds = Vec::new();
+    let mut start = 0;
+    let mut at = 0;
+    while let Some(c) = inner[at..].chars().next() {
+        at += match c {
+            '"' | '\'' => string_end(&inner[at..]),
+            '(' | '[' | '{' => group_end(&inner[at..])?,
+            ':' => {
+                bounds.push(&inner[start..at]);
+                start = at + 1;
+                1
+            }
+            c => c.len_utf8(),
+        };
+    }
+    if bounds.is_empty() {
+        return None;
+    }
+    bounds.push(inner.get(start..).unwrap_or(""));
+    let bound = |text: &&str| match text.trim() {
+        "" => "none".to_owned(),
+        text => expression(text),
+    };
+    let bounds: Vec<String> = bounds.iter().map(bound).collect();
+    Some(bounds.join(", "))
 }
 
 /// What stands behind a sign, in parentheses if it is more than a name: Jinja2 negates `x.y`, the engine takes `y` of the
@@ -486,7 +540,7 @@ mod tests {
             "{% set x = [1, y[0], {'a': []}] %}",
             "{% set x = __bounded__(__list__(1, y[0], __dict__({'a': __list__()}))) %}",
         );
-        check("{{ x[1:] + f()['a'] }}", "{{ x[1:] + f()['a'] }}");
+        check("{{ x[1] + f()['a'] }}", "{{ x[1] + f()['a'] }}");
         check(
             "{{ a if b in [1] else [2] }}",
             "{{ a if b in __list__(1) else __list__(2) }}",
@@ -570,6 +624,16 @@ mod tests {
             "{{ 1 and 0 or band }}",
             "{{ 1 and __true__ and 0 or __false__ or band }}",
         );
+    }
+
+    #[test]
+    fn slices_become_calls_of_a_method() {
+        check("{{ l[1:] }}", "{{ l.__sliced__(1, none) }}");
+        check(
+            "{{ d['a:b'][:n + 1][::-1].x }}",
+            "{{ d['a:b'].__sliced__(none, n + 1).__sliced__(none, none, -1).x }}",
+        );
+        check("{{ l[{'a': 1}.a] }}", "{{ l[__dict__({'a': 1}).a] }}");
     }
 
     #[test]
