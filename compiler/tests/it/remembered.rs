@@ -286,17 +286,15 @@ const FROZEN: &str = "@dataclasses.dataclass(frozen=True)\n";
 /// object of one that is known when it needs it.
 #[test]
 fn dataclasses_that_are_nothing_but_their_fields_are_known() {
-    let model = format!(
-        "import m\nr = m::moved(m::made(\"x\", 3))\nstd::print(m::shown(r))\nstd::print(r.first + 1)\n\
+    let model = "import m\nr = m::moved(m::made(\"x\", 3))\nstd::print(m::shown(r))\nstd::print(r.first + 1)\n\
          std::print([one.name for one in m::all_made(2)])\nown = m::Range(name=\"own\", first=1, tags=[])\n\
-         std::print(m::shown(own))\nstd::print(m::more(own))\n"
-    );
+         std::print(m::shown(own))\nstd::print(m::more(own))\n";
     let methods = "\n    @property\n    def last(self):\n        return self.first + 9\n\n    \
                    def upper(self):\n        return Range(self.name.upper(), self.first).name\n";
     let code = range(FROZEN, methods, "return f\"{given.last} {given.upper()}\"");
     let case = case("", &code);
     case.write("libs/m/model/_init.cf", RANGE);
-    case.write("main.cf", &model);
+    case.write("main.cf", model);
     let first = printed(&case, 1);
     assert_eq!(printed(&case, 0), first);
     for line in ["ax 31 ['x']", "32", "own 1 []", "10 OWN"] {
@@ -323,9 +321,8 @@ fn dataclasses_that_are_nothing_but_their_fields_are_known() {
 /// each time.
 #[test]
 fn dataclasses_with_more_to_them_are_made_each_time() {
-    let model = format!(
-        "import m\nr = m::made(\"x\", 3)\nstd::print(m::more(r))\nstd::print(m::shown(r))\n"
-    );
+    let model =
+        "import m\nr = m::made(\"x\", 3)\nstd::print(m::more(r))\nstd::print(m::shown(r))\n";
     let plain = "return given.name";
     let init = "\n    def __post_init__(self):\n        os.environ[\"RANGE\"] = self.name\n";
     let method = "\n    def changed(self):\n        return os.environ.get(\"HOME\", \"\")[:0]\n";
@@ -340,7 +337,7 @@ fn dataclasses_with_more_to_them_are_made_each_time() {
     ] {
         let case = case("", &range(class, methods, more));
         case.write("libs/m/model/_init.cf", RANGE);
-        case.write("main.cf", &model);
+        case.write("main.cf", model);
         let first = printed(&case, 1);
         assert_eq!(printed(&case, 1), first, "{class}{methods}{more}");
         assert_eq!(first.contains("more"), more == changes, "{first}");
