@@ -170,7 +170,10 @@ fn sorted_places(text: &str) -> String {
 fn is_only_logged(text: &str) -> bool {
     const TOLD: &[&str] = &["Loaded V1 module", "Python type"];
     let general = text.strip_prefix("InmantaWarning: ");
-    text.ends_with(" and no type: every value is accepted here")
+    let is_of_key_not_read = text.starts_with("ProjectConfigurationWarning: project.yml")
+        && text.contains("` is not read");
+    is_of_key_not_read
+        || text.ends_with(" and no type: every value is accepted here")
         || text.starts_with("ParserWarning: Invalid escape sequence in ")
         || general.is_some_and(|text| !TOLD.iter().any(|told| text.starts_with(told)))
 }
