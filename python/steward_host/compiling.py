@@ -342,7 +342,7 @@ class Compiling:
             self._computing.forget(name)
             result = call()
             return result, calls.computed(number, result, False, self._values.plain_object)
-        self._values.has_changed_lent()
+        self._values.lent.clear()
         proxy.begin_reads()
         try:
             result = call()

@@ -31,12 +31,15 @@ class PlainClasses:
         is_pure: Callable[[object], bool],
         is_constant: Callable[[object], bool],
         changed: Callable[[], set[str]],
+        refused: Callable[[], None],
     ) -> None:
-        """`tree`: of a file, None if it is none of the project's; `changed`: names that some code of the project sets."""
+        """`tree`: of a file, None if it is none of the project's; `changed`: names that some code of the project sets; `refused`:
+        is called when a class is not plain that was taken for it on the way."""
         self._tree = tree
         self._is_pure = is_pure
         self._is_constant = is_constant
         self._changed = changed
+        self._refused = refused
         self._known: dict[type, bool] = {}
 
     def is_plain(self, cls: object) -> bool:
@@ -49,10 +52,16 @@ class PlainClasses:
             self._known[cls] = True
             try:
                 known = self._look_at(cls)
-            except (OSError, SyntaxError, ValueError):
+            except (OSError, SyntaxError, ValueError, RecursionError):
                 known = False
             self._known[cls] = known
+            if not known:
+                self._refused()
         return known
+
+    def forget_plain(self) -> None:
+        """Something that was taken for good is not: what was taken for plain because of it may not be."""
+        self._known = {cls: known for cls, known in self._known.items() if not known}
 
     def _look_at(self, cls: type) -> bool:
         module = sys.modules.get(cls.__module__)

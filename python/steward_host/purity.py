@@ -103,7 +103,7 @@ class Purity:
         self._changed: set[str] | None = None
         self._tables = tables.Tables(self._tree)
         own_tree = lambda file: self._tree(file) if file in self._files else None  # noqa: E731
-        self._classes = PlainClasses(own_tree, self.is_pure, _is_constant, self._names_that_change)
+        self._classes = PlainClasses(own_tree, self.is_pure, _is_constant, self._names_that_change, self._forget)
 
     def is_pure(self, function: object) -> bool:
         """Whether a function only computes."""
@@ -141,9 +141,13 @@ class Purity:
                 known = False
             self._known[function] = known
             if not known:
-                # What was taken for pure because of it may not be.
-                self._known = {kept: value for kept, value in self._known.items() if not value}
+                self._forget()
         return known
+
+    def _forget(self) -> None:
+        """Something is not what it was taken for: what was taken for pure or plain because of it may not be."""
+        self._known = {kept: value for kept, value in self._known.items() if not value}
+        self._classes.forget_plain()
 
     def _look_at(self, function: FunctionType) -> bool:
         if not _REPLACING.isdisjoint(self._names_that_change()):

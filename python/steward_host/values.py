@@ -75,7 +75,7 @@ class Values:
         # Whether the objects of a class are nothing but their values.
         self.is_plain: Callable[[type], bool] = lambda cls: False
         # The dataclasses that are nothing but their values and that the call that runs got.
-        self._lent: list[object] = []
+        self.lent: list[object] = []
         # What the fields of such held when they were seen first, by the objects' own numbers.
         self._first: dict[int, list[Any]] = {}
         msgpack.ext_decoders[msgpack.EXT_UNKNOWN] = lambda payload: Unknown()
@@ -132,7 +132,7 @@ class Values:
 
     def has_changed_lent(self) -> bool:
         """Whether a call has changed what a dataclass that it got holds; asked when the call is over."""
-        lent, self._lent = self._lent, []
+        lent, self.lent = self.lent, []
         return not all(map(self._is_as_made, lent))
 
     def _lend(self, made: Any, instance: runtime.Instance) -> object:
@@ -140,7 +140,7 @@ class Values:
         cls = type(made)
         is_plain = not _is_reference(made) and self.paired[instance.entity_name] is cls and self.is_plain(cls)
         if is_plain and self._is_as_made(made):
-            self._lent.append(made)
+            self.lent.append(made)
             for name in cls.__dataclass_fields__:
                 proxy.note(instance, name)
         else:

@@ -333,6 +333,39 @@ class Plain:
         self.assertFalse(purity.is_plain(Exception))
         self.assertFalse(Purity([]).is_plain(module.Range))
 
+    def test_what_was_taken_for_plain_on_the_way_to_a_refusal_is_looked_at_again(self) -> None:
+        text = """
+import os
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class First:
+    name: str
+    def second(self): return Second(self.name)
+    def own(self): return os.environ[self.name]
+
+@dataclass(frozen=True)
+class Second:
+    name: str
+    def own(self): return First(self.name).own()
+
+@dataclass(frozen=True)
+class Third:
+    name: str
+    def own(self): return reads(self.name)
+
+def reads(x): return Third(x), os.environ[x]
+def uses(x): return Second(x).own()
+def uses_third(x): return Third(x).own()
+"""
+        module, purity = self.module(text)
+        self.assertFalse(purity.is_plain(module.First))
+        self.assertFalse(purity.is_plain(module.Second))
+        self.assertFalse(purity.is_pure(module.uses))
+        self.assertFalse(purity.is_pure(module.reads))
+        self.assertFalse(purity.is_plain(module.Third))
+        self.assertFalse(purity.is_pure(module.uses_third))
+
     def test_a_verdict_is_found_once(self) -> None:
         computing = Computing()
         found: list[Purity] = []
