@@ -97,7 +97,35 @@ class Owner:
         return self.location
 
 
-class Runtime:
+class _Given(type):
+    """Notes that somebody asked for what is of one compile only: modules that do so while they are imported can not serve
+    another one."""
+
+    was_asked = False
+    _refs: dict[str, Any] = {}
+    _inputs: Inputs = {}
+
+    @property
+    def refs(cls) -> dict[str, Any]:
+        cls.was_asked = True
+        return cls._refs
+
+    @refs.setter
+    def refs(cls, value: dict[str, Any]) -> None:
+        cls._refs = value
+
+    @property
+    def inputs(cls) -> Inputs:
+        """What the compile was given besides the project: environment, server, parameters, facts, services."""
+        cls.was_asked = True
+        return cls._inputs
+
+    @inputs.setter
+    def inputs(cls, value: Inputs) -> None:
+        cls._inputs = value
+
+
+class Runtime(metaclass=_Given):
     """What `Context` knows beyond its call; filled in by the host before the first call."""
 
     environment_id: str | None = None
@@ -106,9 +134,6 @@ class Runtime:
     is_hosted = False
     # Full name -> Plugin, for Context.get_compiler().
     plugins: dict[str, Plugin] = {}
-    refs: dict[str, Any] = {}
-    # What the compile was given besides the project: environment, server, parameters, facts, services.
-    inputs: Inputs = {}
     # How values of the model become arguments.
     values: Values | None = None
     # Of an executor: what is answered to a method of the API without a request to it; None: it is not known so.

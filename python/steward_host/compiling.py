@@ -135,6 +135,7 @@ class Compiling:
             _import_std()
         imports = loader.Imports()
         watch = instance_variables.Watch()
+        plugins.Runtime.was_asked = False
         with imports, watch:
             for module in request["modules"]:
                 for file in module["files"]:
@@ -169,7 +170,9 @@ class Compiling:
             if "std" not in names:
                 described += self._declared.replaced_std()
             classes = self._declared.describe_resources(names)
-            is_lasting = depends is not None and not self._is_asked_later()
+            # What an import took from one compile's inputs or variables is not so for the next one.
+            is_of_one_compile = watch.was_read or plugins.Runtime.was_asked
+            is_lasting = depends is not None and not is_of_one_compile and not self._is_asked_later()
         except Exception as error:
             self._pipe.send(
                 "load_failed", {"module": "", "python_module": "", "failure": failure.describe(error, self._files)}
@@ -178,7 +181,7 @@ class Compiling:
         if self._project is None:
             # What was imported stays; the collector need not look at it again.
             collector.resume()
-        self.forks = read is not None and not watch.was_read and forks.can_fork()
+        self.forks = read is not None and not is_of_one_compile and forks.can_fork()
         self._output.before_answer()
         found = None
         if depends is not None:
@@ -235,6 +238,7 @@ class Compiling:
             # The file of the project may be another one by now.
             config.Config.load_config()
         instance_variables.change(request["env"])
+        self._computing.begin(request.get("computing"))
         plugins.Runtime.inputs = request["inputs"]
         plugins.Runtime.refs = {"facts": request["inputs"].get("facts") or {}}
 

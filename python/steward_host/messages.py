@@ -51,6 +51,7 @@ class Depends(TypedDict):
 class Rerun(TypedDict):
     inputs: Inputs
     env: dict[str, str]
+    computing: NotRequired[dict[str, bool] | None]
 
 
 class LoadExecutor(TypedDict):

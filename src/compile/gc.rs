@@ -217,7 +217,7 @@ mod tests {
         let forget = |age| gc_environments(&store, data, &in_use, age);
         assert_eq!(forget(Duration::ZERO).await.unwrap(), 0);
         store.environment_delete(deleted).await.unwrap();
-        assert_eq!(forget(Duration::from_secs(3600)).await.unwrap(), 6);
+        assert_eq!(forget(Duration::from_secs(3600)).await.unwrap(), 7);
         for folder in data.by_environment() {
             let is_there = |id| fs::symlink_metadata(folder.join(data.folder_name(id))).is_ok();
             assert!(is_there(kept) && !is_there(deleted), "{folder:?}");

@@ -308,8 +308,9 @@ pub(super) fn policy(
     };
     let venvs = modules::Environments::directory(&data, &owner(&data, environment));
     let checkouts = data.checkouts_of(environment);
+    let answers = data.answers_of(environment);
     let files = data.files();
-    for folder in [&scratch, &venvs, &checkouts, &files] {
+    for folder in [&scratch, &venvs, &checkouts, &answers, &files] {
         std::fs::create_dir_all(folder)
             .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     }
@@ -317,8 +318,9 @@ pub(super) fn policy(
         readable: vec![checkouts.clone(), data.runtime(), venvs],
         hidden: [hidden(&data, environment, pool), modules::credentials()].concat(),
         scratch,
-        // A password that a model generates is remembered in its project.
-        writable: vec![checkouts],
+        // A password that a model generates is remembered in its project; what its Python code gave, in the answers. The code
+        // itself, which is in a second layer, can write to neither.
+        writable: vec![checkouts, answers],
         deposit: vec![files],
         network: Network::None,
         is_ours: true,

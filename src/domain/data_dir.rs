@@ -15,6 +15,7 @@
 //! python/environments/ENVIRONMENT/   virtual environments
 //! python/packages/ENVIRONMENT/       caches of pip
 //! python/builds/            virtual environments that are being made
+//! python/answers/ENVIRONMENT/        what Python code declared and gave in earlier compiles; it can not write there
 //! python/scratch/ENVIRONMENT/        what plugins may write to
 //! python/validations/ENVIRONMENT/1/  what plugins may write to while an instance is validated
 //! ```
@@ -169,6 +170,15 @@ impl DataDir {
         folder.join(number.to_string())
     }
 
+    /// What Python code declared and gave in earlier compiles, in a folder for each environment.
+    pub fn answers(&self) -> PathBuf {
+        self.0.join(PYTHON).join("answers")
+    }
+
+    pub fn answers_of(&self, environment: EnvironmentId) -> PathBuf {
+        self.answers().join(self.folder_name(environment))
+    }
+
     /// Virtual environments, in a folder for each of our environments.
     pub fn venvs(&self) -> PathBuf {
         self.0.join(PYTHON).join("environments")
@@ -185,10 +195,11 @@ impl DataDir {
     }
 
     /// Folders with an entry for each environment, by [`DataDir::folder_name`]; those of older servers by its id.
-    pub fn by_environment(&self) -> [PathBuf; 6] {
+    pub fn by_environment(&self) -> [PathBuf; 7] {
         [
             self.checkouts(),
             self.projects(),
+            self.answers(),
             self.scratch(),
             self.validations(),
             self.venvs(),

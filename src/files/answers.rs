@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::{entries, make_private, touch};
 
 /// A longer answer is not kept, and a longer file is none of ours.
-const MAX_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 64 << 20;
 /// Of SHA-256.
 const DIGEST_BYTES: usize = 32;
 /// A writer that was killed leaves its file behind; after this time nobody writes it any more.
@@ -98,6 +98,23 @@ impl KeptAnswers {
             // Another command may have been faster.
             let _ = fs::remove_file(path);
         }
+    }
+}
+
+/// What Python code of projects declared and gave, kept between compiles.
+impl steward_compiler::AnswerStore for KeptAnswers {
+    fn get(&self, digest: &str) -> Option<Vec<u8>> {
+        KeptAnswers::get(self, digest)
+    }
+
+    fn put(&self, digest: &str, answer: &[u8]) {
+        if let Err(error) = KeptAnswers::put(self, digest, answer) {
+            tracing::debug!(%error, "cannot keep what Python modules declare");
+        }
+    }
+
+    fn remove(&self, digest: &str) {
+        KeptAnswers::remove(self, digest);
     }
 }
 

@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use steward::domain::DataDir;
+
 use crate::harness::{Repo, signal, wait_until};
 use crate::sandbox::{below, first_report, repo_with, report_of, server_of};
-use crate::serve::serve;
+use crate::serve::{Served, serve};
 
 /// The report of the compile of a model with 1 GiB of memory.
 #[track_caller]
@@ -78,12 +80,7 @@ fn threads_of_modules_do_not_run_between_compiles() {
     let served = serve(home.path(), &config);
     let report = first_report(&served);
     assert!(report.contains("works one"), "{report}");
-    let server = served.child.id();
-    let hosts = || -> Vec<i32> {
-        let all = below(server).into_iter();
-        let hosts = all.filter(|(_, command)| command.contains("steward_host"));
-        hosts.map(|(id, _)| id).collect()
-    };
+    let hosts = || hosts(&served);
     let is_stopped = |id: &i32| state_and_time(*id).0 == "T";
     wait_until("the hosts are stopped", || {
         !hosts().is_empty() && hosts().iter().all(is_stopped)
@@ -217,4 +214,147 @@ fn a_stopped_compile_worker_is_noticed_named_and_replaced() {
     fs::write(&done, "").unwrap();
     let report = first_report(&served);
     assert!(report.contains("waited"), "{report}");
+}
+
+/// The Python hosts of a server's compile workers.
+fn hosts(served: &Served) -> Vec<i32> {
+    let all = below(served.child.id()).into_iter();
+    let hosts = all.filter(|(_, command)| command.contains("steward_host"));
+    hosts.map(|(id, _)| id).collect()
+}
+
+const NAMES: &str = r#"
+from inmanta.plugins import plugin
+
+@plugin
+def name_of(site: "string") -> "string":
+    return "site-" + site
+"#;
+
+fn names(sites: &[&str], rest: &str) -> String {
+    let calls = sites
+        .iter()
+        .map(|site| format!("std::print(names::name_of(\"{site}\"))\n"));
+    format!("import names\n{}{rest}", calls.collect::<String>())
+}
+
+/// A server compiles a commit after a commit; the Python code is the same in all, and only computes. Python is started for what was
+/// never asked before, in a worker, and in a server, that did not see the compile before.
+#[test]
+fn a_commit_that_asks_python_nothing_new_starts_no_python() {
+    let home = tempfile::tempdir().unwrap();
+    let repo = repo_with("names", NAMES, "std::print(names::name_of(\"a\"))\n");
+    let (_, config) = server_of(home.path(), &repo);
+    let served = serve(home.path(), &config);
+    let report = first_report(&served);
+    assert!(report.contains("site-a"), "{report}");
+    assert!(!hosts(&served).is_empty(), "the first compile needs Python");
+    for round in 1..=2 {
+        for host in hosts(&served) {
+            signal(u32::try_from(host).unwrap(), Signal::KILL);
+        }
+        wait_until("no host is left", || hosts(&served).is_empty());
+        repo.write(
+            "main.cf",
+            &names(&["a"], &format!("std::print(\"{round}\")\n")),
+        );
+        let report = report_of(&served, &repo.commit("the same call"));
+        assert!(report.contains("site-a"), "{report}");
+        assert!(hosts(&served).is_empty(), "round {round}");
+    }
+    drop(served);
+    let served = serve(home.path(), &config);
+    repo.write(
+        "main.cf",
+        &names(&["a"], "std::print(\"after a restart\")\n"),
+    );
+    let report = report_of(&served, &repo.commit("the same call again"));
+    assert!(report.contains("site-a"), "{report}");
+    assert!(hosts(&served).is_empty());
+    // What is new is asked of Python, and what Python says by now counts.
+    for (sites, code, expected) in [
+        (vec!["a", "b"], NAMES.to_owned(), "site-a\\nsite-b"),
+        (vec!["c"], NAMES.to_owned(), "site-c"),
+        (vec!["a"], NAMES.replace("site-", "place-"), "place-a"),
+    ] {
+        repo.write_module("names", "", &code);
+        repo.write("main.cf", &names(&sites, ""));
+        let report = report_of(&served, &repo.commit("something new"));
+        assert!(report.contains(expected), "{report}");
+    }
+}
+
+const ENVIRONMENT: &str = r#"
+import os
+from inmanta.plugins import Runtime, plugin
+
+FACTS = dict(Runtime.inputs.get("facts") or {})
+
+@plugin
+def n_facts() -> "int":
+    return len(FACTS)
+"#;
+
+/// A module that looks at what one compile was given while it is imported is imported anew for the next one.
+#[test]
+fn what_an_import_took_from_one_compile_is_not_kept() {
+    let home = tempfile::tempdir().unwrap();
+    let model = "n = facts::n_facts()\nstd::print(\"facts: {{n}}\")\n";
+    let repo = repo_with("facts", ENVIRONMENT, model);
+    let (_, config) = server_of(home.path(), &repo);
+    let served = serve(home.path(), &config);
+    let report = first_report(&served);
+    assert!(report.contains("facts: 0"), "{report}");
+    wait_until("its host has ended", || hosts(&served).is_empty());
+    let answers = DataDir::new(&home.path().join("data")).answers();
+    let folders = fs::read_dir(answers).unwrap().flatten();
+    let kept: usize = folders
+        .map(|folder| fs::read_dir(folder.path()).unwrap().count())
+        .sum();
+    assert_eq!(kept, 0);
+}
+
+const FORGER: &str = r#"
+import os
+from inmanta.plugins import plugin
+
+@plugin
+def forge(folder: "string") -> "string":
+    said = []
+    for path in [os.path.join(folder, "new")] + [os.path.join(folder, name) for name in os.listdir(folder)]:
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT))
+            said.append("written")
+        except OSError as error:
+            said.append(os.strerror(error.errno))
+    return ", ".join(sorted(set(said)))
+"#;
+
+/// Input: a plugin that writes to the folder in which answers of Python code are kept for later commits (docs/reference/security.md § 4.1). Answer: it is refused, so no commit decides what the Python code of another one gives.
+#[test]
+fn python_code_does_not_write_what_later_compiles_take_for_its_answers() {
+    if steward::sandbox::support().landlock == 0 || !crate::harness::wrapper().is_empty() {
+        return crate::harness::skip("Landlock");
+    }
+    let home = tempfile::tempdir().unwrap();
+    let repo = repo_with("names", NAMES, "std::print(names::name_of(\"a\"))\n");
+    let (_, config) = server_of(home.path(), &repo);
+    let served = serve(home.path(), &config);
+    first_report(&served);
+    let answers = DataDir::new(&home.path().join("data")).answers();
+    let folder = fs::read_dir(answers)
+        .unwrap()
+        .flatten()
+        .next()
+        .unwrap()
+        .path();
+    assert!(fs::read_dir(&folder).unwrap().count() > 0);
+    repo.write_module("forger", "", FORGER);
+    let model = format!(
+        "import forger\nstd::print(\"it was {{{{said}}}}\")\nsaid = forger::forge(\"{}\")\n",
+        folder.display()
+    );
+    repo.write("main.cf", &model);
+    let report = report_of(&served, &repo.commit("a forger"));
+    assert!(report.contains("it was Permission denied\\n"), "{report}");
 }

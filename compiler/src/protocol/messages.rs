@@ -67,6 +67,8 @@ pub enum ToHost {
         inputs: serde_json::Value,
         /// Its values of [`crate::CHANGING_VARIABLES`]; those that are missing are not set.
         env: BTreeMap<String, String>,
+        /// As in `load_compile`.
+        computing: Option<BTreeMap<String, bool>>,
     },
     /// First message of an executor: as above for handlers. A module that cannot be imported does not stop the
     /// others. Answer: `handlers`.

@@ -1,4 +1,7 @@
-//! A Python host on its way: not started yet, or started and not asked what came of it.
+//! A Python host on its way: not started yet, or started and not asked what came of it. Where a host of an earlier compile
+//! has the same modules, that one is taken instead when Python is needed.
+
+use std::collections::BTreeMap;
 
 use crate::PythonRuntime;
 use crate::protocol::{FromHost, ToHost};
@@ -6,7 +9,7 @@ use crate::python_host::declarations::Declarations;
 use crate::python_host::load::NoModel;
 use crate::python_host::memo::Memo;
 use crate::python_host::process::{HostError, Process, TimeLimit};
-use crate::python_host::session::answer;
+use crate::python_host::session::{Key, Shelf, answer, changing, digest};
 
 /// All that is needed to start a host and have it import the modules.
 pub(in crate::python_host) struct Asleep {
@@ -21,6 +24,18 @@ pub(in crate::python_host) struct Asleep {
     started: Option<Process>,
     /// `None`: nothing is kept, or it was taken.
     memo: Option<Memo>,
+    /// Where hosts of earlier compiles are, and this one is kept; `None`: there are none.
+    shelf: Option<Shelf>,
+}
+
+/// A host that has imported the modules.
+pub(in crate::python_host) struct Woken {
+    pub(in crate::python_host) process: Process,
+    /// What the modules declare, or why they can not be imported.
+    pub(in crate::python_host) loaded: FromHost,
+    /// Other files that the modules read while they were imported.
+    pub(in crate::python_host) read: BTreeMap<String, Option<Key>>,
+    pub(in crate::python_host) shelf: Option<Shelf>,
 }
 
 impl Drop for Asleep {
@@ -38,6 +53,7 @@ impl Asleep {
         mut request: ToHost,
         limit: Option<TimeLimit>,
         declarations: Option<Declarations>,
+        shelf: Option<Shelf>,
     ) -> Self {
         let known = declarations.as_ref().and_then(Declarations::get);
         let memo = declarations.as_ref().map(Declarations::memo);
@@ -56,7 +72,37 @@ impl Asleep {
             known,
             started: None,
             memo,
+            shelf,
         }
+    }
+
+    /// A host of an earlier compile with the same modules, if there is one.
+    pub(in crate::python_host) fn wake_warm(&mut self) -> Option<Woken> {
+        let (hosts, key) = self.shelf.as_ref()?;
+        let ToHost::LoadCompile {
+            inputs,
+            env,
+            computing,
+            ..
+        } = &self.request
+        else {
+            return None;
+        };
+        let mut warm = hosts.take(key)?;
+        warm.process.limit(self.limit);
+        let again = ToHost::Rerun {
+            inputs: inputs.clone(),
+            env: changing(env).0,
+            computing: computing.clone().filter(|_| self.known.is_some()),
+        };
+        // One that does not listen has ended since: there will be a new one.
+        warm.process.send(&again).ok()?;
+        Some(Woken {
+            process: warm.process,
+            loaded: warm.loaded,
+            read: warm.read,
+            shelf: self.shelf.clone(),
+        })
     }
 
     /// Calls whose answers are known from earlier compiles.
@@ -71,7 +117,12 @@ impl Asleep {
 
     /// Starts it without waiting for it. What goes wrong is told by [`Asleep::wake`], which tries again.
     pub(in crate::python_host) fn start_ahead(&mut self) {
+        let is_warm = self
+            .shelf
+            .as_ref()
+            .is_some_and(|(hosts, key)| hosts.has(key));
         if self.started.is_none()
+            && !is_warm
             && let Ok(mut process) = self.start()
             && process.send(&self.request).is_ok()
         {
@@ -85,12 +136,17 @@ impl Asleep {
         Ok(process)
     }
 
-    /// Waits until the modules are imported, or can not be; the answer to the request. An error if they declare something else
-    /// than is known.
+    /// Waits until the modules are imported, or can not be. An error if they declare something else than is known.
     pub(in crate::python_host) fn wake(
         mut self,
         print: &mut dyn FnMut(&str),
-    ) -> Result<(Process, FromHost), HostError> {
+    ) -> Result<Woken, HostError> {
+        if self.started.is_none()
+            && let Some(woken) = self.wake_warm()
+        {
+            self.confirm(&woken.loaded)?;
+            return Ok(woken);
+        }
         let interpreter = self.runtime.interpreter.display().to_string();
         let mut process = match self.started.take() {
             Some(mut process) => {
@@ -105,28 +161,52 @@ impl Asleep {
             }
         };
         let mut questions = NoModel::new(print);
-        let answer = answer(&mut process, &mut questions)?;
+        let loaded = answer(&mut process, &mut questions)?;
         let is_quiet = !questions.has_spoken;
-        match (&self.declarations, &self.known) {
-            (Some(declarations), Some(known)) if !declarations.confirm(known, answer.clone()) => {
-                return Err(HostError::ended(
-                    "the modules do not declare what they declared in an earlier compile",
-                ));
-            }
-            (Some(declarations), None) => {
-                let is_kept = matches!(
-                    &answer,
-                    FromHost::Loaded {
-                        depends: Some(_),
-                        ..
-                    }
-                );
-                if is_kept && process.was_silent() && is_quiet {
-                    declarations.keep(&self.runtime, &self.request, &answer);
+        self.confirm(&loaded)?;
+        if let (Some(declarations), None) = (&self.declarations, &self.known) {
+            let is_kept = matches!(
+                &loaded,
+                FromHost::Loaded {
+                    depends: Some(_),
+                    ..
                 }
+            );
+            if is_kept
+                && process.was_silent()
+                && is_quiet
+                && !declarations.keep(&self.runtime, &self.request, &loaded)
+            {
+                // The next compile imports them once more, so that it can be kept from then on.
+                self.shelf = None;
             }
-            _ => {}
         }
-        Ok((process, answer))
+        let read = match &loaded {
+            FromHost::Loaded {
+                forks: true, read, ..
+            } => {
+                let read = read.iter().map(|path| (path.clone(), digest(path)));
+                read.collect()
+            }
+            _ => BTreeMap::new(),
+        };
+        Ok(Woken {
+            process,
+            loaded,
+            read,
+            shelf: self.shelf.take(),
+        })
+    }
+
+    /// An error if the modules declare something else than is known.
+    fn confirm(&self, loaded: &FromHost) -> Result<(), HostError> {
+        match (&self.declarations, &self.known) {
+            (Some(declarations), Some(known)) if !declarations.confirm(known, loaded.clone()) => {
+                Err(HostError::ended(
+                    "the modules do not declare what they declared in an earlier compile",
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::file_stamp::{self, FileStamp};
 use crate::protocol::{self, Depends, FromHost, PythonModule, ToHost};
 use crate::python_host::memo::Memo;
-use crate::{Options, PythonRuntime};
+use crate::{CHANGING_VARIABLES, Options, PythonRuntime};
 
 /// Where answers are kept between compiles, by a digest: a name of lower-case hexadecimal digits. Nothing there may fail: what
 /// can not be kept is asked for again.
@@ -39,7 +39,7 @@ pub trait AnswerStore: std::fmt::Debug + Send + Sync {
 }
 
 /// The form of what is kept. Another one is another question.
-const FORM: u32 = 1;
+const FORM: u32 = 2;
 
 /// The state of a path on which an answer depends.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,19 +125,20 @@ impl Declarations {
         hex(Md5::digest(format!("memo of {}", self.digest)).into())
     }
 
-    /// Keeps an answer, if all that it depends on is known and was the same while it was made.
+    /// Keeps an answer, if all that it depends on is known and was the same while it was made. `false`: something had changed so
+    /// shortly before that a change after it could go unnoticed; the same import can be kept a moment later.
     pub(in crate::python_host) fn keep(
         &self,
         runtime: &PythonRuntime,
         request: &ToHost,
         loaded: &FromHost,
-    ) {
+    ) -> bool {
         let FromHost::Loaded {
             depends: Some(Depends { read, looked_at }),
             ..
         } = loaded
         else {
-            return;
+            return true;
         };
         let states = |paths: &[String], state: fn(&str) -> PathState| {
             let states = paths.iter().map(|path| (path.clone(), state(path)));
@@ -160,6 +161,7 @@ impl Declarations {
             self.store.put(&self.digest, &bytes);
             let _ = self.identity.set(Md5::digest(&bytes).into());
         }
+        is_settled
     }
 
     /// Compares what Python says by now with what was kept; if it differs, the answer goes, and whoever compiles is told.
@@ -217,7 +219,8 @@ fn question(runtime: &PythonRuntime, request: &ToHost) -> Option<String> {
         project_dir,
         env,
         environment_id,
-        inputs,
+        // Modules whose import looks at them are not kept, and neither are those that look at changing variables.
+        inputs: _,
         ..
     } = request
     else {
@@ -232,11 +235,15 @@ fn question(runtime: &PythonRuntime, request: &ToHost) -> Option<String> {
     for word in &runtime.launcher.words {
         add(word.as_encoded_bytes());
     }
+    for (name, value) in &runtime.launcher.variables {
+        add(name.as_encoded_bytes());
+        add(value.as_encoded_bytes());
+    }
     add(std::env::current_dir().ok()?.as_os_str().as_encoded_bytes());
     add(project_dir.as_bytes());
     let mut env = env.clone();
-    env.retain(|name, _| !is_of_shell(name));
-    let rest = (modules, env, environment_id, inputs);
+    env.retain(|name, _| !is_of_shell(name) && !CHANGING_VARIABLES.contains(&name.as_str()));
+    let rest = (modules, env, environment_id);
     add(&rmp_serde::to_vec(&rest).ok()?);
     let files = modules
         .iter()

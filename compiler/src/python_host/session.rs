@@ -54,7 +54,7 @@ use std::time::UNIX_EPOCH;
 use md5::{Digest, Md5};
 
 use crate::protocol::{FromHost, PythonModule, ToHost};
-use crate::python_host::asleep::Asleep;
+use crate::python_host::asleep::{Asleep, Woken};
 use crate::python_host::declarations::Declarations;
 use crate::python_host::load::{HostReport, NoModel};
 use crate::python_host::memo::Memo;
@@ -63,7 +63,10 @@ use crate::python_host::{HostCallbacks, PluginHost};
 use crate::{CHANGING_VARIABLES, Options, PythonRuntime, Variables};
 
 /// A digest of what makes two compiles have the same modules.
-type Key = [u8; 16];
+pub(in crate::python_host) type Key = [u8; 16];
+
+/// Where a host is kept after a compile, and under which key.
+pub(in crate::python_host) type Shelf = (Arc<WarmHosts>, Key);
 
 /// Hosts with imported modules, for compiles to come. Each takes memory, so there are few.
 #[derive(Debug, Default)]
@@ -72,13 +75,13 @@ pub struct WarmHosts {
 }
 
 /// A host that waits for another compile with the same modules.
-struct Warm {
+pub(in crate::python_host) struct Warm {
     key: Key,
-    process: Process,
+    pub(in crate::python_host) process: Process,
     /// What it said about the modules when it had imported them.
-    loaded: FromHost,
+    pub(in crate::python_host) loaded: FromHost,
     /// Other files that the modules read while they were imported.
-    read: BTreeMap<String, Option<Key>>,
+    pub(in crate::python_host) read: BTreeMap<String, Option<Key>>,
 }
 
 impl std::fmt::Debug for Warm {
@@ -93,13 +96,19 @@ const KEPT: usize = 2;
 impl WarmHosts {
     /// The host with this key, if it still lives and the files that its modules read are unchanged.
     /// It is taken out; one that does not fit any more is dropped.
-    fn take(&self, key: &Key) -> Option<Warm> {
+    pub(in crate::python_host) fn take(&self, key: &Key) -> Option<Warm> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let at = idle.iter().rposition(|warm| warm.key == *key)?;
         let warm = idle.remove(at);
         drop(idle);
         let unchanged = warm.read.iter().all(|(path, was)| digest(path) == *was);
         (unchanged && warm.process.is_alive()).then_some(warm)
+    }
+
+    /// Whether there is a host with this key.
+    pub(in crate::python_host) fn has(&self, key: &Key) -> bool {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.iter().any(|warm| warm.key == *key)
     }
 
     /// Keeps the idle hosts whose process is good by `is_clean`, and ends the others; the ids of
@@ -129,7 +138,7 @@ impl WarmHosts {
 }
 
 /// The digest of a file's content; `None`: it can not be read.
-fn digest(path: &str) -> Option<Key> {
+pub(in crate::python_host) fn digest(path: &str) -> Option<Key> {
     crate::world::read_plain(path)
         .ok()
         .map(|content| Md5::digest(content).into())
@@ -168,7 +177,7 @@ fn key(runtime: &PythonRuntime, request: &ToHost) -> Option<Key> {
 }
 
 /// The variables that a host takes on for each compile, and the others.
-fn changing(env: &Variables) -> (Variables, Variables) {
+pub(in crate::python_host) fn changing(env: &Variables) -> (Variables, Variables) {
     let is_changing = |name: &str| CHANGING_VARIABLES.contains(&name);
     let env = env.clone().into_iter();
     env.partition(|(name, _)| is_changing(name))
@@ -221,15 +230,6 @@ impl Session {
         report: &HostReport,
         print: &mut dyn FnMut(&str),
     ) -> Result<(Session, FromHost), HostError> {
-        let hosts = options.hosts.as_ref();
-        let hosts = hosts.zip(runtime.as_ref());
-        let keep =
-            hosts.and_then(|(hosts, runtime)| Some((Arc::clone(hosts), key(runtime, &request)?)));
-        if let Some((hosts, key)) = &keep
-            && let Some(warm) = Session::of_warm(hosts, key, &request, limit, report)
-        {
-            return Ok(warm);
-        }
         let mut session = Session {
             process: None,
             asleep: None,
@@ -239,72 +239,64 @@ impl Session {
             declarations: None,
             memo: None,
         };
-        let answer = match (runtime, options.python.attached()) {
+        let runtime = match (runtime, options.python.attached()) {
             // It was greeted when it was first asked for something: see `locate`.
             (_, Some(stream)) => {
                 let mut process = Process::attach(stream)?;
                 process.limit(limit);
                 session.process = Some(process);
-                session.request(request, &mut NoModel::new(print))?
-            }
-            (Some(runtime), None) => {
-                let declarations =
-                    Declarations::of(options, &runtime, &request, &report.is_outdated);
-                session.declarations.clone_from(&declarations);
-                let mut asleep = Asleep::new(runtime, request, limit, declarations);
-                session.memo = asleep.take_memo();
-                if let Some(known) = asleep.known() {
-                    session.asleep = Some(asleep);
-                    return Ok((session, known));
+                let answer = session.request(request, &mut NoModel::new(print))?;
+                if let (FromHost::Loaded { forks, .. }, Some(process)) =
+                    (&answer, &mut session.process)
+                {
+                    process.take_turns(*forks);
                 }
-                let (process, answer) = asleep.wake(print)?;
-                session.process = Some(process);
-                answer
+                return Ok((session, answer));
             }
+            (Some(runtime), None) => runtime,
             (None, None) => return Err(HostError::ended("this compile has no Python")),
         };
-        if let (FromHost::Loaded { forks, .. }, Some(process)) = (&answer, &mut session.process) {
-            process.take_turns(*forks);
+        let shelf = options.hosts.as_ref();
+        let shelf = shelf.and_then(|hosts| Some((Arc::clone(hosts), key(&runtime, &request)?)));
+        let declarations = Declarations::of(options, &runtime, &request, &report.is_outdated);
+        let mut asleep = Asleep::new(runtime, request, limit, declarations.clone(), shelf);
+        if let Some(known) = asleep.known() {
+            session.declarations = declarations;
+            session.memo = asleep.take_memo();
+            session.asleep = Some(asleep);
+            return Ok((session, known));
         }
-        if let FromHost::Loaded {
-            forks: true, read, ..
-        } = &answer
-        {
-            let read = read.iter().map(|path| (path.clone(), digest(path)));
-            session.read = read.collect();
-            session.keep = keep.map(|(hosts, key)| (hosts, key, answer.clone()));
+        // What a host that was kept declares was not looked at closely enough to be kept itself.
+        if let Some(woken) = asleep.wake_warm() {
+            let answer = woken.loaded.clone();
+            session.take(woken);
+            return Ok((session, answer));
         }
+        session.memo = asleep.take_memo();
+        session.declarations = declarations;
+        let woken = asleep.wake(print)?;
+        let answer = woken.loaded.clone();
+        session.take(woken);
         Ok((session, answer))
     }
 
-    /// A host of an earlier compile with the same modules, if there is one.
-    fn of_warm(
-        hosts: &Arc<WarmHosts>,
-        key: &Key,
-        request: &ToHost,
-        limit: Option<TimeLimit>,
-        report: &HostReport,
-    ) -> Option<(Session, FromHost)> {
-        let ToHost::LoadCompile { inputs, env, .. } = request else {
-            return None;
-        };
-        let mut warm = hosts.take(key)?;
-        warm.process.limit(limit);
-        let inputs = inputs.clone();
-        // One that does not listen has ended since: there will be a new one.
-        let (env, _) = changing(env);
-        warm.process.send(&ToHost::Rerun { inputs, env }).ok()?;
-        warm.process.take_turns(true);
-        let session = Session {
-            process: Some(warm.process),
-            asleep: None,
-            keep: Some((Arc::clone(hosts), *key, warm.loaded.clone())),
-            read: warm.read,
-            report: report.clone(),
-            declarations: None,
-            memo: None,
-        };
-        Some((session, warm.loaded))
+    /// Goes on with a host that has the modules.
+    fn take(&mut self, woken: Woken) {
+        let Woken {
+            mut process,
+            loaded,
+            read,
+            shelf,
+        } = woken;
+        let forks = matches!(loaded, FromHost::Loaded { forks: true, .. });
+        if matches!(loaded, FromHost::Loaded { .. }) {
+            process.take_turns(forks);
+        }
+        self.process = Some(process);
+        self.read = read;
+        self.keep = shelf
+            .filter(|_| forks)
+            .map(|(hosts, key)| (hosts, key, loaded));
     }
 
     /// The Python that the host is: its version, and what it was started as.
@@ -357,9 +349,8 @@ impl PluginHost for Session {
         let Some(asleep) = self.asleep.take() else {
             return Ok(());
         };
-        let (mut process, _) = asleep.wake(&mut |line| callbacks.print(line))?;
-        process.take_turns(false);
-        self.process = Some(process);
+        let woken = asleep.wake(&mut |line| callbacks.print(line))?;
+        self.take(woken);
         Ok(())
     }
 

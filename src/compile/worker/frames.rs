@@ -68,6 +68,8 @@ pub(in crate::compile) struct Job {
     pub(in crate::compile) venv: Option<PathBuf>,
     /// Where its HTTP clients find the proxy to the hosts that it may reach.
     pub(in crate::compile) proxy: Option<String>,
+    /// The folder in which answers of Python code are kept between compiles; `None`: none are.
+    pub(in crate::compile) answers: Option<PathBuf>,
     /// Left to Python code, a little less than to the whole: what hangs is then named.
     pub(in crate::compile) time_limit: Duration,
     /// What the compile may leave in its scratch folder at any time.

@@ -20,7 +20,7 @@ use crate::compile::code::{self, Kept};
 use crate::compile::packages::{Answers, Packages};
 use crate::compile::settings::{PROJECT_FILE, project_settings};
 use crate::domain::{PackagesElsewhere, VersionCode};
-use crate::files::Files;
+use crate::files::{Files, KeptAnswers};
 use crate::modules::{self, Inspection};
 use crate::process::{self, Launcher, descendants};
 use crate::python::carried;
@@ -28,6 +28,10 @@ use crate::sandbox::{SandboxPolicy, SandboxSupport, SupervisorLink, enter};
 
 /// What is kept of the output of `std::print`.
 const PRINTED_BYTES: usize = 1 << 20;
+
+/// Answers of Python code that are kept of an environment: what the modules of a commit declare and what their plugins gave, for
+/// definitions and for exports, of this commit and of the one before.
+const KEPT_ANSWERS: usize = 8;
 
 /// The whole life of a worker process.
 pub fn run(memory_bytes: u64) -> ExitCode {
@@ -313,6 +317,10 @@ fn compile(
         time_limit: Some(job.time_limit),
         inventory: Some(server),
         breadcrumb,
+        declarations: job.answers.map(|folder| {
+            let store = KeptAnswers::new(folder, KEPT_ANSWERS);
+            Arc::new(store) as Arc<dyn steward_compiler::AnswerStore>
+        }),
         ..steward_compiler::Options::default()
     };
     let compiled = steward_compiler::compile(&world, &options);
