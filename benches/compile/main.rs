@@ -8,6 +8,7 @@
 mod floor;
 mod generate;
 mod measure;
+mod served;
 mod shapes;
 
 use std::path::{Path, PathBuf};
@@ -39,6 +40,12 @@ fn main() {
     let wanted = shapes::ALL
         .into_iter()
         .filter(|shape| is_named(shape.name) || is_named("shapes"));
+    if is_named("served") {
+        let program = program();
+        return shapes::ALL
+            .iter()
+            .for_each(|shape| served::run(shape, &program, dir.path()));
+    }
     let mut has_shapes = false;
     for shape in wanted {
         bench.shape(&shape);
@@ -57,6 +64,12 @@ fn main() {
         bench.beside_the_reference(kind);
         bench.growth(kind);
     }
+}
+
+/// The binary that is measured.
+fn program() -> String {
+    std::env::var("STEWARD_BENCH_PROGRAM")
+        .unwrap_or_else(|_| env!("CARGO_BIN_EXE_steward").to_owned())
 }
 
 /// The Python that Steward is given: that of the reference, in an environment of its own without packages, unless
@@ -99,8 +112,7 @@ impl Bench {
     }
 
     fn steward(&self, project: &Path) -> Vec<String> {
-        let program = std::env::var("STEWARD_BENCH_PROGRAM")
-            .unwrap_or_else(|_| env!("CARGO_BIN_EXE_steward").to_owned());
+        let program = program();
         let project = project.display().to_string();
         let mut command = vec![
             program,
