@@ -8,7 +8,8 @@ use super::Body;
 use crate::api::http::args::Args;
 
 /// What browsers may do with what is in a document: show it, and nothing else. Names in it come from models.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox";
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox";
 /// Bytes of a digest that name a content.
 const TAG_BYTES: usize = 16;
 

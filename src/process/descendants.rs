@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions};
@@ -9,6 +12,10 @@ use rustix::process::{Pid, Signal, WaitOptions};
 /// How often a set of processes is looked at again while it is being stopped or ended.
 const MAX_ROUNDS: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(2);
+/// What a socket may keep of what was sent, where the kernel does not say: its own default.
+const SOCKET_BUFFER_BYTES: u64 = 212_992;
+/// Files that a process can have open in a sandbox (`sandbox::limits`).
+const MAX_OPEN_FILES: u64 = 1024;
 
 /// The direct children of a process, whichever of its threads started them.
 pub fn children(process: i32) -> Vec<i32> {
@@ -42,6 +49,18 @@ pub fn below(processes: impl IntoIterator<Item = i32>) -> BTreeSet<i32> {
         open.extend(children.into_iter().filter(|child| found.insert(*child)));
     }
     found
+}
+
+/// How many processes and threads there are below a process.
+pub fn n_tasks(process: i32) -> usize {
+    let processes = below([process]).into_iter();
+    // The folder of threads has one folder for each, its own name, and one in itself.
+    let threads =
+        processes.filter_map(|process| fs::metadata(format!("/proc/{process}/task")).ok());
+    let threads = threads.map(|tasks| tasks.nlink().saturating_sub(2));
+    threads
+        .map(|n| usize::try_from(n).unwrap_or(usize::MAX))
+        .fold(0, usize::saturating_add)
 }
 
 /// Whether the kernel lists the children of a thread.
@@ -130,11 +149,26 @@ fn signal_all(processes: &BTreeSet<i32>, signal: Signal) {
     }
 }
 
-fn is_running(process: i32) -> bool {
-    !matches!(state(process), None | Some('Z' | 'X'))
+/// Whether a process, or one of its threads, has not ended.
+pub fn is_running(process: i32) -> bool {
+    living_thread(process).is_some()
 }
 
-/// The letter by which the kernel tells what a process does; `None`: there is none.
+/// A thread of the process that has not ended, which the kernel is to be asked about: the first one may have ended before the
+/// others. The process then looks as if it had ended, and as if it had neither memory nor open files. `None`: all have ended.
+pub fn living_thread(process: i32) -> Option<i32> {
+    let has_ended = |thread: i32| matches!(state(thread), None | Some('Z' | 'X'));
+    if !has_ended(process) {
+        return Some(process);
+    }
+    let threads = fs::read_dir(format!("/proc/{process}/task")).ok()?;
+    let mut threads = threads
+        .flatten()
+        .filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+    threads.find(|thread| !has_ended(*thread))
+}
+
+/// The letter by which the kernel tells what a process, or a thread, does; `None`: there is none.
 fn state(process: i32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name before it, in brackets, may be any text.
@@ -163,26 +197,142 @@ pub fn reap(process: i32) -> bool {
 /// The memory that processes have in use together. Pages that some of them share count once: first the sum of what each
 /// has is taken, which is quick and too much, and the exact sum only where that is over `limit`.
 pub fn memory_bytes(processes: &BTreeSet<i32>, limit: u64) -> u64 {
-    let page = rustix::param::page_size() as u64;
-    let resident = processes.iter().filter_map(|process| {
-        let text = fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
-        let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
-        Some(pages.saturating_mul(page))
-    });
-    let resident: u64 = resident.fold(0, u64::saturating_add);
-    if resident <= limit {
-        return resident;
+    let resident: Vec<(i32, u64)> = processes
+        .iter()
+        .filter_map(|process| Some((*process, resident(*process)?)))
+        .collect();
+    let sum = |bytes: &mut dyn Iterator<Item = u64>| bytes.fold(0, u64::saturating_add);
+    let quick = sum(&mut resident.iter().map(|(_, bytes)| *bytes));
+    if quick <= limit {
+        return quick;
     }
-    let shares = processes.iter().filter_map(|process| share(*process));
-    shares.fold(0, u64::saturating_add)
+    // Whoever does not let us look at what it shares counts with all it has.
+    sum(&mut resident
+        .into_iter()
+        .map(|(process, bytes)| share(process).unwrap_or(bytes)))
+}
+
+/// What a process has in use, in bytes; `None`: it is gone.
+fn resident(process: i32) -> Option<u64> {
+    let pages = |thread: i32| -> Option<u64> {
+        let text = fs::read_to_string(format!("/proc/{thread}/statm")).ok()?;
+        text.split_whitespace().nth(1)?.parse().ok()
+    };
+    let pages = match pages(process)? {
+        0 => pages(living_thread(process)?)?,
+        pages => pages,
+    };
+    Some(pages.saturating_mul(rustix::param::page_size() as u64))
 }
 
 /// A process's share of the memory that it has in use: what n processes share counts an nth.
 fn share(process: i32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
+    let thread = living_thread(process)?;
+    let text = fs::read_to_string(format!("/proc/{thread}/smaps_rollup")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kib << 10)
+}
+
+/// What the kernel may keep for the sockets of processes, in bytes: what was sent and not read yet is no process's memory.
+/// Each counts with the most that it may have, as nobody else is told how much it is; a socket that several have open counts
+/// once. Beyond `limit` it is not counted on.
+///
+/// Open files that are on their way from one process to another are in a socket, and may be sockets. A process that does not
+/// let us look at its open files may have as many as a process can.
+pub fn socket_bytes(processes: &BTreeSet<i32>, limit: u64) -> u64 {
+    let each = socket_buffer_bytes();
+    let (mut seen, mut n_unseen) = (BTreeSet::new(), 0_u64);
+    for process in processes {
+        let Ok(files) = open_files(*process) else {
+            n_unseen = n_unseen.saturating_add(MAX_OPEN_FILES);
+            continue;
+        };
+        let sockets = files.into_iter().filter(|file| file.is_socket());
+        for socket in sockets {
+            let n_sent = socket.n_on_their_way();
+            if seen.insert(socket.target) {
+                n_unseen = n_unseen.saturating_add(n_sent);
+            }
+        }
+        let n_sockets = n_unseen.saturating_add(seen.len() as u64);
+        if n_sockets.saturating_mul(each) > limit {
+            break;
+        }
+    }
+    n_unseen
+        .saturating_add(seen.len() as u64)
+        .saturating_mul(each)
+}
+
+/// An open file of a process.
+#[derive(Debug)]
+pub struct OpenFile {
+    /// Its name in `/proc`, which leads to it.
+    pub path: PathBuf,
+    /// What it is: a path, or a kind and a number.
+    pub target: PathBuf,
+}
+
+/// The open files of a process; none, if it is gone.
+///
+/// # Errors
+/// The process does not let us look: it hides itself (`PR_SET_DUMPABLE`), or runs a program that nobody may read.
+pub fn open_files(process: i32) -> io::Result<Vec<OpenFile>> {
+    let Some(thread) = living_thread(process) else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    let handles = match fs::read_dir(format!("/proc/{thread}/fd")) {
+        Err(error) if is_gone(&error) => return Ok(found),
+        handles => handles?,
+    };
+    for handle in handles {
+        let path = match handle {
+            Err(error) if is_gone(&error) => break,
+            handle => handle?.path(),
+        };
+        match fs::read_link(&path) {
+            Err(error) if is_gone(&error) => {}
+            target => found.push(OpenFile {
+                target: target?,
+                path,
+            }),
+        }
+    }
+    Ok(found)
+}
+
+/// Whether an error of `/proc` means that the process, or its open file, is not there any more.
+pub fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
+impl OpenFile {
+    pub fn is_socket(&self) -> bool {
+        let target = self.target.as_os_str().as_encoded_bytes();
+        target.starts_with(b"socket:")
+    }
+
+    /// How many open files were sent into this socket, and not received yet (Linux 5.9).
+    pub fn n_on_their_way(&self) -> u64 {
+        let about = || {
+            let folder = self.path.parent()?.with_file_name("fdinfo");
+            let about = fs::read_to_string(folder.join(self.path.file_name()?)).ok()?;
+            let number = about
+                .lines()
+                .find_map(|line| line.strip_prefix("scm_fds:"))?;
+            number.trim().parse().ok()
+        };
+        about().unwrap_or_default()
+    }
+}
+
+/// What the kernel keeps for one socket at most: a message may be begun while there is any room, and be as large as all of it.
+fn socket_buffer_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/sys/net/core/wmem_default");
+    let bytes = text.ok().and_then(|text| text.trim().parse::<u64>().ok());
+    bytes.unwrap_or(SOCKET_BUFFER_BYTES).saturating_mul(2)
 }
 
 #[cfg(test)]
@@ -210,5 +360,40 @@ mod tests {
         end_all(|| below([id]));
         assert!(below([id]).into_iter().all(|process| !is_running(process)));
         shell.wait().unwrap();
+    }
+
+    /// The first thread of a process ends, another one has 64 MiB and a socket.
+    const HEADLESS: &str = r#"
+import ctypes, os, socket, threading, time
+def work():
+    kept = (bytearray(os.urandom(1 << 20)) * 64, socket.socketpair())
+    os.write(1, b"x")
+    time.sleep(600)
+threading.Thread(target=work).start()
+ctypes.CDLL(None).syscall(60, 0)
+"#;
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn a_process_whose_first_thread_has_ended_is_one_still() {
+        let mut python = Command::new("python3")
+            .args(["-c", HEADLESS])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::io::Read::read_exact(python.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        let id = i32::try_from(python.id()).unwrap();
+        while state(id) != Some('Z') {
+            std::thread::sleep(PAUSE);
+        }
+        let processes = BTreeSet::from([id]);
+        assert!(is_running(id));
+        assert!(memory_bytes(&processes, u64::MAX) > 64 << 20);
+        assert!(memory_bytes(&processes, 0) > 64 << 20);
+        let n_sockets = socket_bytes(&processes, u64::MAX) / socket_buffer_bytes();
+        assert_eq!(n_sockets, 2);
+        end_all(|| [id].into_iter().filter(|id| is_running(*id)).collect());
+        assert!(!is_running(id));
+        assert!(!python.wait().unwrap().success());
     }
 }

@@ -19,7 +19,7 @@
 //! - is the supervisor of the program's sandbox ([`Broker`]), which has to be outside of the
 //!   sandbox;
 //! - adds up the memory and counts the processes of the tree, since the limits of the kernel are
-//!   for one process. Over the limit, first everything below the program is ended, so that a
+//!   for one process; memory is also what the kernel keeps for their sockets. Over the limit, first everything below the program is ended, so that a
 //!   program that knows what it was doing can say so (a compile worker names the call of the
 //!   plugin), then, if there is still too much, the program itself.
 //!
@@ -44,6 +44,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::num::NonZero;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -54,7 +55,9 @@ use nix::sys::signal::{self, SigSet};
 use rustix::process::{Signal, WaitId, WaitIdOptions};
 
 use super::cgroup::{self, CGROUP};
-use super::descendants::{below, children, end_all, memory_bytes, parent, reap};
+use super::descendants::{
+    below, children, end_all, is_running, memory_bytes, n_tasks, parent, reap, socket_bytes,
+};
 use crate::sandbox::{Broker, Kin, SUPERVISOR, SupervisorLink};
 
 /// What a program is supervised with.
@@ -75,6 +78,10 @@ const MAX_PROCESSES: usize = 1024;
 /// nothing happens.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(400);
+/// However fast memory could grow, the time between two looks is not shorter: a look takes about a hundredth of that.
+const LEAST_PAUSE: Duration = Duration::from_millis(20);
+/// What one processor fills of new memory in a second, in bytes, when it does nothing else.
+const FILLED_BYTES: u64 = 4 << 30;
 /// A change of memory, in bytes, that makes us look more often.
 const NOTABLE_BYTES: u64 = 4 << 20;
 
@@ -111,6 +118,11 @@ pub fn supervise(
     // The order is what makes this sound. The program must not inherit blocked signals, so it starts first; the death
     // signal is asked for only when it can no longer end us alone; whose parent died before that sees it.
     let child = command.spawn()?;
+    if all {
+        // Whatever is below takes all processors that it gets, and must be ended all the same. Root may ask for more of them;
+        // of others the kernel limits the number of processes.
+        let _ = rustix::process::setpriority_process(None, -10);
+    }
     let signals = SigSet::from_iter([signal::SIGTERM, signal::SIGCHLD]);
     signals.thread_block()?;
     let link = link.map(|(ours, _)| ours);
@@ -152,6 +164,7 @@ fn serve_sandbox(link: Arc<SupervisorLink>, program: u32) {
     let kin = Kin {
         below: |process| below([process]),
         parent,
+        n_tasks,
     };
     std::thread::spawn(move || {
         if let Ok(Some(broker)) = Broker::accept(&link, program, kin) {
@@ -166,19 +179,29 @@ fn watch(supervision: Supervision, child: u32, link: Arc<SupervisorLink>) {
         return;
     };
     let limit = supervision.memory_bytes.unwrap_or(u64::MAX);
+    let n_processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     std::thread::spawn(move || {
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let (mut pause, mut before, mut was_over) = (SHORTEST_PAUSE, 0, false);
         loop {
             std::thread::sleep(pause);
             let all = below([own]);
-            let memory = memory_bytes(&all, limit);
-            let Some(reason) = excess(memory, limit, all.len()) else {
+            let mut memory = memory_bytes(&all, limit);
+            if limit < u64::MAX {
+                memory = memory.saturating_add(socket_bytes(&all, limit));
+            }
+            // What was ended a moment ago may still wait for its parent to take note.
+            let n_processes = match was_over {
+                true => all.iter().filter(|process| is_running(**process)).count(),
+                false => all.len(),
+            };
+            let Some(reason) = excess(memory, limit, n_processes) else {
                 was_over = false;
                 pause = match memory.abs_diff(before) {
                     NOTABLE_BYTES.. => SHORTEST_PAUSE,
                     _ => (pause * 2).min(LONGEST_PAUSE),
                 };
+                pause = pause.min(time_to_fill(limit.saturating_sub(memory), n_processors));
                 before = memory;
                 continue;
             };
@@ -195,6 +218,12 @@ fn watch(supervision: Supervision, child: u32, link: Arc<SupervisorLink>) {
             (was_over, pause) = (true, SHORTEST_PAUSE);
         }
     });
+}
+
+/// The shortest time in which so many bytes can be filled, as far as it is worth a look.
+fn time_to_fill(n_bytes: u64, n_processors: usize) -> Duration {
+    let in_a_millisecond = (FILLED_BYTES / 1000).saturating_mul(n_processors as u64);
+    Duration::from_millis(n_bytes / in_a_millisecond.max(1)).max(LEAST_PAUSE)
 }
 
 /// Why there is too much; `None`: there is not.
@@ -249,6 +278,15 @@ fn kill_own_group() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_more_processors_and_the_less_room_the_sooner_is_the_next_look() {
+        assert!(time_to_fill(u64::MAX, 64) > LONGEST_PAUSE);
+        assert!(time_to_fill(2 << 30, 2) > SHORTEST_PAUSE);
+        assert!(time_to_fill(2 << 30, 16) < SHORTEST_PAUSE);
+        assert_eq!(time_to_fill(2 << 30, 1024), LEAST_PAUSE);
+        assert_eq!(time_to_fill(0, 1), LEAST_PAUSE);
+    }
 
     #[test]
     fn what_is_too_much_is_named_with_its_limit() {

@@ -13,7 +13,8 @@
 //! 4. and makes the change itself, so the process never makes the call. (To let the call go on would be a race: the
 //!    process could change the arguments between check and use.)
 //!
-//! Signals are handed over in the same way where Landlock lets them out (`signals`).
+//! Signals are handed over in the same way where Landlock lets them out (`signals`), and so is every start of a process or
+//! thread, to be counted (`starts`).
 //!
 //! Set-user-id bits are taken off. What the supervisor cannot read or open it refuses.
 
@@ -33,6 +34,7 @@ use rustix::io::Errno;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
 use super::signals::{self, Kin, Sender};
+use super::starts;
 use super::supervisor_link::{Roots, SupervisorLink};
 use super::syscalls::architecture;
 
@@ -84,15 +86,16 @@ pub(super) const BROKERED: &[i64] = &[
 /// Whether this kernel notifies (Linux 5.0; the file that lists the actions has it).
 pub(super) fn is_supported() -> bool {
     let actions = std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail");
-    actions.is_ok_and(|actions| actions.contains("user_notif")) && program(true).is_ok()
+    actions.is_ok_and(|actions| actions.contains("user_notif")) && program(true, true).is_ok()
 }
 
-/// The filter that hands the calls over, with `signals` those that send signals, too. seccompiler has no such action, so the
+/// The filter that hands the calls over, with `signals` those that send signals, with `starts` those that start something, too. seccompiler has no such action, so the
 /// filter is built with another one, whose marked instructions are changed.
-fn program(signals: bool) -> Result<BpfProgram, String> {
+fn program(signals: bool, starts: bool) -> Result<BpfProgram, String> {
     let target = architecture()?;
     let signals = if signals { signals::BROKERED } else { &[] };
-    let numbers = BROKERED.iter().chain(signals);
+    let starts = if starts { starts::BROKERED } else { &[] };
+    let numbers = BROKERED.iter().chain(signals).chain(starts);
     let rules = numbers.map(|number| (*number, Vec::new())).collect();
     let notify = SeccompAction::Trace(u32::from(MARK));
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, notify, target)
@@ -113,14 +116,13 @@ fn program(signals: bool) -> Result<BpfProgram, String> {
     reason = "there is no safe form of seccomp(2) with a listener"
 )]
 pub(super) fn listen(signals: bool) -> io::Result<OwnedFd> {
-    let program = program(signals).map_err(io::Error::other)?;
-    let length = libc::c_ushort::try_from(program.len()).map_err(io::Error::other)?;
     rustix::thread::set_no_new_privs(true)?;
-    let filter = libc::sock_fprog {
-        len: length,
-        filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut(),
-    };
-    let install = |flags: libc::c_ulong| {
+    let install = |flags: libc::c_ulong, starts: bool| {
+        let program = program(signals, starts).map_err(io::Error::other)?;
+        let filter = libc::sock_fprog {
+            len: libc::c_ushort::try_from(program.len()).map_err(io::Error::other)?,
+            filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut(),
+        };
         // SAFETY: `filter` describes `program`, whose instructions have the layout of the kernel's, and both live until the call
         // returns. The number that it returns is a new file of ours.
         unsafe {
@@ -139,9 +141,9 @@ pub(super) fn listen(signals: bool) -> io::Result<OwnedFd> {
     // Whoever sends a signal to itself gets it before its call is answered, and must not be woken by it: the call would end
     // as interrupted, or be made once more. Kernels before Linux 5.19 cannot promise that.
     let whole = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | WAIT_KILLABLE_RECV;
-    match install(whole) {
+    match install(whole, true) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            install(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER)
+            install(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER, false)
         }
         listener => listener,
     }
@@ -174,10 +176,19 @@ impl Broker {
 
     /// Answers until there is no process left in the sandbox.
     pub fn serve(&self) {
+        let mut count = starts::Count::default();
         loop {
             match receive(&self.listener) {
                 Ok(call) => {
-                    let answer = self.answer(&call);
+                    let answer = if starts::BROKERED.contains(&i64::from(call.data.nr)) {
+                        let own = std::process::id().cast_signed();
+                        match count.may_start(|| (self.kin.n_tasks)(own)) {
+                            true => Answer::GoOn,
+                            false => Answer::Made(Err(Errno::AGAIN)),
+                        }
+                    } else {
+                        Answer::Made(self.answer(&call))
+                    };
                     // Whoever asked may have been killed meanwhile.
                     let _ = send(&self.listener, call.id, answer);
                 }
@@ -607,12 +618,24 @@ fn receive(listener: &OwnedFd) -> io::Result<libc::seccomp_notif> {
     Ok(call)
 }
 
-fn send(listener: &OwnedFd, id: u64, answer: Result<(), Errno>) -> io::Result<()> {
+/// What becomes of a call.
+enum Answer {
+    /// It was made by the supervisor.
+    Made(Result<(), Errno>),
+    /// The kernel makes it.
+    GoOn,
+}
+
+fn send(listener: &OwnedFd, id: u64, answer: Answer) -> io::Result<()> {
+    let (error, flags) = match answer {
+        Answer::Made(made) => (made.err().map_or(0, |error| -error.raw_os_error()), 0),
+        Answer::GoOn => (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
+    };
     let mut response = libc::seccomp_notif_resp {
         id,
         val: 0,
-        error: answer.err().map_or(0, |error| -error.raw_os_error()),
-        flags: 0,
+        error,
+        flags,
     };
     request(listener, libc::SECCOMP_IOCTL_NOTIF_SEND, &mut response)
 }
@@ -641,6 +664,7 @@ mod tests {
     const NO_KIN: Kin = Kin {
         below: |_| std::collections::BTreeSet::new(),
         parent: |_| None,
+        n_tasks: |_| 0,
     };
 
     #[test]

@@ -61,14 +61,9 @@ pub(super) fn restrict(policy: &SandboxPolicy) -> Result<u8, RulesetError> {
         .into_iter()
         .chain(policy.readable.iter().cloned());
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate;
-    let devices = [
-        "/dev/null",
-        "/dev/zero",
-        "/dev/full",
-        "/dev/tty",
-        "/dev/random",
-        "/dev/urandom",
-    ];
+    let devices = ["/dev/null", "/dev/full"];
+    // Of `/dev/zero`, who may write it makes shared memory that no limit holds (`syscalls`).
+    let read_devices = ["/dev/zero", "/dev/random", "/dev/urandom"];
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))?
@@ -81,6 +76,7 @@ pub(super) fn restrict(policy: &SandboxPolicy) -> Result<u8, RulesetError> {
         .create()?
         .add_rules(path_beneath_rules(readable, AccessFs::from_read(NEWEST)))?
         .add_rules(path_beneath_rules(devices, device))?
+        .add_rules(path_beneath_rules(read_devices, AccessFs::ReadFile))?
         .add_rules(path_beneath_rules(&policy.deposit, deposit()))?
         .add_rules(path_beneath_rules(writable, AccessFs::from_all(NEWEST)))?;
     if let Network::Proxy(port) = policy.network {

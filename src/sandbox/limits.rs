@@ -16,6 +16,12 @@ pub(super) fn are_supported() -> bool {
     setrlimit(Resource::Core, rustix::process::getrlimit(Resource::Core)).is_ok()
 }
 
+/// Asks the kernel, where it runs out of memory, to end processes like this one before any other: what gets past the limits
+/// must not cost the server, or the database. The children inherit it. Whoever may not ask is left as others are.
+pub(super) fn end_first() {
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+}
+
 /// Whether all are in force.
 pub(super) fn apply(memory_bytes: Option<u64>, file_bytes: u64) -> bool {
     let limits = [

@@ -25,7 +25,8 @@
 //!   there is no network.
 //! - `attributes`: seccomp hands calls that change modes, owners, times and extended attributes,
 //!   which Landlock does not know, to the supervisor, which does them below the writable folders
-//!   only; and `signals`, where Landlock lets them out, to what is below the supervisor only.
+//!   only; and `signals`, where Landlock lets them out, to what is below the supervisor only; and
+//!   `starts`, which asks it before each process and thread.
 //! - `limits`: of the process (size of a file, open files, processes, memory). Those of all
 //!   processes together are the supervisor's (`process::supervisor`), who also ends what is left of
 //!   them.
@@ -62,6 +63,7 @@ pub(crate) mod fuzzing;
 mod limits;
 mod open_network;
 mod signals;
+mod starts;
 mod supervisor_link;
 mod syscalls;
 
@@ -189,6 +191,7 @@ pub fn enter(
         ));
     }
     let limits = limits::apply(policy.memory_bytes, policy.file_bytes);
+    limits::end_first();
     limits::drop_capabilities()?;
     let landlock = files::restrict(policy).map_err(io::Error::other)?;
     let seccomp = syscalls::is_supported();

@@ -58,6 +58,8 @@ pub struct Kin {
     pub below: fn(i32) -> BTreeSet<i32>,
     /// `None`: the process is gone.
     pub parent: fn(i32) -> Option<i32>,
+    /// How many processes and threads there are below one.
+    pub n_tasks: fn(i32) -> usize,
 }
 
 /// Whose signals are sent.

@@ -29,8 +29,9 @@ const REFUSED_IOCTLS: &[u64] = &[
     0x8902,
 ];
 /// Requests of `fcntl` for signals that come with input: which signal, and to whom, which may be any process of the user
-/// (`F_SETOWN`, `F_SETSIG`, `F_SETOWN_EX`).
-const SIGNAL_REQUESTS: [u64; 3] = [8, 10, 15];
+/// (`F_SETOWN`, `F_SETSIG`, `F_SETOWN_EX`); for a lease, which keeps others waiting that open the file (`F_SETLEASE`); and for
+/// news of a folder (`F_NOTIFY`).
+const REFUSED_REQUESTS: [u64; 5] = [8, 10, 15, 1024, 1026];
 
 /// Calls that are refused in every sandbox: they reach other processes, the kernel's own
 /// interfaces, or memory that no limit counts.
@@ -100,6 +101,8 @@ const ALWAYS_REFUSED: &[i64] = &[
     libc::SYS_msgctl,
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
+    // Keeps pages in a pipe that were taken out of a process, whole large ones for a small part of each.
+    libc::SYS_vmsplice,
     // The names of what others make and open in folders that cannot be listed.
     libc::SYS_inotify_add_watch,
     libc::SYS_fanotify_init,
@@ -115,6 +118,14 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWPID,
     libc::CLONE_NEWNET,
 ];
+/// Memory that is shared and of no file: it stays when nothing but a small part is mapped any more, or none of it counts as
+/// in use by a process, so that no limit holds it.
+const SHARED_WITHOUT_FILE: u64 = (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as u64;
+/// Threads with open files of their own, which the kernel does not list with those of their process.
+const THREAD_FILES: u64 = (libc::CLONE_THREAD | libc::CLONE_FILES) as u64;
+/// Options of sockets that let the kernel keep more for each than the supervisor counts
+/// (`process::descendants::socket_bytes`).
+const BUFFER_OPTIONS: [libc::c_int; 2] = [libc::SO_SNDBUF, libc::SO_SNDBUFFORCE];
 /// Calls with a process as their first argument, 0 for the caller: Landlock lets them reach any process of the user.
 const OF_PROCESSES: &[i64] = &[
     libc::SYS_sched_setscheduler,
@@ -266,35 +277,54 @@ fn others(is_ours: bool) -> Result<Rules, String> {
         libc::SYS_ioprio_set,
         vec![rule(vec![not_a_process])?, rule(vec![another(1)?])?],
     );
-    let signals =
-        SIGNAL_REQUESTS.map(|request| rule(vec![condition(1, SeccompCmpOp::Eq, request)?]));
-    let signals = signals.into_iter().collect::<Result<Vec<_>, _>>()?;
-    rules.insert(libc::SYS_fcntl, signals);
+    let requests =
+        REFUSED_REQUESTS.map(|request| rule(vec![condition(1, SeccompCmpOp::Eq, request)?]));
+    let requests = requests.into_iter().collect::<Result<Vec<_>, _>>()?;
+    rules.insert(libc::SYS_fcntl, requests);
     let namespaces = NAMESPACES.map(|bit| {
         let bit = u64::from(bit.cast_unsigned());
         rule(vec![condition(0, SeccompCmpOp::MaskedEq(bit), bit)?])
     });
-    let namespaces = namespaces.into_iter().collect::<Result<Vec<_>, _>>()?;
-    rules.insert(libc::SYS_clone, namespaces);
+    let mut clones = namespaces.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let own_files = SeccompCmpOp::MaskedEq(THREAD_FILES);
+    clones.push(rule(vec![condition(
+        0,
+        own_files,
+        libc::CLONE_THREAD as u64,
+    )?])?);
+    rules.insert(libc::SYS_clone, clones);
+    let shared = SeccompCmpOp::MaskedEq(SHARED_WITHOUT_FILE);
+    let shared = condition(3, shared, SHARED_WITHOUT_FILE)?;
+    rules.insert(libc::SYS_mmap, vec![rule(vec![shared])?]);
+    let buffers = BUFFER_OPTIONS.map(|option| {
+        rule(vec![
+            condition(1, SeccompCmpOp::Eq, libc::SOL_SOCKET as u64)?,
+            condition(2, SeccompCmpOp::Eq, option as u64)?,
+        ])
+    });
+    let buffers = buffers.into_iter().collect::<Result<Vec<_>, _>>()?;
+    rules.insert(libc::SYS_setsockopt, buffers);
     Ok(rules)
 }
 
 /// Which sockets are refused, by their arguments: family, type.
 ///
 /// Sockets by path (`AF_UNIX`) lead to daemons that trust their caller, so they cannot be made at all. Pairs of connected
-/// ones can, but for datagrams: these can still be sent to any path.
+/// ones can, but for datagrams, which can still be sent to any path, and for families of which the kernel would load a
+/// module.
 fn sockets(network: Network) -> Result<Rules, String> {
     let datagrams = SeccompCmpOp::MaskedEq(SOCKET_TYPE_MASK);
     let of_type = |kind: libc::c_int| condition(1, datagrams.clone(), kind as u64);
+    let family = |operator, family: libc::c_int| condition(0, operator, family as u64);
     let mut rules = Rules::new();
     rules.insert(
         libc::SYS_socketpair,
         vec![
             rule(vec![of_type(libc::SOCK_DGRAM)?])?,
             rule(vec![of_type(libc::SOCK_RAW)?])?,
+            rule(vec![family(SeccompCmpOp::Ne, libc::AF_UNIX)?])?,
         ],
     );
-    let family = |operator, family: libc::c_int| condition(0, operator, family as u64);
     let by_path = rule(vec![family(SeccompCmpOp::Eq, libc::AF_UNIX)?])?;
     match network {
         Network::None => {}

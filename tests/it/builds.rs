@@ -100,6 +100,7 @@ fn marks(data: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// Input: a build backend that hangs (docs/reference/security.md § 4.5). Answer: it is ended at `compile.install_timeout` with all that it started, the report names stage and setting, and the next compile installs.
 #[test]
 fn a_build_that_hangs_is_stopped_with_all_of_it_and_the_next_compile_installs() {
     let hanging = Hanging::new();

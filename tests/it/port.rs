@@ -545,3 +545,37 @@ fn without_a_file_handle_left_an_idle_connection_gives_way() {
     drop(idle);
     assert!(door.exchange(request).starts_with("HTTP/1.1 401"));
 }
+
+/// Input: a page, an answer of the API or a refusal in a frame of another page, or taken by a browser for something else (docs/reference/security.md § 3.12). Answer: each says that it is not to be framed, guessed at, kept, or run.
+#[test]
+fn browsers_are_told_what_they_may_do_with_each_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let door = start(dir.path(), "", None);
+    for (path, kind) in [
+        ("/", "text/html"),
+        ("/api/v2/environment", "application/json"),
+        ("/no/such/page", "application/json"),
+        ("*", "application/json"),
+    ] {
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+            door.address
+        );
+        let answer = door.exchange(request.as_bytes());
+        let (head, _) = answer.split_once("\r\n\r\n").unwrap();
+        for line in [
+            &format!("content-type: {kind}"),
+            "content-security-policy: default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+            "x-frame-options: DENY",
+            "x-content-type-options: nosniff",
+            "referrer-policy: no-referrer",
+            "cache-control: no-store",
+        ] {
+            let found = head
+                .split("\r\n")
+                .filter(|header| header.starts_with(line))
+                .count();
+            assert_eq!(found, 1, "{path}: {line}\n{head}");
+        }
+    }
+}

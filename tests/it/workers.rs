@@ -43,6 +43,30 @@ fn a_call_that_takes_all_memory_is_named() {
     assert!(report.contains("it was at main.cf:3"), "{report}");
 }
 
+const LARGE: &str = r#"
+from inmanta.plugins import plugin
+
+@plugin
+def large(number: "int") -> "string":
+    return chr(65 + number) * (64 << 20)
+"#;
+
+/// Input: a model whose resources are together larger than what a worker may say (docs/reference/security.md § 3.25). Answer: the compile fails and says so, and is not made again.
+#[test]
+fn a_result_that_is_too_large_is_told_and_not_made_again() {
+    let home = tempfile::tempdir().unwrap();
+    let model = "import std::testing\nfor i in std::sequence(5):\n    \
+                 std::testing::NullResource(name=\"{{i}}\", agentname=\"a\", value=maker::large(i))\nend\n";
+    let repo = repo_with("maker", LARGE, model);
+    let (_, config) = server_of(home.path(), &repo);
+    let served = serve(home.path(), &config);
+    let report = first_report(&served);
+    assert!(report.contains("a frame of more than 256 MiB"), "{report}");
+    assert!(report.contains("\"success\":false"), "{report}");
+    let log = served.log.lock().unwrap().clone();
+    assert!(!log.contains("another compile worker"), "{log}");
+}
+
 const SPINS: &str = r#"
 import _thread
 from inmanta.plugins import plugin

@@ -12,7 +12,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::Service;
 use tokio::runtime::Handle;
 use warp::http::uri::Authority;
-use warp::http::{HeaderValue, Request, Response, Version, header};
+use warp::http::{HeaderName, HeaderValue, Request, Response, Version, header};
 use warp::reply::Response as Reply;
 
 use crate::api::http::body::{Quota, announced, busy};
@@ -27,6 +27,19 @@ const LARGE_ANSWER: u64 = 64 << 10;
 /// What is left of a body that nobody reads to its end is read for so long, and as much, after the answer.
 const LINGER: Duration = Duration::from_secs(2);
 const MAX_LINGER_BYTES: usize = 64 << 20;
+
+/// What a browser may do with an answer, where it says nothing else: show it, outside of frames of other pages, take it for
+/// what it says that it is, keep no copy, and tell nobody its address.
+const FOR_BROWSERS: [(HeaderName, &str); 5] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    ),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+];
 
 /// All routes, as hyper calls them.
 pub(in crate::api) trait Routes:
@@ -190,6 +203,11 @@ fn account(reply: Reply, connection: &Connection) -> Reply {
 }
 
 fn finish(mut reply: Reply, answering: Answering, is_last: bool) -> Response<Answer> {
+    for (name, value) in FOR_BROWSERS {
+        // Who made the answer may know better.
+        let value = HeaderValue::from_static(value);
+        reply.headers_mut().entry(name).or_insert(value);
+    }
     if is_last {
         let close = HeaderValue::from_static("close");
         reply.headers_mut().insert(header::CONNECTION, close);

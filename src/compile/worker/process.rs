@@ -52,7 +52,15 @@ pub fn run(memory_bytes: u64) -> ExitCode {
         match request {
             Ok(Some(request)) => {
                 let reply = worker.handle(request);
-                if worker.server.lock().write(&reply).is_err() {
+                let written = worker.server.lock().write(&reply);
+                // The server is gone, or the reply is too large, and nothing of it was written.
+                if let Err(error) = written
+                    && worker
+                        .server
+                        .lock()
+                        .write(&instead_of(reply, &error))
+                        .is_err()
+                {
                     return ExitCode::SUCCESS;
                 }
                 worker.clean_up();
@@ -63,6 +71,22 @@ pub fn run(memory_bytes: u64) -> ExitCode {
                 return ExitCode::FAILURE;
             }
         }
+    }
+}
+
+/// What is said in the place of a reply that cannot be sent.
+fn instead_of(reply: Reply, error: &std::io::Error) -> Reply {
+    let message = format!("the result is too large for the server: {error}");
+    match reply {
+        Reply::Compiled(_) => Reply::Compiled(Box::new(JobDone {
+            diagnostics: vec![Reported::error("ResourceLimitExceeded", message)],
+            ..JobDone::default()
+        })),
+        Reply::Inspected(_) => Reply::Inspected(Err(Refusal {
+            message,
+            is_transient: false,
+        })),
+        small @ (Reply::Entered(_) | Reply::Ask(_)) => small,
     }
 }
 

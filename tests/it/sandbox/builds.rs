@@ -60,9 +60,9 @@ fn builds_do_not_get_out_and_do_what_builds_do() {
     ];
     let served = serve_with(home.path(), &config, &variables);
     let report = first_report(&served);
-    assert!(report.contains("64 attempts fine"), "{report}");
+    assert!(report.contains("73 attempts fine"), "{report}");
     assert!(!report.contains("ESCAPED"), "{report}");
-    assert!(report.contains("\"64 attempts fine\\n"), "{report}");
+    assert!(report.contains("\"73 attempts fine\\n"), "{report}");
     // What it wrote into its source is not in the checkout, which belongs to the commit.
     let below = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten();
     let checkouts = below(data.join("checkouts")).flat_map(|owner| below(owner.path()));
@@ -203,4 +203,50 @@ fn a_build_is_stopped_before_it_has_filled_the_disk() {
     let free = rustix::fs::statvfs(&data).unwrap();
     let free = free.f_bavail * free.f_frsize;
     assert!(free > 300 << 20, "{free} bytes are free");
+}
+
+/// What copies is started by pip, in its sandbox, and found in the folders of the system only: not in the environment, where
+/// a build could leave a program of that name.
+///
+/// Input: requirements that other version controls than git are to copy: `hg+`, `svn+`, `bzr+`, with options in the place of hosts (docs/reference/security.md § 3.14). Answer: where the machine has no such program, the report names the requirement; nothing else is run.
+#[test]
+fn other_version_controls_are_looked_for_in_the_system_only() {
+    use std::os::unix::fs::PermissionsExt;
+    if ["hg", "svn", "bzr"]
+        .iter()
+        .any(|name| Path::new("/usr/bin").join(name).exists())
+    {
+        return;
+    }
+    for requirement in [
+        "hg+https://localhost:9/greet",
+        "hg+ssh://-oProxyCommand=touch%20ran/greet",
+        "svn+ssh://-oProxyCommand=touch%20ran/greet",
+        "bzr+https://localhost:9/greet",
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let repo = Repo::new("x = 1\n");
+        let (_, config) = server_of(home.path(), &repo);
+        let index = "name: test\nmodulepath: libs\npip: {index_url: http://localhost:9/simple}\n";
+        repo.write("project.yml", index);
+        repo.write("requirements.txt", &format!("greet @ {requirement}\n"));
+        repo.commit("needs what another version control copies");
+        let programs = home.path().join("programs");
+        fs::create_dir(&programs).unwrap();
+        for program in ["hg", "svn", "bzr"] {
+            let program = programs.join(program);
+            fs::write(&program, "#!/bin/sh\necho IT RAN >&2\nexit 1\n").unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+        let served = serve_with(home.path(), &config, &[("PATH", &path)]);
+        let report = first_report(&served);
+        assert!(report.contains("\"success\":false"), "{report}");
+        assert!(
+            report.contains("Cannot find command") || report.contains("greet @"),
+            "{report}"
+        );
+        assert!(!report.contains("IT RAN"), "{report}");
+        assert_eq!(served.health(), 200);
+    }
 }

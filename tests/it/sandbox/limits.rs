@@ -116,6 +116,198 @@ fn memory_is_limited_over_all_processes_of_a_compile() {
     assert!(report.contains("main.cf:2"), "{report}");
 }
 
+const HEADLESS: &str = r#"
+import ctypes, os, threading, time
+from inmanta.plugins import plugin
+
+@plugin
+def headless(mib: "int") -> "string":
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        if os.fork() != 0:
+            os._exit(0)
+        def work():
+            kept = bytearray(os.urandom(1 << 20)) * mib
+            with open(os.path.join(os.environ["TMPDIR"], "ready"), "w") as file:
+                file.write(open("/proc/self/task/%d/stat" % threading.get_native_id()).read())
+            time.sleep(600)
+        threading.Thread(target=work).start()
+        # The first thread ends, and no other.
+        ctypes.CDLL(None).syscall(60, 0)
+    os.waitpid(child, 0)
+    ready = os.path.join(os.environ["TMPDIR"], "ready")
+    for _ in range(600):
+        if os.path.exists(ready) and open(ready).read():
+            break
+        time.sleep(0.1)
+    time.sleep(3 if mib > 500 else 0)
+    with open(ready) as file, open("/proc/self/oom_score_adj") as score:
+        return f"thread {file.read().split()[0]} of {score.read().strip()}"
+"#;
+
+/// Input: a plugin that starts a process whose first thread ends before the others, so that it looks as if it had ended (docs/reference/security.md § 4.5). Answer: it is ended after the compile; and the kernel would end it before the server if memory ran out.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_process_whose_first_thread_has_ended_does_not_outlive_the_compile() {
+    let home = tempfile::tempdir().unwrap();
+    let call = "std::print(headless::headless(1))\n";
+    let repo = repo_with("headless", HEADLESS, call);
+    let (_, config) = server_of(home.path(), &repo);
+    let served = serve(home.path(), &config);
+    let report = first_report(&served);
+    let (_, behind) = report.split_once("thread ").expect(&report);
+    let (thread, behind) = behind.split_once(" of ").unwrap();
+    assert!(behind.starts_with("1000"), "{report}");
+    let thread = format!("/proc/{thread}/stat");
+    wait_until("the thread is gone", || !fs::exists(&thread).unwrap());
+}
+
+/// Input: memory of a process whose first thread has ended (docs/reference/security.md § 4.5). Answer: it counts.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn memory_of_a_process_whose_first_thread_has_ended_counts() {
+    let home = tempfile::tempdir().unwrap();
+    let call = "x = headless::headless(600)\ny = headless::headless(601)\n";
+    let repo = repo_with("headless", HEADLESS, call);
+    let (_, config) = server_of(home.path(), &repo);
+    let config = format!("{config}compile: {{ memory_mib: 1024 }}\n");
+    let report = first_report(&serve(home.path(), &config));
+    assert!(report.contains("all processes together took"), "{report}");
+}
+
+const SENDS: &str = r#"
+import os, socket, time
+from inmanta.plugins import plugin
+
+@plugin
+def sends(n: "int") -> "string":
+    for _ in range(n):
+        if os.fork() == 0:
+            kept = []
+            try:
+                while True:
+                    kept += socket.socketpair()
+                    for end in kept[-2:]:
+                        end.setblocking(False)
+                        try:
+                            while True:
+                                end.send(b"x" * (1 << 16))
+                        except BlockingIOError:
+                            pass
+            except OSError:
+                time.sleep(600)
+            os._exit(0)
+    time.sleep(600)
+    return "never"
+"#;
+
+/// Input: a plugin whose processes send to sockets that nobody reads, which the kernel keeps for them (docs/reference/security.md § 4.5). Answer: it counts as their memory.
+#[test]
+fn what_the_kernel_keeps_for_sockets_counts_as_memory() {
+    if !steward::sandbox::support().seccomp {
+        return crate::harness::skip("seccomp");
+    }
+    let home = tempfile::tempdir().unwrap();
+    let repo = repo_with("sender", SENDS, "x = sender::sends(4)\n");
+    let (_, config) = server_of(home.path(), &repo);
+    let config = format!("{config}compile: {{ memory_mib: 1024 }}\n");
+    let report = first_report(&serve(home.path(), &config));
+    assert!(report.contains("all processes together took"), "{report}");
+}
+
+const FORKS: &str = r#"
+import os, threading, time
+from inmanta.plugins import plugin
+
+@plugin
+def forks() -> "string":
+    while True:
+        try:
+            if os.fork() == 0:
+                os.setsid()
+        except OSError:
+            time.sleep(0.1)
+
+@plugin
+def threads() -> "string":
+    threading.stack_size(32768)
+    try:
+        for number in range(4000):
+            threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+    except RuntimeError:
+        return f"{number} threads were enough"
+    return "ENDLESS"
+"#;
+
+/// Input: a plugin that starts processes without end, each in a session of its own (docs/reference/security.md § 4.5). Answer: none is started before it is counted; they are ended, the report names the limit, and the server answers meanwhile.
+#[test]
+fn processes_without_end_are_ended() {
+    let home = tempfile::tempdir().unwrap();
+    let repo = repo_with("forker", FORKS, "x = forker::forks()\n");
+    let (_, config) = server_of(home.path(), &repo);
+    let served = serve(home.path(), &config);
+    let most = std::sync::atomic::AtomicUsize::new(0);
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let report = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            use std::sync::atomic::Ordering::Relaxed;
+            while !is_over.load(Relaxed) {
+                most.fetch_max(below(served.child.id()).len(), Relaxed);
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        });
+        let report = first_report(&served);
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        report
+    });
+    assert!(
+        report.contains("and may be 1024: they were ended"),
+        "{report}"
+    );
+    let most = most.into_inner();
+    assert!(most < 2500, "there were {most} processes");
+    assert_eq!(served.health(), 200);
+}
+
+/// Input: a plugin that starts threads without end (docs/reference/security.md § 4.5). Answer: at a limit no more are started.
+#[test]
+fn threads_without_end_are_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let repo = repo_with("forker", FORKS, "std::print(forker::threads())\n");
+    let (_, config) = server_of(home.path(), &repo);
+    let config = format!("{config}compile: {{ memory_mib: 65536 }}\n");
+    let report = first_report(&serve(home.path(), &config));
+    assert!(report.contains("threads were enough"), "{report}");
+    assert!(!report.contains("ENDLESS"), "{report}");
+}
+
+const HIDES: &str = r#"
+import ctypes, os, time
+from inmanta.plugins import plugin
+
+@plugin
+def hides() -> "string":
+    assert ctypes.CDLL(None).prctl(4, 0, 0, 0, 0) == 0
+    path = os.path.join(os.environ["TMPDIR"], "removed")
+    with open(path, "wb") as file:
+        os.unlink(path)
+        file.write(b"x" * (64 << 20))
+        time.sleep(600)
+    return "never"
+"#;
+
+/// Input: a plugin that forbids others to look at what it has open (`PR_SET_DUMPABLE`), and writes to a file that it has removed (docs/reference/security.md § 4.5). Answer: it is ended, as its files cannot be counted.
+#[test]
+fn who_hides_its_open_files_is_ended() {
+    let home = tempfile::tempdir().unwrap();
+    let repo = repo_with("hider", HIDES, "x = hider::hides()\n");
+    let (_, config) = server_of(home.path(), &repo);
+    let config = format!("{config}compile: {{ scratch_mib: 32 }}\n");
+    let report = first_report(&serve(home.path(), &config));
+    assert!(report.contains("hides what it has open"), "{report}");
+}
+
 const WRITES: &str = r#"
 import os
 from inmanta.plugins import plugin
