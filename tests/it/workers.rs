@@ -330,7 +330,7 @@ fn what_an_import_took_from_one_compile_is_not_kept() {
     let report = first_report(&served);
     assert!(report.contains("facts: 0"), "{report}");
     wait_until("its host has ended", || hosts(&served).is_empty());
-    let answers = DataDir::new(&home.path().join("data")).answers();
+    let answers = DataDir::new(home.path().join("data")).answers();
     let folders = fs::read_dir(answers).unwrap().flatten();
     let kept: usize = folders
         .map(|folder| fs::read_dir(folder.path()).unwrap().count())
@@ -365,7 +365,7 @@ fn python_code_does_not_write_what_later_compiles_take_for_its_answers() {
     let (_, config) = server_of(home.path(), &repo);
     let served = serve(home.path(), &config);
     first_report(&served);
-    let answers = DataDir::new(&home.path().join("data")).answers();
+    let answers = DataDir::new(home.path().join("data")).answers();
     let folder = fs::read_dir(answers)
         .unwrap()
         .flatten()
