@@ -248,6 +248,7 @@ class Exporter:
         """
         from inmanta.const import ResourceState
         from inmanta.module import Project
+        from inmanta.resources import resource
         from steward_host.attached import current
 
         attached = current(Project.get())
@@ -260,6 +261,9 @@ class Exporter:
         states = {}
         self._resource_sets = {}
         exports = attached.export(self)["resources"]
+        # One class after the other, as they were registered; the compiler has them by instance.
+        places = {name: at for at, name in enumerate(resource.get_entity_resources())}
+        exports = sorted(exports, key=lambda exported: places.get(exported["entity_type"], len(places)))
         models = _models({exported["entity_type"] for exported in exports})
         for exported in exports:
             made_one = _resource(exported)
@@ -276,22 +280,23 @@ class Exporter:
 
 
 def _models(types: set[str]) -> dict[str, DynamicProxy]:
-    """The instances of these entities by the ids of their resources."""
+    """The instances of these entities by the ids of their resources: of one entity and of its ancestors, it may have several."""
     from inmanta.execute import proxy, runtime
-    from inmanta.resources import to_id
+    from inmanta.resources import cls_id, resource
 
     found = {}
     with proxy.exportcontext:
         for name in sorted(types):
+            cls, options = resource.get_class(name)
+            if cls is None or options is None:
+                continue
             for instance in runtime.world.instances(name):
                 model = DynamicProxy.return_value(instance)
                 try:
-                    known = to_id(model)
+                    found[cls_id(cls, model, name, options).resource_str()] = model
                 except Exception:
                     # One without a resource: its getters may say so in any way.
                     continue
-                if known is not None:
-                    found[known] = model
     return found
 
 

@@ -12,7 +12,7 @@ from tests.support import Compiling, Ext, UNKNOWN, instance, sent_back
 PLUGINS = """
     import logging
     from inmanta.plugins import plugin, Context, PluginException, allow_reference_values
-    from inmanta.ast import RuntimeException, MultiUnsetException, UnsetException
+    from inmanta.ast import CompilerException, RuntimeException, MultiUnsetException, UnsetException
     from inmanta.execute.util import Unknown
     from inmanta.execute.proxy import DynamicProxy
     from inmanta.references import Reference, reference
@@ -56,6 +56,15 @@ PLUGINS = """
     @plugin
     def default(o: "net::Port") -> "any":
         return [hasattr(o, "nothing"), getattr(o, "nothing", "dflt")]
+
+    @plugin
+    def caught(o: "net::Port") -> "string":
+        try:
+            return o.nothing
+        except CompilerException:
+            return "an error of the compiler"
+        except AttributeError:
+            return "an error of Python"
 
     class Mine(PluginException):
         def __init__(self):
@@ -272,6 +281,7 @@ class Calls(Compiling):
 
     def test_an_attribute_that_does_not_exist(self) -> None:
         self.check([False, "dflt"], "default", instance(3, "net::Port"))
+        self.check("an error of Python", "caught", instance(3, "net::Port"))
         self.assertEqual(self.failure("name_of", instance(3, "net::Port"))["message"], "no attribute name")
 
     def test_an_unknown_attribute_makes_the_result_unknown(self) -> None:

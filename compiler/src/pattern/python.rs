@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use fancy_regex::{CompileError, Error, Regex, RegexBuilder};
+use fancy_regex::{CompileError, Error, ParseError, Regex, RegexBuilder};
 
 /// The pattern of `matching /…/`: cheap to clone, compiled at most once.
 #[derive(Debug, Clone)]
@@ -43,29 +43,41 @@ const MAX_BYTES: usize = 16 << 20;
 pub fn compile(pattern: &str, at_start: bool) -> Result<Regex, String> {
     let checked = crate::pattern::syntax::check(pattern)?;
     let ascii = checked.flags.contains('a');
-    let translated = translate(checked.body, ascii, checked.flags.contains('m'));
+    let scope = Scope {
+        ascii,
+        multiline: checked.flags.contains('m'),
+    };
     let start = if at_start { r"\A" } else { "" };
     let flags: String = checked
         .flags
         .chars()
         .filter(|c| "imsx".contains(*c))
         .collect();
-    let full = match flags.as_str() {
-        "" => format!("{start}(?:{translated})"),
-        // A comment of the pattern must not hide the end of the group.
-        flags if flags.contains('x') => format!("{start}(?{flags}:{translated}\n)"),
-        flags => format!("{start}(?{flags}:{translated})"),
+    let build = |translated: &str| {
+        let full = match flags.as_str() {
+            "" => format!("{start}(?:{translated})"),
+            // A comment of the pattern must not hide the end of the group.
+            flags if flags.contains('x') => format!("{start}(?{flags}:{translated}\n)"),
+            flags => format!("{start}(?{flags}:{translated})"),
+        };
+        RegexBuilder::new(&full)
+            .backtrack_limit(MAX_STEPS)
+            .delegate_size_limit(MAX_BYTES)
+            .build()
+            .map_err(Box::new)
     };
-    RegexBuilder::new(&full)
-        .backtrack_limit(MAX_STEPS)
-        .delegate_size_limit(MAX_BYTES)
-        .build()
-        .map_err(|error| match error {
-            Error::CompileError(CompileError::LookBehindNotConst) => {
-                "look-behind requires fixed-width pattern".to_owned()
-            }
-            error => error.to_string(),
-        })
+    let is_not_repeatable =
+        |error: &Error| matches!(error, Error::ParseError(_, ParseError::TargetNotRepeatable));
+    let built = match build(&translate(checked.body, scope, false)) {
+        Err(error) if is_not_repeatable(&error) => build(&translate(checked.body, scope, true)),
+        built => built,
+    };
+    built.map_err(|error| match *error {
+        Error::CompileError(CompileError::LookBehindNotConst) => {
+            "look-behind requires fixed-width pattern".to_owned()
+        }
+        error => error.to_string(),
+    })
 }
 
 /// `None`: matching took too many steps.
@@ -73,8 +85,47 @@ pub fn is_match(regex: &Regex, text: &str) -> Option<bool> {
     regex.is_match(text).ok()
 }
 
-/// Rewrites what the two dialects understand differently.
-fn translate(pattern: &str, ascii: bool, multiline: bool) -> String {
+/// What flags say of a group and of the groups in it.
+#[derive(Clone, Copy)]
+struct Scope {
+    ascii: bool,
+    multiline: bool,
+}
+
+/// A group that is not closed yet.
+struct OpenGroup {
+    /// Where it begins in the translation.
+    start: usize,
+    /// Whether it may be nothing but conditions such as `(?=a)` or `(?:^)`.
+    may_be_empty: bool,
+    /// What held before it.
+    before: Scope,
+}
+
+impl OpenGroup {
+    /// The group that begins there; comments and references are closed at once.
+    fn at(chars: &[char], start: usize, before: Scope) -> Option<OpenGroup> {
+        let first: String = chars.iter().take(4).collect();
+        let is_closed = first.starts_with("(?#") || first == "(?P=";
+        (!is_closed).then(|| OpenGroup {
+            start,
+            may_be_empty: first.starts_with("(?") && first != "(?P<",
+            before,
+        })
+    }
+
+    /// Gives the group, which ends here, a branch that never matches.
+    fn make_repeatable(&self, out: &mut String) {
+        if self.may_be_empty {
+            out.insert_str(self.start, "(?:");
+            out.push_str("|(?!))");
+        }
+    }
+}
+
+/// Rewrites what the two dialects understand differently. `repeats_conditions`: what is repeated may match no character, as Python
+/// takes it; such a group gets another branch that never matches, since what has branches can be repeated.
+fn translate(pattern: &str, mut scope: Scope, repeats_conditions: bool) -> String {
     let chars: Vec<char> = pattern.chars().collect();
     let mut out = String::with_capacity(pattern.len() + 8);
     let mut at = 0;
@@ -82,11 +133,14 @@ fn translate(pattern: &str, ascii: bool, multiline: bool) -> String {
     let mut class_start = 0;
     let mut n_groups = 0;
     let mut names = Vec::new();
+    let mut open: Vec<OpenGroup> = Vec::new();
     while at < chars.len() {
         let c = chars[at];
+        let Scope { ascii, multiline } = scope;
         match c {
             '\\' => {
-                if let Some((code, length)) = octal(&chars[at + 1..], in_class) {
+                let named = named_character(&chars[at + 1..]);
+                if let Some((code, length)) = named.or_else(|| octal(&chars[at + 1..], in_class)) {
                     out.push_str(&format!("\\x{{{code:x}}}"));
                     at += 1 + length;
                     continue;
@@ -97,20 +151,7 @@ fn translate(pattern: &str, ascii: bool, multiline: bool) -> String {
                     at += 2;
                     continue;
                 }
-                match next {
-                    Some('Z') if !in_class => out.push_str(r"\z"),
-                    Some(
-                        c @ ('<' | '>' | '_' | '"' | '\'' | '%' | '@' | '!' | ',' | ';' | '=' | ':'
-                        | '`' | '/'),
-                    ) => {
-                        out.push(c);
-                    }
-                    Some(c) => {
-                        out.push('\\');
-                        out.push(c);
-                    }
-                    None => out.push('\\'),
-                }
+                push_escape(next, in_class, &mut out);
                 at += 2;
                 continue;
             }
@@ -141,8 +182,25 @@ fn translate(pattern: &str, ascii: bool, multiline: bool) -> String {
                 out.push_str(if first || last { r"\-" } else { "-" });
             }
             '(' if !in_class => {
-                at += group(&chars[at..], &mut n_groups, &mut names, &mut out);
+                open.extend(OpenGroup::at(&chars[at..], out.len(), scope));
+                at += match local_flags(&chars[at..], &mut scope) {
+                    Some((group, length)) => {
+                        out.push_str(&group);
+                        length
+                    }
+                    None => group(&chars[at..], &mut n_groups, &mut names, &mut out),
+                };
                 continue;
+            }
+            ')' if !in_class => {
+                out.push(')');
+                if let Some(group) = open.pop() {
+                    scope = group.before;
+                    let is_repeated = matches!(chars.get(at + 1), Some('*' | '+' | '?' | '{'));
+                    if repeats_conditions && is_repeated {
+                        group.make_repeatable(&mut out);
+                    }
+                }
             }
             '$' if !in_class && multiline => out.push('$'),
             // At the very end nothing is left that a consumed line feed could be missed by, and without a look-ahead
@@ -167,6 +225,24 @@ fn translate(pattern: &str, ascii: bool, multiline: bool) -> String {
         at += 1;
     }
     out
+}
+
+/// A backslash with what follows it, which is no class and no number.
+fn push_escape(next: Option<char>, in_class: bool, out: &mut String) {
+    match next {
+        Some('Z') if !in_class => out.push_str(r"\z"),
+        Some(
+            c
+            @ ('<' | '>' | '_' | '"' | '\'' | '%' | '@' | '!' | ',' | ';' | '=' | ':' | '`' | '/'),
+        ) => {
+            out.push(c);
+        }
+        Some(c) => {
+            out.push('\\');
+            out.push(c);
+        }
+        None => out.push('\\'),
+    }
 }
 
 /// A class of characters as Python has it. `ascii`: the pattern has the flag `(?a)`. For Python all numbers are of a word, marks and
@@ -203,6 +279,30 @@ fn octal(chars: &[char], in_class: bool) -> Option<(u32, usize)> {
     };
     let code = u32::from_str_radix(&digits, 8).ok()?;
     is_octal.then_some((code, digits.len()))
+}
+
+/// `N{NAME}` behind a backslash: the number of the character, and how long that is.
+fn named_character(chars: &[char]) -> Option<(u32, usize)> {
+    if !chars.starts_with(&['N', '{']) {
+        return None;
+    }
+    let name: String = chars[2..].iter().take_while(|c| **c != '}').collect();
+    let length = name.chars().count() + 3;
+    unicode_names2::character(&name).map(|c| (u32::from(c), length))
+}
+
+/// The start of a group with flags of its own, and how long it is. Which alphabet counts is no flag of the other dialect.
+fn local_flags(chars: &[char], scope: &mut Scope) -> Option<(String, usize)> {
+    let text: String = chars.iter().take_while(|c| **c != ':').collect();
+    let letters = text.strip_prefix("(?")?;
+    if letters.is_empty() || !letters.chars().all(|c| "aimsux-".contains(c)) {
+        return None;
+    }
+    let (on, off) = letters.split_once('-').unwrap_or((letters, ""));
+    scope.ascii = on.contains('a') || scope.ascii && !on.contains('u');
+    scope.multiline = on.contains('m') || scope.multiline && !off.contains('m');
+    let kept = letters.replace(['a', 'u'], "");
+    Some((format!("(?{kept}:"), text.chars().count() + 1))
 }
 
 /// The start of a group: names become numbers, since names and numbers do not go together. Gives what was read.
@@ -274,6 +374,63 @@ mod tests {
         let regex = compile(r"(?P<n>a)(b)\1(?P=n)\2(?(n)c|d)$", true).expect("it is a pattern");
         assert_eq!(is_match(&regex, "abaabc"), Some(true));
         assert_eq!(is_match(&regex, "abaabd"), Some(false));
+    }
+
+    #[test]
+    fn conditions_can_be_repeated() {
+        for (pattern, text, wanted) in [
+            ("(?:(?=a))*b", "b", true),
+            ("(?=a){2}ab", "ab", true),
+            ("(?=a){2}ab", "cb", false),
+            ("(?!a)+b", "b", true),
+            ("(?!a)+ab", "ab", false),
+            ("c?(?<=c)*b", "b", true),
+            ("c?(?<=c)+b", "b", false),
+            ("(?:^)?(?:)*a", "a", true),
+            (r"(?:\b)+a", "a", true),
+            ("(?=(a))?b*a", "ba", true),
+        ] {
+            let regex = compile(pattern, true).expect(pattern);
+            assert_eq!(is_match(&regex, text), Some(wanted), "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn flags_hold_for_their_group() {
+        for (pattern, text, wanted) in [
+            (r"(?a:\w+)$", "ab", true),
+            (r"(?a:\w+)$", "ab\u{e9}", false),
+            (r"(?a:\w)\w$", "a\u{e9}", true),
+            (r"(?a)(?u:\w)\w$", "\u{e9}a", true),
+            (r"(?a)(?u:\w)\w$", "\u{e9}\u{e9}", false),
+            (r"(?m:a$)\nb", "a\nb", true),
+            (r"(?m:a$\n)b$c", "a\nb\nc", false),
+            (r"(?m)(?-m:a$)\nb", "a\nb", false),
+            (r"(?ai:A\w)$", "ab", true),
+            (
+                r"\N{BULLET}[\N{DIGIT ONE}-\N{DIGIT THREE}]",
+                "\u{2022}2",
+                true,
+            ),
+        ] {
+            let regex = compile(pattern, true).expect(pattern);
+            assert_eq!(is_match(&regex, text), Some(wanted), "{pattern} {text}");
+        }
+        for pattern in [
+            "(?L)a",
+            "(?au)a",
+            "(a)(?(1)b|c|d)",
+            "(?L:a)",
+            "(?au:a)",
+            "(?-a:b)",
+            "(?i-i:a)",
+            "(?i-:a)",
+            r"\N",
+            r"\N{}",
+            r"\N{NO SUCH}",
+        ] {
+            assert!(compile(pattern, true).is_err(), "{pattern}");
+        }
     }
 
     #[test]

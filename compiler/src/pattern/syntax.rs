@@ -44,7 +44,19 @@ pub(in crate::pattern) fn check(pattern: &str) -> Result<Checked<'_>, String> {
         if letters.is_empty() || !letters.chars().all(|c| "aiLmsux".contains(c)) {
             break;
         }
+        let end = pattern.chars().count() - after.chars().count() - 1;
+        if let Some(at) = letters.find('L') {
+            return Err(format!(
+                "bad inline flags: cannot use 'L' flag with a str pattern at position {}",
+                end - letters.len() + at + 1
+            ));
+        }
         flags.push_str(letters);
+        if flags.contains('a') && flags.contains('u') {
+            return Err(format!(
+                "bad inline flags: flags 'a', 'u' and 'L' are incompatible at position {end}"
+            ));
+        }
         body = after;
     }
     let start = pattern.chars().count() - body.chars().count();
@@ -75,19 +87,21 @@ impl Checker<'_> {
         found
     }
 
-    /// Up to a `)` or the end.
-    fn alternatives(&mut self, depth: usize) -> Result<(), String> {
+    /// Up to a `)` or the end; where the third branch begins, if there is one.
+    fn alternatives(&mut self, depth: usize) -> Result<Option<usize>, String> {
         if depth > MAX_DEPTH {
             return Err(format!("too many nested groups in {}", self.pattern));
         }
         // Whether the piece before can be repeated, and whether it was already.
         let (mut repeatable, mut repeated) = (false, false);
+        let mut bars = Vec::new();
         while let Some(c) = self.peek() {
             let here = self.at;
             match c {
-                ')' => return Ok(()),
+                ')' => break,
                 '|' => {
                     self.at += 1;
+                    bars.push(here);
                     (repeatable, repeated) = (false, false);
                     continue;
                 }
@@ -134,7 +148,7 @@ impl Checker<'_> {
             }
             repeated = false;
         }
-        Ok(())
+        Ok(bars.get(1).copied())
     }
 
     /// Reads a repeat. False: a brace that stands for itself.
@@ -197,6 +211,7 @@ impl Checker<'_> {
             return Ok(true);
         }
         match c {
+            'N' => self.named_character(here)?,
             '0' => {
                 while self.peek().is_some_and(|c| c.is_digit(8)) && self.at < here + 4 {
                     self.at += 1;
@@ -238,6 +253,33 @@ impl Checker<'_> {
             _ => {}
         }
         Ok(true)
+    }
+
+    /// Reads `{NAME}` behind `\N`.
+    fn named_character(&mut self, here: usize) -> Result<(), String> {
+        let is_open = self.take('{');
+        let rest = &self.chars[self.at.min(self.chars.len())..];
+        let name: String = rest.iter().take_while(|c| **c != '}').collect();
+        let length = name.chars().count();
+        if !is_open {
+            return Err(format!("missing {{ at position {}", self.at));
+        }
+        if name.is_empty() {
+            return Err(format!("missing character name at position {}", self.at));
+        }
+        if rest.len() == length {
+            return Err(format!(
+                "missing }}, unterminated name at position {}",
+                self.at
+            ));
+        }
+        self.at += length + 1;
+        match unicode_names2::character(&name) {
+            Some(_) => Ok(()),
+            None => Err(format!(
+                "undefined character name '{name}' at position {here}"
+            )),
+        }
     }
 
     /// Reads a character by its octal number of up to three digits.
@@ -306,6 +348,10 @@ impl Checker<'_> {
             Some('x' | 'u' | 'U') => code(&text[1..], 16),
             Some('0'..='7') => code(&text, 8),
             Some('d' | 'D' | 's' | 'S' | 'w' | 'W') => None,
+            Some('N') => {
+                let name = text[1..].trim_matches(['{', '}']);
+                unicode_names2::character(name)
+            }
             Some('n') => Some('\n'),
             Some('t') => Some('\t'),
             Some('r') => Some('\r'),
@@ -323,6 +369,7 @@ impl Checker<'_> {
         self.at += 1;
         let mut number = None;
         let mut repeatable = true;
+        let is_condition = self.chars[self.at..].starts_with(&['?', '(']);
         if self.take('?') {
             let Some(kind) = self.peek() else {
                 return Err(format!("unexpected end of pattern at position {}", self.at));
@@ -363,7 +410,12 @@ impl Checker<'_> {
         } else {
             number = Some(self.open(String::new()));
         }
-        self.alternatives(depth + 1)?;
+        let third_branch = self.alternatives(depth + 1)?;
+        if let Some(at) = third_branch.filter(|_| is_condition) {
+            return Err(format!(
+                "conditional backref with more than two branches at position {at}"
+            ));
+        }
         if !self.take(')') {
             return Err(format!(
                 "missing ), unterminated subpattern at position {start}"
@@ -471,21 +523,62 @@ impl Checker<'_> {
 
     /// `(?i:`; what ends with a parenthesis holds for the whole pattern, and stands at its start.
     fn local_flags(&mut self, start: usize) -> Result<(), String> {
+        // The letter that is read is among them: `group` has read the first one.
+        self.at -= 1;
+        let (mut on, mut off) = (String::new(), None::<String>);
         while let Some(c) = self.peek() {
-            match c {
-                ':' => {
-                    self.at += 1;
+            let here = self.at;
+            self.at += 1;
+            match (c, &mut off) {
+                (':', Some(off)) if off.is_empty() => {
+                    return Err(format!("missing flag at position {here}"));
+                }
+                (':', off) => {
+                    let is_both = |c: char| off.as_ref().is_some_and(|off| off.contains(c));
+                    if on.chars().any(is_both) {
+                        return Err(format!(
+                            "bad inline flags: flag turned on and off at position {here}"
+                        ));
+                    }
                     return Ok(());
                 }
-                ')' => {
+                (')', None) => {
                     return Err(format!(
                         "global flags not at the start of the expression at position {start}"
                     ));
                 }
-                c if "aiLmsux-".contains(c) => self.at += 1,
-                _ => return Err(format!("unknown flag at position {}", self.at)),
+                ('-', off @ None) => *off = Some(String::new()),
+                ('L', None) => {
+                    return Err(format!(
+                        "bad inline flags: cannot use 'L' flag with a str pattern at position {}",
+                        here + 1
+                    ));
+                }
+                ('a' | 'L' | 'u', Some(_)) => {
+                    return Err(format!(
+                        "bad inline flags: cannot turn off flags 'a', 'u' and 'L' at position {}",
+                        here + 1
+                    ));
+                }
+                ('a', None) if on.contains('u') => return Err(self.one_alphabet()),
+                ('u', None) if on.contains('a') => return Err(self.one_alphabet()),
+                (c, None) if "aimsux".contains(c) => on.push(c),
+                (c, Some(off)) if "imsx".contains(c) => off.push(c),
+                (c, _) if c.is_alphabetic() => {
+                    return Err(format!("unknown flag at position {here}"));
+                }
+                (_, Some(off)) if off.is_empty() => {
+                    return Err(format!("missing flag at position {here}"));
+                }
+                (_, None) => return Err(format!("missing -, : or ) at position {here}")),
+                (_, Some(_)) => return Err(format!("missing : at position {here}")),
             }
         }
         Err(format!("missing -, : or ) at position {}", self.at))
+    }
+
+    fn one_alphabet(&self) -> String {
+        let at = self.at;
+        format!("bad inline flags: flags 'a', 'u' and 'L' are incompatible at position {at}")
     }
 }

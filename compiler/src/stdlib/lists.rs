@@ -189,6 +189,10 @@ pub(super) fn attribute(
         let instance = match value {
             Value::Instance(instance) => instance,
             Value::Unknown(_) => return Err(PluginError::Unknown),
+            number if let Some(found) = of_a_number(number, name) => {
+                value = found;
+                continue;
+            }
             value => {
                 // A list or a dict comes as a proxy, which asks its value for an attribute in this way.
                 let (type_name, wanted) = match value {
@@ -212,6 +216,24 @@ pub(super) fn attribute(
         }
     }
     Ok(value)
+}
+
+/// What Python's numbers have besides methods.
+fn of_a_number(number: Value, name: &str) -> Option<Value> {
+    let (itself, nothing) = match number {
+        Value::Bool(truth) => (Value::Int(i64::from(truth)), Value::Int(0)),
+        Value::Int(_) | Value::Big(_) => (number, Value::Int(0)),
+        Value::Float(_) => (number, Value::Float(0.0)),
+        _ => return None,
+    };
+    let is_integer = !matches!(number, Value::Float(_));
+    match name {
+        "real" => Some(itself),
+        "imag" => Some(nothing),
+        "numerator" if is_integer => Some(itself),
+        "denominator" if is_integer => Some(Value::Int(1)),
+        _ => None,
+    }
 }
 
 fn item(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {

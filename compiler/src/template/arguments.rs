@@ -6,7 +6,11 @@ use minijinja::value::{FunctionArgs, FunctionResult, Kwargs, Rest, ValueIter, fr
 use minijinja::{Environment, Error, ErrorKind, State, Value as Jinja};
 
 use crate::template::objects::containers::Sequence;
+use crate::template::objects::model_objects::is_nothing;
 use crate::template::repr::shown;
+
+/// How many lists, or how long ones, a filter may be asked for.
+const MAX_COUNT: i64 = 1_000_000;
 
 /// Makes a function a filter that takes nothing undefined. `parameters`: the names of those behind the value, if the function
 /// does not know them itself.
@@ -61,6 +65,49 @@ pub(in crate::template) fn add_text_filter<F, Rv, Args>(
             filter.call(state, &args)
         },
     );
+}
+
+/// The same for one of the engine's that goes through items: to the engine, null has none.
+pub(in crate::template) fn add_items_filter<F, Rv, Args>(
+    engine: &mut Environment<'static>,
+    name: &'static str,
+    parameters: &'static [&'static str],
+    filter: F,
+) where
+    F: Function<Rv, Args>,
+    Rv: FunctionResult,
+    Args: for<'a> FunctionArgs<'a>,
+{
+    let filter = Jinja::from_function(filter);
+    add_filter(
+        engine,
+        name,
+        &[],
+        move |state: &State, args: Rest<Jinja>| {
+            let args = in_order(name, parameters, &args)?;
+            args.first().map(items_of).transpose()?;
+            let count = args.get(1).map(|count| i64::try_from(count.clone()));
+            if count.is_some_and(|count| count.is_ok_and(|count| count > MAX_COUNT)) {
+                return Err(Error::new(
+                    ErrorKind::InvalidOperation,
+                    format!("{name}() makes too long a list"),
+                ));
+            }
+            filter.call(state, &args)
+        },
+    );
+}
+
+/// The text that a filter of Jinja2 takes apart: it does not take anything else for the text that Python writes.
+pub(in crate::template) fn text_of(value: &Jinja) -> Result<&str, Error> {
+    match value.as_str() {
+        Some(text) => Ok(text),
+        None if is_nothing(value) => Err(Error::from(ErrorKind::UndefinedError)),
+        None => Err(Error::new(
+            ErrorKind::InvalidOperation,
+            format!("a text is wanted, not {}", shown(value)),
+        )),
+    }
 }
 
 /// Makes a function a test under these names, for what is not undefined.

@@ -5,6 +5,7 @@ use minijinja::{Environment, Value as Jinja};
 
 use crate::hir::Program;
 use crate::template::arguments::add_tests;
+use crate::template::filters::{invalid, number};
 use crate::template::objects::model_objects::{is_instance, is_no_mapping};
 use crate::template::objects::views::View;
 use crate::template::repr::shown;
@@ -56,7 +57,14 @@ fn of_the_engine(engine: &mut Environment<'static>) {
     add_tests(engine, &["in"], tests::is_in);
     add_tests(engine, &["odd"], tests::is_odd);
     add_tests(engine, &["even"], tests::is_even);
-    add_tests(engine, &["divisibleby"], tests::is_divisibleby);
+    add_tests(
+        engine,
+        &["divisibleby"],
+        |value: &Jinja, divisor: &Jinja| match number(divisor) {
+            Ok(0.0) => Err(invalid("division by zero")),
+            _ => Ok(tests::is_divisibleby(value, divisor)),
+        },
+    );
     add_tests(engine, &["iterable"], tests::is_iterable);
 }
 

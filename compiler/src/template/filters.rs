@@ -2,10 +2,13 @@
 //! Source: docs/reference/std.md § 7.6.
 
 use minijinja::value::{Kwargs, Rest, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, Value as Jinja};
+use minijinja::{Environment, Error, ErrorKind, State, Value as Jinja};
 
-use crate::template::arguments::{add_filter, add_text_filter, defined, in_order, items_of};
+use crate::template::arguments::{
+    add_filter, add_items_filter, add_text_filter, defined, in_order, items_of, text_of,
+};
 use crate::template::objects::containers::Sequence;
+use crate::template::objects::model_objects::is_nothing;
 use crate::template::repr::{repr, shown};
 use crate::template::text::{self as text, WordWrap};
 
@@ -43,7 +46,7 @@ pub(in crate::template) fn register(engine: &mut Environment<'static>) {
     add_filter(engine, "sum", &[], sum);
     engine.add_filter("items", |value: Jinja| {
         // The only one that says what is undefined to be empty.
-        if value.is_undefined() {
+        if is_nothing(&value) {
             return Ok(Vec::new());
         }
         pairs(&value).map(|pairs| {
@@ -65,6 +68,13 @@ pub(in crate::template) fn register(engine: &mut Environment<'static>) {
             _ => Jinja::UNDEFINED,
         }
     });
+    // What a filter gave is called; `source::rewrite` writes it so.
+    add_filter(
+        engine,
+        "__call__",
+        &[],
+        |state: &State, value: Jinja, args: Rest<Jinja>| value.call(state, &args),
+    );
     add_filter(engine, "abs", &[], abs);
     add_filter(engine, "random", &[], random);
     // What is undefined has a `repr`.
@@ -101,10 +111,10 @@ fn of_the_engine(engine: &mut Environment<'static>) {
     });
     add_filter(engine, "length", &[], filters::length);
     add_filter(engine, "count", &[], filters::length);
-    add_filter(engine, "list", &[], filters::list);
-    add_filter(engine, "reverse", &[], filters::reverse);
-    add_filter(engine, "batch", &["linecount", "fill_with"], filters::batch);
-    add_filter(engine, "slice", &["slices", "fill_with"], filters::slice);
+    add_items_filter(engine, "list", &[], filters::list);
+    add_items_filter(engine, "reverse", &[], filters::reverse);
+    add_items_filter(engine, "batch", &["linecount", "fill_with"], filters::batch);
+    add_items_filter(engine, "slice", &["slices", "fill_with"], filters::slice);
 }
 
 /// Python divides nothing by zero.
@@ -159,11 +169,20 @@ pub(in crate::template) fn bounded(value: &Jinja) -> Result<(), Error> {
     }
 }
 
+/// What looks at a value does not take an optional relation without one.
+fn not_nothing(value: &Jinja) -> Result<(), Error> {
+    match is_nothing(value) {
+        true => Err(Error::from(ErrorKind::UndefinedError)),
+        false => Ok(()),
+    }
+}
+
 pub(in crate::template) fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.into())
 }
 
-fn number(value: &Jinja) -> Result<f64, Error> {
+pub(in crate::template) fn number(value: &Jinja) -> Result<f64, Error> {
+    not_nothing(value)?;
     match value.as_str() {
         Some(text) => text
             .trim()
@@ -219,14 +238,15 @@ fn truncate(value: &Jinja, args: Rest<Jinja>) -> Result<Jinja, Error> {
     let leeway = given.get(3, "leeway", 5usize)?;
     given.named.assert_all_used()?;
     // A list is short enough, too, but has no other way to be made shorter.
-    if value.as_str().is_none()
-        && value
-            .len()
-            .is_some_and(|n_items| n_items <= length.saturating_add(leeway))
-    {
+    let n_items = match value.kind() {
+        _ if is_nothing(value) => Some(0),
+        ValueKind::Seq | ValueKind::Map => value.len(),
+        _ => None,
+    };
+    if n_items.is_some_and(|n_items| n_items <= length.saturating_add(leeway)) {
         return Ok(value.clone());
     }
-    let text = text::truncated(&shown(value), length, kill, &end, leeway);
+    let text = text::truncated(text_of(value)?, length, kill, &end, leeway);
     Ok(Jinja::from(text))
 }
 
@@ -239,7 +259,7 @@ fn wordwrap(value: &Jinja, args: Rest<Jinja>) -> Result<String, Error> {
     };
     let separator = given.text(2, "wrapstring", "\n")?;
     given.named.assert_all_used()?;
-    let lines: Vec<String> = shown(value)
+    let lines: Vec<String> = text_of(value)?
         .lines()
         .map(|line| wrap.wrap(line).join(&separator))
         .collect();
@@ -293,6 +313,7 @@ fn round(
 }
 
 fn int(value: &Jinja, args: Rest<Jinja>) -> Result<Jinja, Error> {
+    not_nothing(value)?;
     let args: Vec<Jinja> = std::iter::once(Jinja::UNDEFINED).chain(args.0).collect();
     let args = in_order("int", &["default", "base"], &args)?;
     // A default of null counts.
@@ -346,17 +367,21 @@ fn abs(value: &Jinja) -> Result<Jinja, Error> {
     }
 }
 
-fn float(value: &Jinja, default: Rest<Jinja>) -> Jinja {
+fn float(value: &Jinja, default: Rest<Jinja>) -> Result<Jinja, Error> {
+    not_nothing(value)?;
     let default = || default.first().cloned();
-    number(value).map_or_else(
+    Ok(number(value).map_or_else(
         |_| default().unwrap_or_else(|| Jinja::from(0.0)),
         Jinja::from,
-    )
+    ))
 }
 
 fn tojson(value: &Jinja, indent: Option<usize>, kwargs: Kwargs) -> Result<String, Error> {
     let indent = kwargs.get::<Option<usize>>("indent")?.or(indent);
     kwargs.assert_all_used()?;
+    if is_nothing(value) {
+        return Err(invalid("what has no value is not JSON serializable"));
+    }
     let mut out = String::new();
     text::write_json(value, indent, 0, &mut out)?;
     Ok(out
@@ -367,6 +392,7 @@ fn tojson(value: &Jinja, indent: Option<usize>, kwargs: Kwargs) -> Result<String
 }
 
 pub(in crate::template) fn pairs(value: &Jinja) -> Result<Vec<(Jinja, Jinja)>, Error> {
+    not_nothing(value)?;
     if value.kind() != ValueKind::Map {
         return Err(invalid("Can only get item pairs from a mapping."));
     }
@@ -421,10 +447,11 @@ fn urlencode(value: &Jinja) -> Result<String, Error> {
         ValueKind::Seq | ValueKind::Iterable => {
             let mut parts = Vec::new();
             for item in value.try_iter()? {
-                parts.push(pair(
-                    &item.get_item_by_index(0)?,
-                    &item.get_item_by_index(1)?,
-                ));
+                let both: Vec<Jinja> = iterable(item)?.try_iter()?.collect();
+                let [key, value] = both.as_slice() else {
+                    return Err(invalid("what is encoded for a URL has to be pairs"));
+                };
+                parts.push(pair(key, value));
             }
             parts.join("&")
         }

@@ -3,7 +3,7 @@
 use minijinja::value::{Rest, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, State, Value as Jinja};
 
-use crate::template::arguments::{add_filter, defined, items_of};
+use crate::template::arguments::{add_filter, defined, items_of, text_of};
 use crate::template::filters::{Given, dotted};
 use crate::template::repr::shown;
 use crate::template::text::escaped;
@@ -91,7 +91,7 @@ fn indent(value: &Jinja, args: Rest<Jinja>) -> Result<String, Error> {
     let first = given.get(1, "first", false)?;
     let blank = given.get(2, "blank", false)?;
     given.named.assert_all_used()?;
-    let text = shown(value) + "\n";
+    let text = format!("{}\n", text_of(value)?);
     let mut out = String::new();
     for (at, line) in split_lines(&text).into_iter().enumerate() {
         let is_indented = match at {

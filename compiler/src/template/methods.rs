@@ -75,6 +75,7 @@ const OF_TEXTS: &[&str] = &[
     "strip",
     "swapcase",
     "title",
+    "translate",
     "upper",
     "zfill",
 ];
@@ -237,6 +238,12 @@ fn text_method(text: &str, method: &str, args: &[Jinja]) -> Result<Option<Jinja>
             Jinja::from(format!("{sign}{}{digits}", padding(missing, '0')))
         }
         "swapcase" => Jinja::from(swapped_case(text)),
+        "translate" => {
+            let table = args
+                .first()
+                .ok_or_else(|| failed("translate() takes a table"))?;
+            Jinja::from(translated(text, table)?)
+        }
         "casefold" => Jinja::from(text.to_lowercase().replace('ß', "ss")),
         "rsplit" => Jinja::from(split_from_the_end(text, args)?),
         "join" => Jinja::from(joined(text, args)?),
@@ -371,6 +378,28 @@ fn swapped_case(text: &str) -> String {
         }
     });
     swapped.collect()
+}
+
+/// Each character as the table has it by its number: another one, by text or number, none for null, itself where there is none.
+fn translated(text: &str, table: &Jinja) -> Result<String, Error> {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let found = match table.kind() {
+            ValueKind::Map | ValueKind::Seq => table.get_item(&Jinja::from(u32::from(c)))?,
+            kind => return Err(failed(format!("{kind} is no table of characters"))),
+        };
+        if found.is_undefined() {
+            out.push(c);
+        } else if let Some(other) = found.as_str() {
+            out.push_str(other);
+        } else if !found.is_none() {
+            let other = u32::try_from(found)?;
+            let other = char::from_u32(other)
+                .ok_or_else(|| failed(format!("{other} is the number of no character")))?;
+            out.push(other);
+        }
+    }
+    Ok(out)
 }
 
 /// `rsplit(separator, count)`

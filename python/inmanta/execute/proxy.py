@@ -286,10 +286,12 @@ class DynamicProxy:
             elif attribute[:2] == "__":
                 # Python's own questions (copy, pickle, numpy) are none to the model.
                 raise AttributeError(attribute)
-            elif _reads is None:
-                value = instance.value(attribute)
             else:
-                value = _noted(instance, attribute)
+                try:
+                    value = instance.value(attribute) if _reads is None else _noted(instance, attribute)
+                except AttributeNotFound as error:
+                    # Nobody catches it as an error of the compiler, as the reference has it.
+                    raise AttributeError(str(error)) from None
             # Most reads are one of these three, and the gate would let them pass.
             if type(self)._return_value is _gate:
                 kind = type(value)

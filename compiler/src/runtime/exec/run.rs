@@ -362,7 +362,7 @@ impl Machine<'_> {
                 self.learn(value);
                 let message = format!(
                     "can not get attribute {name_text}, {} is not an entity but a {} with value '{}'",
-                    self.expr_name(object),
+                    self.object_name(object, name_text),
                     self.state.heap.python_type(value),
                     self.state.heap.to_text(value, &self.state)
                 );

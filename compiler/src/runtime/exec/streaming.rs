@@ -74,13 +74,11 @@ impl Machine<'_> {
         }
         let kind = self.scheduler.listener(listener);
         let is_streaming = !matches!(kind, Listener::Defined { .. });
-        // A list literal may name one relation twice: what comes later is delivered once, and both wait for the rest. Such
-        // items are open as long as the relation is, so a literal with one open item names no other.
-        let is_new = match kind {
-            Listener::Literal(literal) if self.state.delayed_mut(literal).items > 1 => {
-                self.exec.literals_attached.insert((listener, id))
-            }
-            _ => true,
+        // A list literal, with those in it, may name one relation twice: what comes later is delivered once, and both wait
+        // for the rest.
+        let is_new = match self.consumer_of_literal(listener) {
+            Some(consumer) => self.exec.literals_attached.insert((consumer, id)),
+            None => true,
         };
         let delayed = self.state.delayed_mut(id);
         if is_new {
@@ -91,6 +89,25 @@ impl Machine<'_> {
             self.potential_changed(id);
         }
         Ok(())
+    }
+
+    /// Who gets what a list literal is given, through the literals that it is an item of. `None`: none of them has another item,
+    /// or it is no literal. Items are open as long as the relations are that they name, so such a literal names no other.
+    fn consumer_of_literal(&self, listener: ListenerId) -> Option<ListenerId> {
+        let mut has_other_items = false;
+        let mut consumer = listener;
+        while let Listener::Literal(literal) = self.scheduler.listener(consumer) {
+            let Some(delayed) = self.state.delayed(literal) else {
+                break;
+            };
+            has_other_items |= delayed.items > 1;
+            let listeners = delayed.rare.as_ref().map(|rare| &rare.listeners);
+            match listeners.and_then(|listeners| listeners.first()) {
+                Some(next) => consumer = *next,
+                None => break,
+            }
+        }
+        has_other_items.then_some(consumer)
     }
 
     /// An element has come, so the answer of an `is defined` is known before the list is complete.

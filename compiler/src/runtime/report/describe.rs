@@ -40,6 +40,40 @@ impl Machine<'_> {
         }
     }
 
+    /// What an attribute is read of. Within a format string names are at its place, so the placeholder that reads the attribute
+    /// says it.
+    pub(in crate::runtime) fn object_name(&self, object: ExprId, attribute: &str) -> String {
+        let mut root = object;
+        let mut path = vec![attribute];
+        while let ExprKind::Attr(inner, name) = self.program.expr(root).kind {
+            path.push(self.program.text(name));
+            root = inner;
+        }
+        path.reverse();
+        let literal = self.expr_name(root);
+        let names: Vec<&str> = match literal.as_bytes() {
+            [b'f', b'"' | b'\'', ..] => fields(&literal).collect(),
+            [b'"' | b'\'', ..] => braced(&literal).collect(),
+            _ => Vec::new(),
+        };
+        let owner = names.iter().find_map(|name| {
+            let name = name.trim_matches(['{', '}']);
+            let mut parts = name.split('.').map(str::trim);
+            let owner = parts.next()?;
+            let is_read = path.iter().all(|wanted| parts.next() == Some(*wanted));
+            is_read.then(|| owner.to_owned())
+        });
+        let Some(owner) = owner else {
+            return self.expr_name(object);
+        };
+        path.pop();
+        [owner.as_str()]
+            .into_iter()
+            .chain(path)
+            .collect::<Vec<_>>()
+            .join(".")
+    }
+
     /// A placeholder of a format string as it is written, the one behind these parts: with its braces in a plain string
     /// (`{{ r }}`), without them in an f-string (`r`).
     pub(in crate::runtime) fn placeholder(&self, expr: ExprId, before: &[FormatPart]) -> String {

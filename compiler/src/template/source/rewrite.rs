@@ -207,6 +207,8 @@ fn percent(text: &str, start: usize, out: &mut String) -> usize {
 pub(in crate::template) fn expression(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     let mut at = 0;
+    // Where the arguments of a filter end: a group behind them calls what the filter gave.
+    let mut filter_end = None;
     while let Some(c) = text[at..].chars().next() {
         match c {
             '"' | '\'' => {
@@ -236,9 +238,7 @@ pub(in crate::template) fn expression(text: &str) -> String {
                     }
                     out.push_str("__tuple__");
                 }
-                out.push('(');
-                out.push_str(&expression(inner));
-                out.push(')');
+                filter_end = group(inner, filter_end, &mut out);
                 at += length;
             }
             '[' | '{' if is_literal(&out) => {
@@ -304,6 +304,20 @@ pub(in crate::template) fn expression(text: &str) -> String {
         }
     }
     out
+}
+
+/// A group in parentheses. Behind the arguments of a filter, which end at `filter_end`, it calls what the filter gave. Where it ends
+/// if it is such a call or such arguments itself.
+fn group(inner: &str, filter_end: Option<usize>, out: &mut String) -> Option<usize> {
+    let is_call_of_result = filter_end == Some(out.trim_end().len());
+    let is_of_filter = is_call_of_result || is_filter_name(out);
+    if is_call_of_result {
+        out.push_str("|__call__");
+    }
+    out.push('(');
+    out.push_str(&expression(inner));
+    out.push(')');
+    is_of_filter.then_some(out.len())
 }
 
 /// A list, or a dict if it opens with a brace.
@@ -372,6 +386,13 @@ fn signed(text: &str, out: &mut String) -> usize {
         expression(&operand[..length])
     ));
     start + length
+}
+
+/// Whether this text ends with a filter, whose arguments may follow.
+fn is_filter_name(before: &str) -> bool {
+    let before = before.trim_end();
+    let rest = before.trim_end_matches(is_word);
+    rest.len() < before.len() && rest.trim_end().ends_with('|')
 }
 
 /// Whether an operator may follow, and not a `**` that begins an argument.
@@ -615,6 +636,14 @@ mod tests {
         check(
             "{% for a in (x if b else []) %}{% for c in 'if'-%}",
             "{% for a in __iterable__((x if b else __list__())) %}{% for c in __iterable__('if')-%}",
+        );
+    }
+
+    #[test]
+    fn a_group_behind_the_arguments_of_a_filter_calls() {
+        check(
+            "{{ x|attr('y')(1) (2)|f (3)(4) }}{{ x|f + g(1)(2) }}",
+            "{{ x|attr('y')|__call__(1) |__call__(2)|f (3)|__call__(4) }}{{ x|f + g(1)(2) }}",
         );
     }
 
