@@ -20,6 +20,8 @@ pub struct ServicesInput {
     pub requested: Option<Vec<String>>,
     /// Which services are owned by another one, by their names.
     pub owners: BTreeMap<String, ServiceOwner>,
+    /// Versions of services that have another owner than that, by their numbers; `None`: they have none.
+    pub owners_of_versions: BTreeMap<String, BTreeMap<String, Option<ServiceOwner>>>,
     /// All instances of the environment, terminated ones included, by the names of their services; with `has_more` those
     /// only that the requested ones belong with: their trees of owners, each as a whole.
     pub instances: ServiceInstances,
@@ -244,7 +246,7 @@ impl ServicesInput {
             let mut passed = BTreeSet::new();
             while passed.insert(at) {
                 let owner = by_id.get(at).and_then(|(service, instance)| {
-                    let owner = self.owners.get(*service)?;
+                    let owner = self.owner(service, instance)?;
                     instance.newest(&owner.relation)?.as_str()
                 });
                 match owner {
@@ -255,6 +257,16 @@ impl ServicesInput {
             roots.insert(at.to_owned());
         }
         roots.into_iter().collect()
+    }
+
+    /// Who owns an instance: what its own version of the service says.
+    fn owner(&self, service: &str, instance: &ServiceInstance) -> Option<&ServiceOwner> {
+        let version = instance.service_entity_version.to_string();
+        let versions = self.owners_of_versions.get(service);
+        match versions.and_then(|versions| versions.get(&version)) {
+            Some(owner) => owner.as_ref(),
+            None => self.owners.get(service),
+        }
     }
 }
 
@@ -408,6 +420,15 @@ mod tests {
         }
         input.requested = Some(vec!["x".to_owned()]);
         assert_eq!(input.roots().len(), 1, "a circle is left");
+        // An earlier version has no owner, though it has the relation.
+        let versions = BTreeMap::from([("0".to_owned(), None)]);
+        input.owners_of_versions = BTreeMap::from([("port".to_owned(), versions)]);
+        for (version, root) in [(0, "p"), (1, "s")] {
+            let ports = input.instances.get_mut("port").unwrap();
+            ports[0].service_entity_version = version;
+            input.requested = Some(vec!["p".to_owned()]);
+            assert_eq!(input.roots(), [root]);
+        }
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 use crate::attributes::{self, Change, Edit, references};
-use crate::definition::{Label, ServiceEntity, Transfer};
-use crate::lifecycle::{Event, EventType, is_enabled};
+use crate::definition::{Label, ServiceEntity, State, Transfer};
+use crate::lifecycle::{Event, EventType, Severity, is_enabled};
 use crate::{Attributes, Instance};
 
 /// What an item does to its instance.
@@ -221,59 +221,103 @@ pub fn turn(dependencies: &[Uuid], state: impl Fn(Uuid) -> Option<ItemState>) ->
 
 /// The items that have not begun and wait for themselves by way of others. Items are named by their instances, each with those
 /// that it waits for.
+///
+/// Two items wait for each other if each can be reached from the other. Such groups are found in two walks (Kosaraju): the first
+/// goes along the waits, and notes items in the order in which it is done with them; the second begins with the last of these
+/// and goes against the waits, so that it reaches those of one group only. Each walk passes each wait once: an order may have a
+/// thousand items that all wait for one another.
 #[must_use]
 pub fn in_circles(waiting: &BTreeMap<Uuid, &[Uuid]>) -> BTreeSet<Uuid> {
-    let waits_for_itself = |start: &Uuid| {
-        let mut seen = BTreeSet::new();
-        let mut next: Vec<Uuid> = vec![*start];
-        while let Some(id) = next.pop() {
-            let others = waiting.get(&id).copied().unwrap_or_default();
-            next.extend(others.iter().filter(|other| seen.insert(**other)));
-        }
-        seen.contains(start)
-    };
-    waiting.keys().copied().filter(waits_for_itself).collect()
+    let ids: Vec<Uuid> = waiting.keys().copied().collect();
+    let place = |id: &Uuid| ids.binary_search(id).ok();
+    let along: Vec<Vec<usize>> = waiting
+        .values()
+        .map(|others| others.iter().filter_map(place).collect())
+        .collect();
+    let mut against = vec![Vec::new(); ids.len()];
+    for (from, others) in along.iter().enumerate() {
+        others.iter().for_each(|to| against[*to].push(from));
+    }
+    let mut seen = vec![false; ids.len()];
+    let mut done = Vec::new();
+    for start in 0..ids.len() {
+        done.extend(walk(&along, start, &mut seen));
+    }
+    let mut seen = vec![false; ids.len()];
+    let groups = done.into_iter().rev();
+    groups
+        .map(|start| walk(&against, start, &mut seen))
+        .filter(|group| match group[..] {
+            [alone] => along[alone].contains(&alone),
+            _ => true,
+        })
+        .flatten()
+        .map(|at| ids[at])
+        .collect()
 }
 
-/// The transfers of an instance, of its versions since an item began and what is remembered of them.
+/// What can be reached from a start and was not seen before, in the order in which the walk is done with it.
+fn walk(ways: &[Vec<usize>], start: usize, seen: &mut [bool]) -> Vec<usize> {
+    let mut done = Vec::new();
+    let mut path = Vec::new();
+    if !std::mem::replace(&mut seen[start], true) {
+        path.push((start, ways[start].iter()));
+    }
+    while let Some((at, rest)) = path.last_mut() {
+        let next = rest.find(|next| !std::mem::replace(&mut seen[**next], true));
+        match next {
+            Some(next) => path.push((*next, ways[*next].iter())),
+            None => {
+                done.push(*at);
+                path.pop();
+            }
+        }
+    }
+    done
+}
+
+/// The transfers of an instance since an item began whose change has this correlation id: of its versions since then, and of what
+/// is remembered of them.
 #[must_use]
-pub fn steps(versions: &[Instance], events: &[&Event]) -> Vec<Step> {
-    let step = |version: &Instance| {
-        let led = events.iter().find(|event| {
+pub fn steps(versions: Vec<Instance>, events: &[&Event], correlation_id: Uuid) -> Vec<Step> {
+    let step = |version: Instance| {
+        let mut led = events.iter().filter(|event| {
             event.service_instance_version + 1 == version.version
-                && event.is_error_transition
                 && !event.ignored_transition
+                && event.destination.as_ref() == Some(&version.state)
+        });
+        let error = led.clone().find(|event| event.is_error_transition);
+        let is_foreign = led.any(|event| {
+            let is_change = matches!(
+                event.event_type,
+                EventType::OnUpdateTransition | EventType::OnDeleteTransition
+            );
+            is_change
+                && event.severity != Severity::Error
+                && event.event_correlation_id != correlation_id
         });
         Step {
-            state: version.state.clone(),
-            is_error: led.is_some(),
-            is_deployment: led.is_some_and(|led| led.event_type == EventType::ResourceTransition),
+            is_error: error.is_some(),
+            is_deployment: error
+                .is_some_and(|event| event.event_type == EventType::ResourceTransition),
+            is_foreign,
+            instance: version,
         }
     };
-    versions.iter().map(step).collect()
-}
-
-/// Whether somebody else has updated or deleted an instance since an item began, whose change has this correlation id.
-#[must_use]
-pub fn is_disturbed(events: &[&Event], correlation_id: Uuid) -> bool {
-    events.iter().any(|event| {
-        let is_change = matches!(
-            event.event_type,
-            EventType::OnUpdateTransition | EventType::OnDeleteTransition
-        );
-        is_change && !event.ignored_transition && event.event_correlation_id != correlation_id
-    })
+    versions.into_iter().map(step).collect()
 }
 
 /// A transfer that an instance made after an item began.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// The state that it led to.
-    pub state: String,
+    /// The instance after it.
+    pub instance: Instance,
     /// Whether it was the edge to the error state.
     pub is_error: bool,
     /// Whether a deployment decided, not a compile.
     pub is_deployment: bool,
+    /// Whether somebody else updated or deleted the instance with it.
+    pub is_foreign: bool,
 }
 
 /// What has become of an item.
@@ -290,8 +334,9 @@ pub enum Progress {
 /// What has become of an item whose change has begun.
 ///
 /// The first step that decides counts, wherever the instance is by now: a lifecycle may lead on from an error by itself, and
-/// what it leads to is not what was ordered. `instance`: as it is now, `None`: it is gone. `steps`: all since the item began.
-/// `is_disturbed`: somebody else has updated or deleted the instance since then. `edits`: of an update.
+/// what it leads to is not what was ordered; and what happens to an instance after it has arrived is no matter of the order any
+/// more, however late that is looked at. `instance`: as it is now, `None`: it is gone. `steps`: all since the item began.
+/// `edits`: of an update.
 #[must_use]
 pub fn progress(
     entity: &ServiceEntity,
@@ -299,14 +344,50 @@ pub fn progress(
     edits: &[Edit],
     instance: Option<&Instance>,
     steps: &[Step],
-    is_disturbed: bool,
 ) -> Progress {
-    for step in steps {
-        let Some(state) = entity.lifecycle.state(&step.state) else {
-            continue;
-        };
-        if state.deleted && action == Action::Delete {
-            return Progress::Completed;
+    let goal = Goal {
+        entity,
+        action,
+        edits,
+    };
+    let decided = steps.iter().find_map(|step| {
+        // Its switches and what compiles write change without a new version.
+        let is_now = |now: &&Instance| now.version == step.instance.version;
+        goal.after(step, instance.filter(is_now).unwrap_or(&step.instance))
+    });
+    if let Some(decided) = decided {
+        return decided;
+    }
+    match instance {
+        None => inconclusive("the instance was removed by somebody else"),
+        Some(_) => Progress::Running,
+    }
+}
+
+fn inconclusive(reason: impl Into<String>) -> Progress {
+    Progress::Failed(Failure::Inconclusive, reason.into())
+}
+
+/// What an item wants of its instance.
+struct Goal<'g> {
+    entity: &'g ServiceEntity,
+    action: Action,
+    edits: &'g [Edit],
+}
+
+impl Goal<'_> {
+    /// What a step decides about the item, if it does. `instance`: as it is, or was, after the step.
+    fn after(&self, step: &Step, instance: &Instance) -> Option<Progress> {
+        if step.is_foreign {
+            return Some(inconclusive("somebody else changed the instance meanwhile"));
+        }
+        let name = &instance.state;
+        let state = self.entity.lifecycle.state(name)?;
+        if state.deleted {
+            return Some(match self.action {
+                Action::Delete => Progress::Completed,
+                _ => inconclusive("somebody else changed the instance meanwhile"),
+            });
         }
         let is_bad = match state.label {
             Some(Label::Danger) => true,
@@ -314,38 +395,80 @@ pub fn progress(
             Some(Label::Warning | Label::Success) => step.is_error,
             // A deletion that a validation refuses leads back, whatever the instance was about.
             Some(Label::Info) | None => {
-                step.is_error && !step.is_deployment && action == Action::Delete
+                step.is_error && !step.is_deployment && self.action == Action::Delete
             }
         };
         if is_bad {
-            let failure = if step.is_error && !step.is_deployment {
-                Failure::ValidationCompileFailed
-            } else {
-                Failure::ExecutionFailed
+            let reason = format!("the instance went into the state {name}");
+            return Some(Progress::Failed(failure_of(step), reason));
+        }
+        if self.action != Action::Delete && !is_stable(self.entity, instance) {
+            return None;
+        }
+        if self.action != Action::Delete && state.label == Some(Label::Success) {
+            if self.action == Action::Update && !has_edits(self.entity, instance, self.edits) {
+                let reason = "somebody else led the instance back before it had what was ordered";
+                return Some(inconclusive(reason));
+            }
+            return Some(Progress::Completed);
+        }
+        if self.is_within_reach(name) {
+            return None;
+        }
+        Some(match (step.is_error, self.action) {
+            (true, _) => Progress::Failed(
+                failure_of(step),
+                format!("the instance went into the state {name}"),
+            ),
+            (false, Action::Delete) => inconclusive(format!(
+                "the instance was led into the state {name}, from which only another deletion leads to its end"
+            )),
+            (false, Action::Create | Action::Update) => inconclusive(format!(
+                "the instance stays in the state {name}, from which nothing leads to a state with the label success"
+            )),
+        })
+    }
+
+    /// Whether what is wanted can be reached from a state without another update or deletion. Switches may be turned on, and
+    /// clients may ask for states.
+    fn is_within_reach(&self, from: &str) -> bool {
+        let lifecycle = &self.entity.lifecycle;
+        let mut reached = vec![from];
+        let mut at = 0;
+        while let Some(name) = reached.get(at).copied() {
+            at += 1;
+            let is_wanted = |state: &State| match self.action {
+                Action::Delete => state.deleted,
+                Action::Create | Action::Update => state.label == Some(Label::Success),
             };
-            let reason = format!("the instance went into the state {}", step.state);
-            return Progress::Failed(failure, reason);
+            if lifecycle.state(name).is_some_and(is_wanted) {
+                return true;
+            }
+            let ways = lifecycle.transfers.iter().filter(|transfer| {
+                let goes = transfer.auto || transfer.resource_based || transfer.api_set_state;
+                transfer.source == name && goes
+            });
+            for way in ways {
+                for end in [Some(&way.target), way.error.as_ref()]
+                    .into_iter()
+                    .flatten()
+                {
+                    if !reached.contains(&end.as_str()) {
+                        reached.push(end);
+                    }
+                }
+            }
         }
+        false
     }
-    let Some(instance) = instance else {
-        let reason = "the instance was removed by somebody else";
-        return Progress::Failed(Failure::Inconclusive, reason.to_owned());
-    };
-    if is_disturbed || instance.deleted {
-        let reason = "somebody else changed the instance meanwhile";
-        return Progress::Failed(Failure::Inconclusive, reason.to_owned());
+}
+
+/// Why an item failed whose instance a step led into a bad state.
+fn failure_of(step: &Step) -> Failure {
+    match step.is_error && !step.is_deployment {
+        true => Failure::ValidationCompileFailed,
+        false => Failure::ExecutionFailed,
     }
-    let state = entity.lifecycle.state(&instance.state);
-    let is_good = state.is_some_and(|state| state.label == Some(Label::Success));
-    let has_moved = !steps.is_empty();
-    if action != Action::Delete && has_moved && is_good && is_stable(entity, instance) {
-        if action == Action::Update && !has_edits(entity, instance, edits) {
-            let reason = "somebody else led the instance back before it had what was ordered";
-            return Progress::Failed(Failure::Inconclusive, reason.to_owned());
-        }
-        return Progress::Completed;
-    }
-    Progress::Running
 }
 
 /// Whether edits would change nothing of an instance: it has what they say. One that can not be done again (an element is there)

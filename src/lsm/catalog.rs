@@ -318,7 +318,9 @@ impl Services {
         let rewrite = |old: &Definition, new: &Definition, instance: &Instance| {
             let rewritten = steward_lsm::change::plan(&old.entity, &new.entity)?.apply(instance)?;
             match rewritten {
-                Some(after) if !may_rewrite => Err(strictly(instance, &after)),
+                Some(after) if !may_rewrite && after != *instance => {
+                    Err(strictly(instance, &after))
+                }
                 Some(after) => {
                     removed.note(&new.entity.name, instance, &after);
                     Ok(Some(after))

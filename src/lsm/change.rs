@@ -82,7 +82,10 @@ impl Services {
                 let catalog = self.store.service_catalog(environment).await?;
                 let definition = catalog.definition(&creation.entity, creation.version);
                 let named = definition.map(|definition| {
-                    attributes::references(&definition.entity, &creation.attributes)
+                    // Elements are named by their keys, for which there may be defaults.
+                    let mut given = creation.attributes.clone();
+                    attributes::fill(&definition.entity, &mut given);
+                    attributes::references(&definition.entity, &given)
                 });
                 return Err(self.with_missing(environment, error, named).await);
             }

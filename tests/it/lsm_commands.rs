@@ -128,6 +128,62 @@ fn every_command_writes_json_and_an_instance_that_ends_badly_is_an_error() {
     );
 }
 
+/// Given: an instance with a list of members. Expected: a path leads to one of them, and the others stay as they are.
+#[test]
+fn an_update_sets_what_a_path_leads_to() {
+    let model = LINKS
+        .replace(
+            "index Link(site)\n",
+            "index Link(site)\nentity Member extends lsm::EmbeddedEntity:\n    string name\n    int weight = 1\n    \
+             lsm::attribute_modifier weight__modifier = \"rw+\"\nend\nLink.members [0:] lsm::__rwplus__ Member._link [1]\n\
+             index Member(_link, name)\nimplement Member using std::none\n",
+        )
+        .replace(
+            "**i[\"attributes\"]",
+            "site=i[\"attributes\"][\"site\"], mbps=i[\"attributes\"][\"mbps\"], vlan=i[\"attributes\"][\"vlan\"], \
+             members=[Member(**member) for member in i[\"attributes\"][\"members\"]]",
+        );
+    let world = World::with(&model);
+    let members = "members=[{name: a}, {name: b=c, weight: 3}]";
+    world.ok(&[
+        "create",
+        "link",
+        "--set",
+        "site=ams1",
+        "--set",
+        members,
+        "--watch",
+    ]);
+    let paths = [
+        "--set",
+        "members[name=b=c].weight=7",
+        "--set",
+        "members[name=d].name=d",
+    ];
+    let update = [&["update", "link", "ams1", "--watch"], &paths[..]].concat();
+    let (code, out, err) = world.run(&update);
+    assert_eq!(code, Some(2), "{out}{err}");
+    assert!(err.contains("members[name=b=c].weight"), "{err}");
+    let paths = [r"members[name=b\=c].weight=7", "members[name=d].weight=9"];
+    let update = [
+        "update", "link", "ams1", "--watch", "--set", paths[0], "--set", paths[1],
+    ];
+    world.ok(&update);
+    let shown: Value =
+        serde_json::from_str(&world.ok(&["show", "link", "ams1", "--json"])).unwrap();
+    let expected = serde_json::json!([
+        {"name": "a", "weight": 1}, {"name": "b=c", "weight": 7}, {"name": "d", "weight": 9}
+    ]);
+    assert_eq!(shown["active_attributes"]["members"], expected, "{shown:#}");
+    let (code, _, err) = world.run(&["create", "link", "--set", paths[0]]);
+    assert!(
+        code == Some(2) && err.contains("takes whole attributes"),
+        "{err}"
+    );
+    let (code, _, err) = world.run(&["update", "link", "ams1", "--set", "members[name=a].nope=1"]);
+    assert!(code == Some(2) && err.contains("nope"), "{err}");
+}
+
 #[test]
 fn a_deletion_that_is_refused_is_an_error_though_the_instance_is_well() {
     let model = LINKS

@@ -357,6 +357,32 @@ fn what_an_expert_removed_can_be_ordered_again() {
     assert_eq!(instance(&world, "site", 1)["state"], "up");
 }
 
+/// Given: an order deletes an instance whose resource is not removed yet, and somebody leads the instance back.
+/// Expected: the item ends, since nothing but another deletion can end the instance now.
+#[test]
+fn a_deletion_that_somebody_calls_off_ends_its_order() {
+    let world = world();
+    let item = [create(1, "site", json!({"name": "s1"}))];
+    assert_eq!(ended(&world, &place(&world, &item)).1, ["completed"]);
+    let setting = "/api/v2/environment_settings/enable_lsm_expert_mode";
+    world.call("POST", setting, json!({"value": true}));
+    let pause = "/api/v2/agent/localhost/pause";
+    assert_eq!(world.running.call("POST", pause, None).0, 200);
+    let order = place(&world, &[delete(1, "site")]);
+    crate::harness::wait_until("it is to be deleted", || {
+        instance(&world, "site", 1)["state"] == "deleting"
+    });
+    let expert = format!("/lsm/v1/service_inventory/site/{}/expert/state", id(1));
+    world.call(
+        "POST",
+        &expert,
+        json!({"target_state": "up", "message": "it is still needed"}),
+    );
+    let (order, words) = ended(&world, &order);
+    assert_eq!(words, ["failed INCONCLUSIVE"], "{order:#}");
+    assert_eq!(instance(&world, "site", 1)["state"], "up");
+}
+
 #[test]
 fn an_order_goes_on_after_the_server_was_killed_in_the_middle_of_it() {
     let mut world = world();

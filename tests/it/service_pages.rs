@@ -146,6 +146,25 @@ fn the_page_of_all_services_is_opened_by_its_address_alone() {
     );
     assert_eq!(document(&page, &[]).0, 401);
     assert_eq!(document(&format!("{page}&token=wrong"), &[]).0, 403);
+    // A browser that shows none is told how to, on the pages and on the one that leads to them, and nothing else.
+    let browser = [("Accept", "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8")];
+    for path in ["/", "/api/v2/docs", "/lsm/v1/service_catalog_docs"] {
+        let (status, head, html) = document(&format!("{}{path}", served.api), &browser);
+        assert_eq!(status, 401, "{path}");
+        assert!(head.contains("content-type: text/html"), "{path}: {head}");
+        assert!(
+            html.contains("service_catalog_docs?token="),
+            "{path}: {html}"
+        );
+        assert!(!html.contains("prod") && !html.contains("link\""), "{html}");
+        let (status, head, _) = document(&format!("{}{path}", served.api), &[]);
+        assert!(
+            status == 401 && head.contains("application/json"),
+            "{path}: {head}"
+        );
+    }
+    let (_, head, _) = document(&format!("{}/api/v2/environment", served.api), &browser);
+    assert!(head.contains("application/json"), "{head}");
     assert_eq!(document(&page, &bearer).0, 200);
     // Without an environment it asks which one, with links that bear the token.
     let all = format!("{}/lsm/v1/service_catalog_docs?token={token}", served.api);

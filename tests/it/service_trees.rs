@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use crate::harness::Repo;
-use crate::service_world::{World, id_of};
+use crate::service_world::{World, id_of, v2};
 
 const NOBODY: &str = "00000000-0000-4000-8000-000000000001";
 
@@ -171,4 +171,167 @@ fn a_module_that_chooses_by_itself_sees_all_instances_and_gets_those_that_it_nam
     begin(&last);
     world.reaches(&last, "up");
     assert_eq!(world.host.read("last"), format!("of {MANY}"));
+}
+
+/// Links that name a site. It is nothing to their model what the site is like, so each can be compiled alone.
+const NAMED: &str = r#"import lsm
+import lsm::fsm
+import std::testing
+
+entity Thing extends lsm::ServiceEntity:
+    string name
+    int mbps = 1
+    lsm::attribute_modifier mbps__modifier = "rw+"
+end
+entity Site extends Thing:
+end
+entity Link extends Thing:
+end
+Link.site [0:1] lsm::__service__ Site
+
+implementation deploy for Thing:
+    self.resources += std::testing::NullResource(
+        name=self.name, value=f"{self.mbps}", purged=self.purge_resources, requires=self.requires, provides=self.provides
+    )
+    self.owned_resources += self.resources
+end
+implement Thing using deploy, parents
+implement Site using parents
+implement Link using parents
+
+sites = lsm::ServiceEntityBindingV2(
+    service_entity="__config__::Site", service_entity_name="site", lifecycle=lsm::fsm::simple, service_identity="name"
+)
+BINDING
+
+for i in lsm::all(sites):
+    Site(instance_id=i["id"], entity_binding=sites, name=i["attributes"]["name"], mbps=i["attributes"]["mbps"])
+end
+for i in lsm::all(links):
+    Link(
+        instance_id=i["id"],
+        entity_binding=OF_LINK,
+        name=i["attributes"]["name"],
+        mbps=i["attributes"]["mbps"],
+        site=null,
+    )
+end
+"#;
+
+fn named(binding: &str, of_link: &str) -> String {
+    NAMED
+        .replace("BINDING", binding)
+        .replace("OF_LINK", of_link)
+}
+
+/// Pushes another model, and waits until its version is there.
+fn push(world: &World, model: &str) {
+    let n_versions =
+        || world.running.get_ok("/api/v2/desiredstate?limit=1")["metadata"]["total"].clone();
+    let before = n_versions();
+    world.repo.write("main.cf", model);
+    world.repo.commit("another model");
+    crate::harness::wait_until("the model is exported", || n_versions() != before);
+}
+
+/// Updates an instance that is up, and waits until it is up again.
+fn update(world: &World, path: &str, mbps: u64) {
+    let before = world.reaches(path, "up");
+    let edit = json!({"edit_id": "1", "operation": "replace", "target": "mbps", "value": mbps});
+    let body =
+        json!({"patch_id": mbps.to_string(), "current_version": before["version"], "edit": [edit]});
+    world.call("PATCH", &v2(path), body);
+    let after = before["version"].as_u64().unwrap() + 4;
+    world.comes_to(path, "up", after);
+}
+
+/// The resources of instances that are part of the desired state.
+fn desired(world: &World) -> Vec<String> {
+    let list = world.running.get_ok("/api/v2/resource?limit=100");
+    let all = list["data"].as_array().unwrap().iter();
+    let present = all.filter(|one| one["status"] != "orphaned");
+    let names = present.filter_map(|one| {
+        let (_, name) = one["resource_id"]
+            .as_str()?
+            .split_once("NullResource[internal,name=")?;
+        Some(name.trim_end_matches(']').to_owned())
+    });
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// Given: instances of a service that nobody owns, which gets an owner by another model, and loses it again.
+/// Expected: exports of one of them take along its tree of then, and leave what does not belong to it.
+#[test]
+fn instances_that_are_there_change_their_trees_with_the_owner_of_their_definition() {
+    let binding = |owner: &str| {
+        let binding = format!(
+            "links = lsm::ServiceEntityBindingV2(service_entity=\"__config__::Link\", service_entity_name=\"link\", \
+             lifecycle=lsm::fsm::simple, service_identity=\"name\"{owner})"
+        );
+        named(&binding, "links")
+    };
+    let world = World::with(&binding(""), &["lsm_partial_compile=true"], "link");
+    let site = world.order("site", json!({"name": "s"}));
+    world.reaches(&site, "up");
+    let link = |name: &str| world.order("link", json!({"name": name, "site": id_of(&site)}));
+    let links = ["a", "b"].map(link);
+    links
+        .iter()
+        .for_each(|link| drop(world.reaches(link, "up")));
+    assert_eq!(desired(&world), ["a", "b", "s"]);
+    push(
+        &world,
+        &binding(", owner=sites, relation_to_owner=\"site\""),
+    );
+    update(&world, &links[0], 10);
+    assert_eq!(desired(&world), ["a", "b", "s"]);
+    push(&world, &binding(""));
+    update(&world, &links[1], 20);
+    assert_eq!(desired(&world), ["a", "b", "s"]);
+    world.delete(&links[1]);
+    world.reaches(&links[1], "terminated");
+    update(&world, &links[0], 30);
+    assert_eq!(desired(&world), ["a", "s"]);
+}
+
+/// Given: a service whose second version has an owner, and instances of both.
+/// Expected: each belongs where its own version says, also when it goes.
+#[test]
+fn an_instance_belongs_to_the_owner_that_its_own_version_of_the_definition_names() {
+    let version = |number: u64, owner: &str| {
+        format!(
+            "lsm::ServiceBindingVersion(version={number}, service_entity=\"__config__::Link\", \
+             lifecycle=lsm::fsm::simple, service_identity=\"name\"{owner})"
+        )
+    };
+    let owned = version(1, ", owner=sites, relation_to_owner=\"site\"");
+    let binding = format!(
+        "links = lsm::ServiceBinding(service_entity_name=\"link\", default_version=1, versions=[{}, {owned}])",
+        version(0, "")
+    );
+    let of_link = "lsm::get_service_binding_version(links, i[\"service_entity_version\"])";
+    let world = World::with(
+        &named(&binding, of_link),
+        &["lsm_partial_compile=true"],
+        "link",
+    );
+    let site = world.order("site", json!({"name": "s"}));
+    world.reaches(&site, "up");
+    let attributes = |name: &str| json!({"name": name, "site": id_of(&site)});
+    let inventory = "/lsm/v1/service_inventory/link";
+    let body = json!({"attributes": attributes("free"), "service_entity_version": 0});
+    let free = world.call("POST", inventory, body);
+    let free = format!("{inventory}/{}", free["id"].as_str().unwrap());
+    world.reaches(&free, "up");
+    let owned = world.order("link", attributes("owned"));
+    world.reaches(&owned, "up");
+    update(&world, &free, 10);
+    update(&world, &owned, 20);
+    assert_eq!(desired(&world), ["free", "owned", "s"]);
+    world.delete(&free);
+    world.reaches(&free, "terminated");
+    update(&world, &owned, 30);
+    assert_eq!(desired(&world), ["owned", "s"]);
 }

@@ -117,14 +117,12 @@ fn a_failed_deployment_fails_the_instance_until_a_repair_succeeds() {
     let path = world.create("ams1", 100);
     let failed = world.reaches(&path, "failed");
     assert_eq!(failed["desired_state_version"], json!(4));
-    let found = world.running.get_ok(&format!("{path}/diagnose"))["data"].clone();
-    assert!(
-        found["failures"][0]["resource_id"]
-            .as_str()
-            .unwrap()
-            .contains("fs::File"),
-        "{found:#}"
-    );
+    // The instance hears of its deployment a moment before the runs of its resources are in the database.
+    crate::harness::wait_until("the diagnosis has the failed run", || {
+        let found = world.running.get_ok(&format!("{path}/diagnose"))["data"].clone();
+        let resource = found["failures"][0]["resource_id"].as_str();
+        resource.is_some_and(|resource| resource.contains("fs::File"))
+    });
     std::fs::remove_dir_all(world.host.file("ams1")).unwrap();
     world.call(
         "POST",

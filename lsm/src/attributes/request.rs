@@ -23,6 +23,7 @@ pub enum Change {
 
 /// A change at one place. Source: docs/reference/lsm.md § 5.5.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(expecting = "an object {edit_id, operation, target, value}")]
 pub struct Edit {
     /// Tells edits of one call apart.
     pub edit_id: String,

@@ -26,6 +26,9 @@ pub struct Plan {
     pub removed_states: Vec<String>,
     /// Whether the service has an identity from now on: no two instances that have not ended may have the same.
     pub adds_identity: bool,
+    /// Whether another relation leads to the owner, or one does or does none any more. What owns an instance is kept beside it, so
+    /// it is stored again.
+    pub moves: bool,
 }
 
 /// Compares a definition with the one that takes its place.
@@ -48,6 +51,7 @@ pub fn plan(old: &ServiceEntity, new: &ServiceEntity) -> Result<Plan, Problems> 
         checks: rewrite::is_stricter(&old.fields, &new.fields),
         removed_states: gone.filter(|name| !is_there(name)).cloned().collect(),
         adds_identity: old.service_identity.is_none() && new.service_identity.is_some(),
+        moves: old.relation_to_owner != new.relation_to_owner,
         old: old.clone(),
         new: new.clone(),
     };
@@ -58,11 +62,12 @@ impl Plan {
     /// Whether instances have to be looked at.
     #[must_use]
     pub fn concerns_instances(&self) -> bool {
-        let checks = self.rewrites || self.checks || self.adds_identity;
+        let checks = self.rewrites || self.checks || self.adds_identity || self.moves;
         checks || !self.removed_states.is_empty()
     }
 
-    /// An instance under the new definition; `None`: it stays as it is. Its version does not change, nor is anything triggered.
+    /// An instance under the new definition; `None`: it stays as it is, and so does its owner. Its version does not change, nor is
+    /// anything triggered.
     ///
     /// # Errors
     ///
@@ -109,7 +114,7 @@ impl Plan {
         let base = after.base().or(after.rollback_attributes.as_ref());
         let identity = base.and_then(|base| attributes::identity(&self.new, base));
         after.service_identity_attribute_value = identity;
-        problems.or((after != *instance).then_some(after))
+        problems.or((self.moves || after != *instance).then_some(after))
     }
 }
 

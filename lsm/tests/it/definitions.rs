@@ -157,6 +157,30 @@ fn an_identity_can_be_added_and_then_stays() {
     }
 }
 
+/// What owns an instance is kept beside it, so each is looked at and stored again, though nothing of its record changes.
+#[test]
+fn instances_are_stored_again_when_their_definition_gets_another_owner() {
+    let relation = |name: &str| json!({"name": name, "entity_type": "site", "upper_limit": 1});
+    let owned_by = |relation_to_owner: Option<&str>| {
+        let fields = json!({
+            "attributes": [{"name": "mbps", "type": "int", "modifier": "rw+"}],
+            "inter_service_relations": [relation("a"), relation("b")],
+            "owner": relation_to_owner.map(|_| "site"),
+            "relation_to_owner": relation_to_owner,
+        });
+        service("simple", fields)
+    };
+    let mut instance = up();
+    instance.active_attributes = Some(object(json!({"mbps": 1, "a": "x", "b": "y"})));
+    let [none, a, b] = [None, Some("a"), Some("b")].map(owned_by);
+    for (old, new) in [(&none, &a), (&a, &b), (&b, &none)] {
+        let plan = change::plan(old, new).unwrap();
+        assert!(plan.concerns_instances() && !plan.rewrites);
+        assert_eq!(plan.apply(&instance).unwrap().as_ref(), Some(&instance));
+    }
+    assert!(!change::plan(&a, &a).unwrap().concerns_instances());
+}
+
 //: lsm 14
 #[test]
 fn stored_sets_follow_a_changed_definition_where_they_can() {

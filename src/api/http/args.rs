@@ -399,7 +399,8 @@ impl Args {
     pub(in crate::api) fn only_filters(&self, known: &[&str]) -> Result<(), ApiError> {
         if self.value("filter").is_some() {
             return Err(ApiError::bad_request(format!(
-                "a filter is written as filter.NAME=VALUE; there are {known:?}"
+                "a filter is written as filter.NAME=VALUE; {}",
+                there_are(known)
             )));
         }
         let unknown = self
@@ -408,10 +409,19 @@ impl Args {
             .filter_map(|name| name.strip_prefix("filter."));
         match unknown.into_iter().find(|name| !known.contains(name)) {
             Some(name) => Err(ApiError::bad_request(format!(
-                "there is no filter `{name}`; there are {known:?}"
+                "there is no filter `{name}`; {}",
+                there_are(known)
             ))),
             None => Ok(()),
         }
+    }
+}
+
+/// The filters of a list, for a message.
+fn there_are(known: &[&str]) -> String {
+    match known {
+        [] => "this list has none".to_owned(),
+        known => format!("there are {}", known.join(", ")),
     }
 }
 

@@ -7,6 +7,7 @@ use warp::http::header::RETRY_AFTER;
 use warp::http::{HeaderValue, StatusCode};
 use warp::{Rejection, Reply};
 
+use crate::api::page::page;
 use crate::deploy::RequestError;
 use crate::domain::{chain, shown_environment};
 use crate::facts;
@@ -32,6 +33,10 @@ impl ApiError {
             status: StatusCode::UNAUTHORIZED,
             message,
         }
+    }
+
+    pub(in crate::api) fn is_unauthorized(&self) -> bool {
+        self.status == StatusCode::UNAUTHORIZED
     }
 
     pub(in crate::api) fn forbidden(message: impl Into<String>) -> Self {
@@ -163,6 +168,10 @@ impl From<RequestError> for ApiError {
 
 /// Rejections mean "not my route"; what is left of them at the end is answered here.
 pub(in crate::api) async fn recover(rejection: Rejection) -> Result<crate::api::Body, Infallible> {
+    if rejection.find::<TokenWanted>().is_some() {
+        let page = warp::reply::html(page("Steward", TOKEN_WANTED));
+        return Ok(warp::reply::with_status(page, StatusCode::UNAUTHORIZED).into_response());
+    }
     let error = if let Some(refusal) = rejection.find::<Refusal>() {
         ApiError {
             status: refusal.0,
@@ -180,6 +189,19 @@ pub(in crate::api) async fn recover(rejection: Rejection) -> Result<crate::api::
     };
     Ok(error.into_reply().into_response())
 }
+
+/// A browser opened a page and showed no token.
+#[derive(Debug)]
+pub(in crate::api) struct TokenWanted;
+
+impl warp::reject::Reject for TokenWanted {}
+
+/// What it gets: how to come in. It says nothing that a program without a token does not get to know.
+const TOKEN_WANTED: &str = "<p>This server wants a token: the <code>api_token</code> of its configuration, or one of an \
+    environment.</p>\n<ul><li>A browser shows it at the end of the address of a page: <code>/api/v2/docs?token=…</code> for \
+    the API, <code>/lsm/v1/service_catalog_docs?token=…</code> for the services that can be ordered. Such an address stays in \
+    the history of the browser, so take the token of an environment that ends soon.</li>\n\
+    <li>Programs send it with each request, as <code>Authorization: Bearer …</code>.</li></ul>\n";
 
 /// A request that is refused before it reaches a handler.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use subtle::ConstantTimeEq;
-use warp::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use warp::http::header::{ACCEPT, AUTHORIZATION, HOST, ORIGIN};
 use warp::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use warp::path::FullPath;
 use warp::{Filter, Rejection};
@@ -17,7 +17,7 @@ use warp::{Filter, Rejection};
 use crate::api::http::args;
 use crate::api::http::body;
 use crate::api::http::connection::Connection;
-use crate::api::http::error::{ApiError, Refusal};
+use crate::api::http::error::{ApiError, Refusal, TokenWanted};
 use crate::api::http::principal::Principal;
 use crate::api::http::throttle::{Throttle, Turn};
 use crate::api::http::token::{Claims, ClientTypes};
@@ -44,6 +44,7 @@ pub(in crate::api) fn check(
                   query: String,
                   connection: Option<Arc<Connection>>| {
                 take_page_token(&mut headers, path.as_str(), &query);
+                let is_for_people = is_for_people(&headers, path.as_str());
                 let (throttle, app) = (Arc::clone(&throttle), app.clone());
                 async move {
                     let verdict = match &app.api_token {
@@ -53,7 +54,10 @@ pub(in crate::api) fn check(
                         }
                         None => check_local(&headers).map(|()| Principal::Local),
                     };
-                    verdict.map_err(|error| warp::reject::custom(Refusal::from(error)))
+                    verdict.map_err(|error| match is_for_people && error.is_unauthorized() {
+                        true => warp::reject::custom(TokenWanted),
+                        false => warp::reject::custom(Refusal::from(error)),
+                    })
                 }
             },
         )
@@ -62,6 +66,13 @@ pub(in crate::api) fn check(
 /// Pages that are opened in a browser by their address, which sends no headers of ours: their token may be an argument.
 /// Source: docs/reference/lsm.md § 5.2, docs/reference/rest.md § 1.15.
 const PAGES: &[&str] = &["/lsm/v1/service_catalog_docs", "/api/v2/docs"];
+
+/// Whether a browser opens one of the pages, and not a program that reads JSON.
+fn is_for_people(headers: &HeaderMap, path: &str) -> bool {
+    let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    let is_browser = accepted.is_some_and(|accepted| accepted.contains("text/html"));
+    is_browser && (path == "/" || PAGES.contains(&path))
+}
 
 /// Takes the token of one of [`PAGES`] from its address, if no header has one.
 fn take_page_token(headers: &mut HeaderMap, path: &str, query: &str) {

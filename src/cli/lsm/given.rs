@@ -17,6 +17,8 @@ use super::{Failure, GivenArguments, USAGE};
 #[derive(Debug, Default)]
 pub(super) struct Given {
     pub(super) attributes: Attributes,
+    /// Paths into attributes, and what is to be there.
+    pub(super) parts: Vec<(String, Value)>,
     /// The name of the file; empty: there is none.
     file: String,
     lines: BTreeMap<String, usize>,
@@ -45,6 +47,10 @@ impl Given {
         for (name, text) in &arguments.set {
             let value = yaml::from_str::<Value>(text, &LIMITS);
             let value = value.map_err(|error| wrong(format!("--set {name}: {error}")))?;
+            if is_path(name) {
+                given.parts.push((name.clone(), value));
+                continue;
+            }
             given
                 .lines
                 .retain(|path, _| path.split(['.', '[']).next() != Some(name.as_str()));
@@ -71,6 +77,7 @@ impl Given {
         match attributes {
             Value::Object(attributes) => Ok(Self {
                 attributes,
+                parts: Vec::new(),
                 file: file.to_owned(),
                 lines: lines.found,
             }),
@@ -139,6 +146,28 @@ impl Given {
         }
         out
     }
+}
+
+/// `NAME=VALUE`; a name may be a path, whose selectors (`[key=value]`) have signs of their own.
+pub(super) fn setting(text: &str) -> Result<(String, String), String> {
+    let mut is_selector = false;
+    let sign = text.char_indices().find(|(_, character)| {
+        match character {
+            '[' => is_selector = true,
+            ']' => is_selector = false,
+            _ => {}
+        }
+        *character == '=' && !is_selector
+    });
+    match sign {
+        Some((at, _)) if at > 0 => Ok((text[..at].to_owned(), text[at + 1..].to_owned())),
+        _ => Err("write NAME=VALUE".to_owned()),
+    }
+}
+
+/// Whether a name leads into an attribute. Names of attributes have no such characters.
+fn is_path(name: &str) -> bool {
+    name.contains(['.', '['])
 }
 
 /// Finds the lines of keys.
@@ -276,6 +305,27 @@ peers:
             given.explain(&problems),
             "a.yaml:2: site: is too short\na.yaml:6: mbps: must be int\na.yaml: vlan: is missing"
         );
+    }
+
+    #[test]
+    fn a_name_ends_at_the_first_sign_that_is_in_no_selector() {
+        for (text, name, value) in [
+            ("mbps=3", "mbps", "3"),
+            ("note=a=b", "note", "a=b"),
+            ("note=[a=b]", "note", "[a=b]"),
+            (
+                "sites[name=a][as=1].mbps=x=y",
+                "sites[name=a][as=1].mbps",
+                "x=y",
+            ),
+            ("site=", "site", ""),
+        ] {
+            let expected = (name.to_owned(), value.to_owned());
+            assert_eq!(setting(text), Ok(expected), "{text}");
+        }
+        for text in ["mbps", "=3", "sites[name=a]", ""] {
+            assert!(setting(text).is_err(), "{text}");
+        }
     }
 
     #[test]

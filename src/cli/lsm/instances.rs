@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
+use steward_lsm::ServiceEntity;
 use steward_lsm::attributes;
 use steward_lsm::lifecycle::{Change, Edit, EditOperation};
-use steward_lsm::{Attributes, ServiceEntity};
 use uuid::Uuid;
 
 use super::given::Given;
@@ -159,6 +159,10 @@ fn wrong(given: &Given, problems: &steward_lsm::Problems) -> Failure {
 
 pub(super) fn create(arguments: &CreateArguments) -> Result<ExitCode, Failure> {
     let given = Given::read(&arguments.given)?;
+    if let Some((path, _)) = given.parts.first() {
+        let message = format!("--set {path}: is a path; a new instance takes whole attributes");
+        return Err((message, super::USAGE));
+    }
     let client = Client::of(&arguments.of.common)?;
     let service = client.service(&arguments.of.service)?;
     let entity = client.definition(&service, None)?;
@@ -198,15 +202,19 @@ fn seen(instance: &Value, seen: &Seen) -> Value {
         .map_or_else(|| instance["version"].clone(), |version| json!(version))
 }
 
-/// Edits that replace attributes at the top.
-fn edits(given: &Attributes) -> Vec<Edit> {
-    let edit = |(at, (name, value)): (usize, (&String, &Value))| Edit {
+/// Edits that replace attributes at the top, and then what paths lead to.
+fn edits(given: &Given) -> Vec<Edit> {
+    let whole = given.attributes.iter();
+    let whole = whole.map(|(name, value)| (escaped(name), value));
+    let parts = given.parts.iter();
+    let parts = parts.map(|(path, value)| (path.clone(), value));
+    let edit = |(at, (target, value)): (usize, (String, &Value))| Edit {
         edit_id: at.to_string(),
         operation: EditOperation::Replace,
-        target: escaped(name),
+        target,
         value: value.clone(),
     };
-    given.iter().enumerate().map(edit).collect()
+    whole.chain(parts).enumerate().map(edit).collect()
 }
 
 /// A name as a path into attributes.
@@ -225,18 +233,25 @@ fn escaped(name: &str) -> String {
 fn update_call(
     entity: &ServiceEntity,
     instance: &Value,
-    given: &Attributes,
+    given: &Given,
     version: &Value,
-) -> (Change, String, Value) {
+) -> Result<(Change, String, Value), Failure> {
     let path = path_of(instance);
     if entity.strict_modifier_enforcement {
         let edits = edits(given);
         let body = json!({"patch_id": Uuid::new_v4(), "current_version": version, "edit": edits});
-        (Change::Edits(edits), path.replacen("/v1/", "/v2/", 1), body)
-    } else {
-        let body = json!({"attributes": given, "current_version": version});
-        (Change::Merge(given.clone()), path, body)
+        return Ok((Change::Edits(edits), path.replacen("/v1/", "/v2/", 1), body));
     }
+    if let Some((part, _)) = given.parts.first() {
+        let message = format!(
+            "--set {part}: is a path; {} has no strict modifiers, so whole attributes are given",
+            entity.name
+        );
+        return Err((message, super::USAGE));
+    }
+    let attributes = given.attributes.clone();
+    let body = json!({"attributes": attributes, "current_version": version});
+    Ok((Change::Merge(attributes), path, body))
 }
 
 pub(super) fn update(arguments: &UpdateArguments) -> Result<ExitCode, Failure> {
@@ -245,7 +260,7 @@ pub(super) fn update(arguments: &UpdateArguments) -> Result<ExitCode, Failure> {
     let (instance, service) = client.instance(&arguments.of)?;
     let entity = client.definition(&service, Some(&instance))?;
     let version = seen(&instance, &arguments.seen);
-    let (change, path, body) = update_call(&entity, &instance, &given.attributes, &version);
+    let (change, path, body) = update_call(&entity, &instance, &given, &version)?;
     let sets = ["candidate_attributes", "active_attributes"];
     let base = sets.iter().find_map(|set| instance[*set].as_object());
     attributes::update(&entity, &base.cloned().unwrap_or_default(), &change)

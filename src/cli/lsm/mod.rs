@@ -149,8 +149,9 @@ pub(super) struct GivenArguments {
     /// A file with attributes, YAML or JSON; `-` is standard input.
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     file: Option<PathBuf>,
-    /// An attribute, its value as YAML; goes before that of the file.
-    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = super::variable)]
+    /// An attribute, its value as YAML; goes before that of the file. An update takes a path into one, too, such as
+    /// `sites[name=ams1].mbps=200`.
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = given::setting)]
     set: Vec<(String, String)>,
 }
 

@@ -50,7 +50,7 @@ fn updated(
 
 impl Look<'_> {
     /// Begins an item: notes where its instance is, and changes that.
-    pub(super) async fn begin(&self, item: &mut OrderItem) -> store::Result<Ended> {
+    pub(super) async fn begin(&self, at: usize, item: &mut OrderItem) -> store::Result<Ended> {
         for _ in 0..MAX_ATTEMPTS {
             let found = self
                 .services
@@ -70,9 +70,8 @@ impl Look<'_> {
             item.base_version = Some(version);
             item.state = ItemState::InProgress;
             let store = &self.services.store;
-            store
-                .order_item_write(self.environment, self.order, item)
-                .await?;
+            let key = (self.environment, self.order);
+            store.order_item_write(key, at, item).await?;
             match self.change(item, version).await {
                 Ok(()) => return self.examine_once(item).await,
                 Err(store::Error::Conflict(reason)) => {

@@ -1,16 +1,16 @@
 //! Orders: changes to several instances that a client asks for in one call. Source: docs/reference/lsm.md § 5.10.
 //!
 //! One task carries all orders on. It knows which instances open orders are about: whatever happens to one of them
-//! ([`Queue::touched`]) makes its orders due, and what is due is looked at as a whole ([`step`]): items that may begin begin,
-//! items whose instances have arrived end. What an order is like is read from the store each time, and every change to an
-//! instance is known again by its correlation id, so looking twice is harmless, and a restart is nothing but another look at
-//! all open orders.
+//! ([`Queue::touched`]) makes its item due, and what is due is looked at ([`step`]): items that may begin begin, items whose
+//! instances have arrived end. It remembers how far the items of open orders are, since an order of a thousand of them is
+//! touched thousands of times; all else is read from the store each time, and every change to an instance is known again by its
+//! correlation id, so looking twice is harmless, and a restart is nothing but another look at all open orders.
 
 mod begin;
 mod reason;
 mod step;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,12 +29,52 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// An order of an environment.
 type Key = (EnvironmentId, Uuid);
 
+/// What of an order is to be looked at.
+#[derive(Debug, Clone)]
+enum Due {
+    /// All of it.
+    All,
+    /// The items of these instances.
+    Instances(BTreeSet<Uuid>),
+}
+
+impl Due {
+    fn has(&self, instance: Uuid) -> bool {
+        match self {
+            Self::All => true,
+            Self::Instances(instances) => instances.contains(&instance),
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Waiting {
     /// The open orders of each instance.
     orders: HashMap<Key, HashSet<Uuid>>,
     /// Orders that are to be looked at.
-    due: BTreeSet<Key>,
+    due: HashMap<Key, Due>,
+    /// The same in the order in which they became due: one that is touched all the time keeps no other waiting.
+    turns: VecDeque<Key>,
+}
+
+impl Waiting {
+    /// An order is to be looked at: the item of an instance, or all of it.
+    fn is_due(&mut self, key: Key, instance: Option<Uuid>) {
+        let due = self.due.entry(key).or_insert_with(|| {
+            self.turns.push_back(key);
+            Due::Instances(BTreeSet::new())
+        });
+        match (due, instance) {
+            (Due::All, _) => {}
+            (Due::Instances(instances), Some(instance)) => drop(instances.insert(instance)),
+            (due, None) => *due = Due::All,
+        }
+    }
+
+    fn next(&mut self) -> Option<(Key, Due)> {
+        let key = self.turns.pop_front()?;
+        Some((key, self.due.remove(&key)?))
+    }
 }
 
 /// The orders that are open, and those that are to be looked at.
@@ -61,7 +101,7 @@ impl Queue {
             let orders = waiting.orders.entry((environment, instance)).or_default();
             orders.insert(order);
         }
-        waiting.due.insert((environment, order));
+        waiting.is_due((environment, order), None);
         drop(waiting);
         self.wake.notify_one();
     }
@@ -72,41 +112,85 @@ impl Queue {
         let Some(orders) = waiting.orders.get(&(environment, instance)) else {
             return;
         };
-        let due: Vec<Key> = orders.iter().map(|order| (environment, *order)).collect();
-        waiting.due.extend(due);
+        for order in orders.clone() {
+            waiting.is_due((environment, order), Some(instance));
+        }
         drop(waiting);
         self.wake.notify_one();
     }
 
-    fn again(&self, key: Key) {
-        self.lock().due.insert(key);
-        self.wake.notify_one();
-    }
-
-    fn next(&self) -> Option<Key> {
-        self.lock().due.pop_first()
-    }
-
-    /// The order has ended, or is gone.
-    fn forget(&self, (environment, order): Key) {
-        self.lock().orders.retain(|(of, _), orders| {
-            if *of == environment {
-                orders.remove(&order);
-            }
-            !orders.is_empty()
+    /// Has an order looked at after a while: the item of an instance, or all of it.
+    fn later(&self, key: Key, instance: Option<Uuid>, pause: Duration) {
+        let queue = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(pause).await;
+            queue.lock().is_due(key, instance);
+            queue.wake.notify_one();
         });
+    }
+
+    fn next(&self) -> Option<(Key, Due)> {
+        self.lock().next()
+    }
+
+    /// The order has ended, or is gone. `instances`: those that it is about; `None`: nobody knows any more.
+    fn forget(&self, (environment, order): Key, instances: Option<&[Known]>) {
+        let mut waiting = self.lock();
+        let Some(items) = instances else {
+            waiting.orders.retain(|(of, _), orders| {
+                if *of == environment {
+                    orders.remove(&order);
+                }
+                !orders.is_empty()
+            });
+            return;
+        };
+        for item in items {
+            let key = (environment, item.instance);
+            if let Some(orders) = waiting.orders.get_mut(&key) {
+                orders.remove(&order);
+                if orders.is_empty() {
+                    waiting.orders.remove(&key);
+                }
+            }
+        }
+    }
+}
+
+/// What is remembered of the items of an open order, in their order.
+#[derive(Debug)]
+struct Known {
+    instance: Uuid,
+    state: order::ItemState,
+    /// Whether it has been noted that its change begins.
+    has_begun: bool,
+    dependencies: Vec<Uuid>,
+    /// How often it was looked for why it failed.
+    n_looks: usize,
+}
+
+impl Known {
+    fn of(item: &OrderItem) -> Self {
+        Self {
+            instance: item.instance,
+            state: item.state,
+            has_begun: item.base_version.is_some(),
+            dependencies: item.dependencies.clone(),
+            n_looks: 0,
+        }
     }
 }
 
 /// Starts the task that carries orders on; it ends at shutdown.
 pub(super) fn start(services: Services, shutdown: CancellationToken) {
     tokio::spawn(async move {
+        let mut known = HashMap::new();
         loop {
             // What becomes due while orders are looked at leaves a permit, so none is missed.
             let woken = services.orders.wake.notified();
-            while let Some(key) = services.orders.next() {
+            while let Some((key, due)) = services.orders.next() {
                 tokio::select! {
-                    () = carry_on(&services, key) => {}
+                    () = carry_on(&services, key, &due, &mut known) => {}
                     // What has begun is found again at the next start.
                     () = shutdown.cancelled() => return,
                 }
@@ -119,23 +203,27 @@ pub(super) fn start(services: Services, shutdown: CancellationToken) {
     });
 }
 
-async fn carry_on(services: &Services, key: Key) {
-    match step::step(services, key).await {
-        Ok(true) => {}
-        Ok(false) => services.orders.forget(key),
+async fn carry_on(services: &Services, key: Key, due: &Due, known: &mut HashMap<Key, Vec<Known>>) {
+    match step::step(services, key, due, known.remove(&key)).await {
+        Ok(Looked::Open(items)) => drop(known.insert(key, items)),
+        Ok(Looked::Ended(items)) => services.orders.forget(key, items.as_deref()),
         Err(error) => {
             let (environment, order) = key;
             tracing::error!(
                 environment.id = %environment, order.id = %order, error = chain(&error),
                 "cannot carry on the order {order}; it is tried again"
             );
-            let queue = services.orders.clone();
-            tokio::spawn(async move {
-                tokio::time::sleep(PAUSE).await;
-                queue.again(key);
-            });
+            services.orders.later(key, None, PAUSE);
         }
     }
+}
+
+/// What a look at an order came to.
+enum Looked {
+    /// It goes on.
+    Open(Vec<Known>),
+    /// There is nothing more to do for it.
+    Ended(Option<Vec<Known>>),
 }
 
 /// What a client orders.
@@ -195,5 +283,35 @@ impl Services {
             self.orders.add(environment, order, [instance]);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Given: three orders become due; while they wait, the last is touched, and when it is the second's turn, the first again.
+    /// Expected: each has its turn before the first has a second one, and what was touched meanwhile is looked at in one turn.
+    #[test]
+    fn an_order_that_is_touched_all_the_time_keeps_no_other_waiting() {
+        let environment = EnvironmentId::generate();
+        let key = |number: u128| (environment, Uuid::from_u128(number));
+        let mut waiting = Waiting::default();
+        let (one, two) = (Uuid::from_u128(7), Uuid::from_u128(8));
+        waiting.is_due(key(1), Some(one));
+        waiting.is_due(key(3), None);
+        waiting.is_due(key(2), Some(one));
+        waiting.is_due(key(2), Some(two));
+        waiting.is_due(key(3), Some(two));
+        let (first, due) = waiting.next().unwrap();
+        assert!(first == key(1) && due.has(one) && !due.has(two));
+        waiting.is_due(key(1), Some(two));
+        let (second, due) = waiting.next().unwrap();
+        assert!(second == key(3) && due.has(one) && due.has(two));
+        let (third, due) = waiting.next().unwrap();
+        assert!(third == key(2) && due.has(one) && due.has(two));
+        let (again, due) = waiting.next().unwrap();
+        assert!(again == key(1) && !due.has(one) && due.has(two));
+        assert!(waiting.next().is_none());
     }
 }

@@ -1,7 +1,6 @@
 //! Why an item failed, in the words of the compiler or of a handler.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde_json::Value;
 use steward_lsm::order::Failure;
@@ -14,11 +13,6 @@ use crate::store::{self, OrderItem, Store, StoredEvent};
 /// Runs of a resource among which the message of a failure is looked for.
 const MAX_RUNS: i64 = 10;
 
-/// An instance hears of its deployment before the runs of its resources are in the database, so that no crash can lose the news.
-/// What a failed run said comes a transaction later: so often it is looked for, with this pause.
-const LOOKS: usize = 60;
-const PAUSE: Duration = Duration::from_millis(50);
-
 /// What is known about a failure.
 #[derive(Debug, Default)]
 pub(super) struct Reason {
@@ -27,26 +21,9 @@ pub(super) struct Reason {
     pub(super) message: Option<String>,
 }
 
-/// Finds out why an item failed.
-pub(super) async fn why(
-    store: &Store,
-    environment: EnvironmentId,
-    (item, failure): (&OrderItem, Failure),
-    events: &[StoredEvent],
-) -> store::Result<Reason> {
-    for _ in 1..LOOKS {
-        let found = look(store, environment, (item, failure), events).await?;
-        if found.message.is_some() || failure != Failure::ExecutionFailed {
-            return Ok(found);
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
-    look(store, environment, (item, failure), events).await
-}
-
-/// Looks through the compiles that the events of an item name, the newest first: a state that an instance fails into may have been
+/// Finds out why an item failed: looks through the compiles that the events of an item name, the newest first: a state that an instance fails into may have been
 /// exported already, and nothing has failed in that version yet.
-async fn look(
+pub(super) async fn why(
     store: &Store,
     environment: EnvironmentId,
     (item, failure): (&OrderItem, Failure),

@@ -1,6 +1,7 @@
 //! One look at an order: what can begin begins, what has ended is noted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use steward_lsm::lifecycle::{Event, Severity};
 use steward_lsm::order::{self, Failure, ItemState, Planned, Progress, Step, Turn};
@@ -9,13 +10,17 @@ use uuid::Uuid;
 
 use super::begin::edits;
 use super::reason::why;
-use super::{Key, NewItem};
+use super::{Due, Key, Known, Looked, NewItem};
 use crate::domain::{EnvironmentId, Timestamp};
 use crate::lsm::Services;
-use crate::store::{self, Catalog, Definition, Order, OrderItem, StoredEvent};
+use crate::store::{self, Catalog, Definition, OrderItem, StoredEvent};
 
 /// Versions of an instance that are looked at since an item began. A lifecycle that needs more goes round in circles.
 const MAX_VERSIONS: i64 = 1000;
+/// An instance hears of its deployment before the runs of its resources are in the database, so that no crash can lose the news.
+/// What a failed run said comes a transaction later: so often it is looked for, with this pause.
+const LOOKS: usize = 60;
+const PAUSE: Duration = Duration::from_millis(50);
 /// Bytes of a reason.
 const MAX_REASON_BYTES: usize = 4096;
 
@@ -70,19 +75,21 @@ fn not_executed(events: &[StoredEvent], steps: &[Step], item: &OrderItem) -> Opt
     steps.is_empty().then(failed)
 }
 
-fn plain(events: &[StoredEvent]) -> Vec<&Event> {
-    events.iter().map(|stored| &stored.event).collect()
-}
-
-/// Looks at an order once; `false`: there is nothing more to do for it.
-pub(super) async fn step(services: &Services, key: Key) -> store::Result<bool> {
+/// Looks at what of an order is due. `known`: what is remembered of it.
+pub(super) async fn step(
+    services: &Services,
+    key: Key,
+    due: &Due,
+    known: Option<Vec<Known>>,
+) -> store::Result<Looked> {
     let (environment, id) = key;
-    let Some(mut order) = services.store.order_fetch(environment, id).await? else {
-        return Ok(false);
+    let mut items = match (due, known) {
+        (Due::Instances(_), Some(known)) => known,
+        _ => match services.store.order_fetch(environment, id).await? {
+            Some(order) if order.completed.is_none() => order.items.iter().map(Known::of).collect(),
+            Some(_) | None => return Ok(Looked::Ended(None)),
+        },
     };
-    if order.completed.is_some() {
-        return Ok(false);
-    }
     let catalog = services.store.service_catalog(environment).await?;
     let look = Look {
         services,
@@ -91,20 +98,27 @@ pub(super) async fn step(services: &Services, key: Key) -> store::Result<bool> {
         order: id,
     };
     // What an item waited for may have ended a moment ago.
-    while look.items(&mut order).await? {}
-    if look.circles(&mut order).await? {
-        while look.items(&mut order).await? {}
+    let nothing = Due::Instances(BTreeSet::new());
+    let mut has_ended = look.items(&mut items, due).await?;
+    while has_ended {
+        has_ended = look.items(&mut items, &nothing).await?;
     }
-    let has_ended = order.items.iter().all(|item| item.state.has_ended());
+    if look.circles(&mut items).await? {
+        while look.items(&mut items, &nothing).await? {}
+    }
+    let has_ended = items.iter().all(|item| item.state.has_ended());
     if has_ended {
         let now = Timestamp::now();
         services.store.order_complete(environment, id, now).await?;
     }
-    Ok(!has_ended)
+    Ok(match has_ended {
+        true => Looked::Ended(Some(items)),
+        false => Looked::Open(items),
+    })
 }
 
 /// The items, by their instances, that have not begun and wait for themselves by way of others.
-fn in_circles(items: &[OrderItem]) -> BTreeSet<Uuid> {
+fn in_circles(items: &[Known]) -> BTreeSet<Uuid> {
     let waiting = items.iter();
     let waiting = waiting
         .filter(|item| item.state == ItemState::Acknowledged)
@@ -125,6 +139,8 @@ pub(super) enum Ended {
     No,
     Completed,
     Failed(Failure, String),
+    /// As `Failed`, and what the resource said that failed is not known yet.
+    Unexplained(Failure, String),
 }
 
 /// What the instance of an item is like: the label of its state, and what people call it.
@@ -143,65 +159,72 @@ pub(super) fn invalid(reason: impl Into<String>) -> Ended {
 }
 
 impl Look<'_> {
-    /// Looks at all items once; whether one of them ended.
-    async fn items(&self, order: &mut Order) -> store::Result<bool> {
+    /// Looks at the items that are due, and at those whose turn it is; whether one of them ended.
+    async fn items(&self, items: &mut [Known], due: &Due) -> store::Result<bool> {
+        let states = items.iter().map(|item| (item.instance, item.state));
+        let mut states: HashMap<Uuid, ItemState> = states.collect();
         let mut has_ended = false;
-        for at in 0..order.items.len() {
-            let states: BTreeMap<Uuid, ItemState> = order
-                .items
-                .iter()
-                .map(|item| (item.instance, item.state))
-                .collect();
-            let item = &mut order.items[at];
-            if item.state.has_ended() {
+        for (at, known) in items.iter_mut().enumerate() {
+            let turn = match known.has_begun {
+                _ if known.state.has_ended() => continue,
+                true if !due.has(known.instance) => continue,
+                true => None,
+                false => match order::turn(&known.dependencies, |id| states.get(&id).copied()) {
+                    Turn::Waits => continue,
+                    turn => Some(turn),
+                },
+            };
+            let key = (self.environment, self.order);
+            let Some(mut item) = self.services.store.order_item_fetch(key, at).await? else {
+                continue;
+            };
+            let ended = match turn {
+                None => self.examine(at, &mut item).await?,
+                Some(Turn::Skipped(failed)) => {
+                    let reason =
+                        format!("the item of the instance {failed} failed, on which it depends");
+                    Ended::Failed(Failure::ExecutionSkipped, reason)
+                }
+                Some(_) => self.begin(at, &mut item).await?,
+            };
+            known.has_begun = item.base_version.is_some();
+            known.state = item.state;
+            if matches!(ended, Ended::Unexplained(..)) && known.n_looks < LOOKS {
+                known.n_looks += 1;
+                let orders = &self.services.orders;
+                orders.later(key, Some(known.instance), PAUSE);
                 continue;
             }
-            let ended = self.item(item, &states).await?;
-            has_ended |= self.note(item, ended).await?;
+            has_ended |= self.note((at, known), item, ended).await?;
+            states.insert(known.instance, known.state);
         }
         Ok(has_ended)
     }
 
-    /// Looks at an item that has not ended.
-    async fn item(
-        &self,
-        item: &mut OrderItem,
-        states: &BTreeMap<Uuid, ItemState>,
-    ) -> store::Result<Ended> {
-        if item.base_version.is_some() {
-            return self.examine(item).await;
-        }
-        match order::turn(&item.dependencies, |id| states.get(&id).copied()) {
-            Turn::Waits => Ok(Ended::No),
-            Turn::Begins => self.begin(item).await,
-            Turn::Skipped(failed) => {
-                let reason =
-                    format!("the item of the instance {failed} failed, on which it depends");
-                Ok(Ended::Failed(Failure::ExecutionSkipped, reason))
-            }
-        }
-    }
-
     /// Ends items that wait for one another in a circle: nothing is under way that could let one of them begin. What waits for
     /// them without being in a circle is skipped then, as after any other failure. Whether there were some.
-    async fn circles(&self, order: &mut Order) -> store::Result<bool> {
-        let states = || order.items.iter().map(|item| item.state);
-        if states().any(|state| state == ItemState::InProgress) {
+    async fn circles(&self, items: &mut [Known]) -> store::Result<bool> {
+        let mut states = items.iter().map(|item| item.state);
+        if states.any(|state| state == ItemState::InProgress) {
             return Ok(false);
         }
-        let circles = in_circles(&order.items);
+        let circles = in_circles(items);
         let mut has_ended = false;
-        for item in &mut order.items {
-            if circles.contains(&item.instance) {
+        for (at, known) in items.iter_mut().enumerate() {
+            if !circles.contains(&known.instance) {
+                continue;
+            }
+            let key = (self.environment, self.order);
+            if let Some(item) = self.services.store.order_item_fetch(key, at).await? {
                 let reason = "it waits for items of the order that wait for it";
-                has_ended |= self.note(item, invalid(reason)).await?;
+                has_ended |= self.note((at, known), item, invalid(reason)).await?;
             }
         }
         Ok(has_ended)
     }
 
     /// Looks where the instance of an item is whose change was asked for. Was it lost in a crash, then it is asked for now.
-    async fn examine(&self, item: &mut OrderItem) -> store::Result<Ended> {
+    async fn examine(&self, at: usize, item: &mut OrderItem) -> store::Result<Ended> {
         let events = self.events(item).await?;
         let is_ours =
             |stored: &StoredEvent| stored.event.event_correlation_id == item.correlation_id;
@@ -211,7 +234,7 @@ impl Look<'_> {
         if has_begun {
             self.examine_once(item).await
         } else {
-            self.begin(item).await
+            self.begin(at, item).await
         }
     }
 
@@ -239,12 +262,11 @@ impl Look<'_> {
         };
         let events = self.events(item).await?;
         let steps = self.steps(item, &events).await?;
-        let is_disturbed = order::is_disturbed(&plain(&events), item.correlation_id);
         let entity = &definition.entity;
         // Of an update they were read when it began; others have none.
         let edits = edits(&item.request).unwrap_or_default();
         let (action, now) = (item.action, instance.as_ref());
-        let progress = order::progress(entity, action, &edits, now, &steps, is_disturbed);
+        let progress = order::progress(entity, action, &edits, now, &steps);
         if let Some(instance) = &instance {
             describe(item, instance, definition);
         }
@@ -255,8 +277,13 @@ impl Look<'_> {
                 let store = &self.services.store;
                 let found = why(store, self.environment, (item, failure), &events).await?;
                 item.outcome.validation = found.validation;
-                let message = found.message.map(|text| format!("{reason}: {text}"));
-                Ok(Ended::Failed(failure, message.unwrap_or(reason)))
+                Ok(match found.message {
+                    Some(text) => Ended::Failed(failure, format!("{reason}: {text}")),
+                    None if failure == Failure::ExecutionFailed => {
+                        Ended::Unexplained(failure, reason)
+                    }
+                    None => Ended::Failed(failure, reason),
+                })
             }
         }
     }
@@ -268,7 +295,8 @@ impl Look<'_> {
         let range = (after, i64::MAX);
         let store = &self.services.store;
         let log = store.service_log(self.environment, item.instance, range, true, MAX_VERSIONS);
-        Ok(order::steps(&log.await?, &plain(events)))
+        let events: Vec<&Event> = events.iter().map(|stored| &stored.event).collect();
+        Ok(order::steps(log.await?, &events, item.correlation_id))
     }
 
     pub(super) fn definition(&self, instance: &Instance) -> Option<&Definition> {
@@ -278,11 +306,16 @@ impl Look<'_> {
     }
 
     /// Stores how far an item is now; whether it has ended.
-    async fn note(&self, item: &mut OrderItem, ended: Ended) -> store::Result<bool> {
+    async fn note(
+        &self,
+        (at, known): (usize, &mut Known),
+        mut item: OrderItem,
+        ended: Ended,
+    ) -> store::Result<bool> {
         match ended {
             Ended::No => return Ok(false),
             Ended::Completed => item.state = ItemState::Completed,
-            Ended::Failed(failure, reason) => {
+            Ended::Failed(failure, reason) | Ended::Unexplained(failure, reason) => {
                 item.state = ItemState::Failed;
                 let end = reason.floor_char_boundary(MAX_REASON_BYTES);
                 item.outcome.failure = Some(failure);
@@ -290,36 +323,28 @@ impl Look<'_> {
             }
         }
         let store = &self.services.store;
-        store
-            .order_item_write(self.environment, self.order, item)
-            .await?;
+        let key = (self.environment, self.order);
+        store.order_item_write(key, at, &item).await?;
+        known.state = item.state;
         Ok(true)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-    use steward_lsm::order::Action;
-
     use super::*;
-    use crate::store::ItemOutcome;
 
     /// Given: two items that wait for each other, one that waits for them, one that waits for that, and one for nobody.
     /// Expected: only the first two are in a circle; the others are skipped once these have failed.
     #[test]
     fn only_items_that_wait_for_themselves_are_in_a_circle() {
         let id = |number: u128| Uuid::from_u128(number);
-        let item = |number: u128, waits_for: &[u128]| OrderItem {
+        let item = |number: u128, waits_for: &[u128]| Known {
             instance: id(number),
-            entity: "e".to_owned(),
-            action: Action::Delete,
-            request: Value::Null,
-            dependencies: waits_for.iter().copied().map(id).collect(),
-            correlation_id: id(0),
             state: ItemState::Acknowledged,
-            base_version: None,
-            outcome: ItemOutcome::default(),
+            has_begun: false,
+            dependencies: waits_for.iter().copied().map(id).collect(),
+            n_looks: 0,
         };
         let items = [
             item(1, &[2]),

@@ -1,5 +1,7 @@
 //! Orders: changes to several instances that a client asked for in one call. Source: docs/reference/lsm.md § 5.10.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 use steward_lsm::order::{Action, Failure, ItemState};
 use uuid::Uuid;
@@ -11,6 +13,8 @@ use crate::store::macros::{read, row, transaction, write};
 use crate::store::{Error, Result, Store, document, is_duplicate, parsed, storable};
 
 const TABLE: &str = "service_order_item";
+/// Items of the orders of a page. One with more is a page of its own: an order may have a thousand, and a page a thousand orders.
+const MAX_PAGE_ITEMS: i64 = 10_000;
 
 /// Changes to several instances.
 #[derive(Debug, Clone, PartialEq)]
@@ -141,6 +145,11 @@ fn of_columns((id, description, created, completed): OrderColumns) -> Result<Ord
     })
 }
 
+/// A place among the items of an order, as it is stored.
+fn position(at: usize) -> i64 {
+    i64::try_from(at).unwrap_or(i64::MAX)
+}
+
 /// Adds the bounds of a span.
 macro_rules! push_span {
     ($query:expr, $span:expr) => {
@@ -223,7 +232,7 @@ impl Store {
         Ok(orders.pop())
     }
 
-    /// Orders as far as the span goes, in its order.
+    /// Orders as far as the span goes, in its order; fewer if they have very many items, but one if there is one.
     pub async fn order_page(
         &self,
         environment: EnvironmentId,
@@ -243,8 +252,43 @@ impl Store {
             .into_iter()
             .map(of_columns)
             .collect::<Result<Vec<_>>>()?;
+        let n_items = self.order_sizes(environment, &orders).await?;
+        let mut n_read = 0;
+        let fits = |order: &&Order| {
+            n_read += n_items.get(&order.id).copied().unwrap_or_default();
+            n_read <= MAX_PAGE_ITEMS
+        };
+        let n_fitting = orders.iter().take_while(fits).count();
+        orders.truncate(n_fitting.max(1));
         self.order_items(environment, &mut orders).await?;
         Ok(orders)
+    }
+
+    /// How many items these orders have.
+    async fn order_sizes(
+        &self,
+        environment: EnvironmentId,
+        orders: &[Order],
+    ) -> Result<HashMap<Uuid, i64>> {
+        const SELECT: &str =
+            "SELECT order_id, COUNT(*) FROM service_order_item WHERE environment_id = ";
+        if orders.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let rows: Vec<(String, i64)> = read!(self.db, pool => {
+            let mut query = sqlx::QueryBuilder::new(SELECT);
+            query.push_bind(environment.to_string()).push(" AND order_id IN (");
+            let mut list = query.separated(", ");
+            for order in orders {
+                list.push_bind(order.id.to_string());
+            }
+            query.push(") GROUP BY order_id");
+            query.build_query_as().fetch_all(pool).await?
+        });
+        let sizes = rows.into_iter();
+        sizes
+            .map(|(id, n_items)| Ok((parsed(TABLE, "order_id", &id)?, n_items)))
+            .collect()
     }
 
     /// How many orders are within the span.
@@ -276,10 +320,12 @@ impl Store {
             query.push(") ORDER BY order_id, position");
             query.build_query_as().fetch_all(pool).await?
         });
+        let places = orders.iter().enumerate();
+        let places: HashMap<Uuid, usize> = places.map(|(at, order)| (order.id, at)).collect();
         for row in rows {
             let id: Uuid = parsed(TABLE, "order_id", &row.order_id)?;
-            if let Some(order) = orders.iter_mut().find(|order| order.id == id) {
-                order.items.push(row.into_item()?);
+            if let Some(at) = places.get(&id) {
+                orders[*at].items.push(row.into_item()?);
             }
         }
         Ok(())
@@ -301,20 +347,40 @@ impl Store {
         .collect()
     }
 
-    /// Stores how far an item is.
+    /// The item at this place of an order.
+    pub async fn order_item_fetch(
+        &self,
+        (environment, order): (EnvironmentId, Uuid),
+        at: usize,
+    ) -> Result<Option<OrderItem>> {
+        const SQL: &str = "SELECT order_id, instance_id, entity, action, request, dependencies, correlation_id, state, \
+                           base_version, outcome FROM service_order_item \
+                           WHERE environment_id = $1 AND order_id = $2 AND position = $3";
+        let row: Option<ItemRow> = read!(self.db, pool => {
+            sqlx::query_as(SQL)
+                .bind(environment.to_string())
+                .bind(order.to_string())
+                .bind(position(at))
+                .fetch_optional(pool)
+                .await?
+        });
+        row.map(ItemRow::into_item).transpose()
+    }
+
+    /// Stores how far the item at this place is.
     pub async fn order_item_write(
         &self,
-        environment: EnvironmentId,
-        order: Uuid,
+        (environment, order): (EnvironmentId, Uuid),
+        at: usize,
         item: &OrderItem,
     ) -> Result<()> {
         const SQL: &str = "UPDATE service_order_item SET state = $4, base_version = $5, outcome = $6 \
-                           WHERE environment_id = $1 AND order_id = $2 AND instance_id = $3";
+                           WHERE environment_id = $1 AND order_id = $2 AND position = $3";
         write!(self.db, pool => {
             sqlx::query(SQL)
                 .bind(environment.to_string())
                 .bind(order.to_string())
-                .bind(item.instance.to_string())
+                .bind(position(at))
                 .bind(item.state.as_str())
                 .bind(item.base_version.map(counter))
                 .bind(item.outcome.to_json().to_string())
@@ -344,3 +410,6 @@ impl Store {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

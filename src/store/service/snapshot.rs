@@ -8,7 +8,7 @@ use steward_compiler::{
 };
 use steward_lsm::Instance;
 
-use super::catalog::Catalog;
+use super::catalog::{Catalog, Definition};
 use super::instance::{Row, select};
 use super::used::Pool;
 use crate::domain::EnvironmentId;
@@ -30,17 +30,36 @@ fn given(instance: Instance) -> ServiceInstance {
     }
 }
 
+fn owner(definition: &Definition) -> Option<ServiceOwner> {
+    let entity = &definition.entity;
+    Some(ServiceOwner {
+        owner: entity.owner.clone()?,
+        relation: entity.relation_to_owner.clone()?,
+    })
+}
+
 /// Which services are owned by another one; of several versions, as the default one says.
 fn owners(catalog: &Catalog) -> BTreeMap<String, ServiceOwner> {
     let services = catalog.services().filter_map(|(name, _)| {
-        let entity = &catalog.definition(name, None)?.entity;
-        let owner = ServiceOwner {
-            owner: entity.owner.clone()?,
-            relation: entity.relation_to_owner.clone()?,
-        };
+        let owner = owner(catalog.definition(name, None)?)?;
         Some((name.to_owned(), owner))
     });
     services.collect()
+}
+
+/// The versions that say something else than the default one.
+fn owners_of_versions(
+    catalog: &Catalog,
+) -> BTreeMap<String, BTreeMap<String, Option<ServiceOwner>>> {
+    let services = catalog.services().map(|(name, versions)| {
+        let default = catalog.definition(name, None).and_then(|one| owner(one));
+        let others = versions.iter().filter_map(|(version, definition)| {
+            let owner = owner(definition);
+            (owner != default).then(|| (version.to_string(), owner))
+        });
+        (name.to_owned(), others.collect::<BTreeMap<_, _>>())
+    });
+    services.filter(|(_, others)| !others.is_empty()).collect()
 }
 
 /// The instances of one compile that a statement gives, by service.
@@ -110,6 +129,7 @@ impl Store {
             has_more: requested.is_some(),
             requested,
             owners: owners(&catalog),
+            owners_of_versions: owners_of_versions(&catalog),
             instances,
         })
     }

@@ -491,29 +491,40 @@ fn number(variable: &str) -> Option<usize> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-//: lsm 49, 50, 51
-#[test]
-fn instances_do_what_the_specification_says_whatever_happens_in_whatever_order() {
-    let n_steps = number("STEWARD_MODEL_STEPS").unwrap_or(STEPS);
+/// Plays rounds, each of its own seed, with the ready-made lifecycles, until there are enough steps. A round gives how many it
+/// took, and figures of which the sums are returned.
+fn rounds<const N: usize>(
+    n_steps: usize,
+    play: fn(u64, &[&Value]) -> (usize, [usize; N]),
+) -> (usize, [usize; N]) {
+    let n_steps = number("STEWARD_MODEL_STEPS").unwrap_or(n_steps);
     let first_seed = number("STEWARD_MODEL_SEED").unwrap_or(1) as u64;
     let ready_made = object(fixture("lifecycles.json"));
     let ready_made: Vec<&Value> = ready_made.values().collect();
-    let (mut n_done, mut n_ended, mut n_versions) = (0, 0, 0);
+    let (mut n_done, mut sums) = (0, [0; N]);
     for seed in first_seed.. {
         if n_done >= n_steps {
             break;
         }
         let played = std::panic::catch_unwind(|| play(seed, &ready_made));
-        let (ended, versions) = played.unwrap_or_else(|_| panic!("STEWARD_MODEL_SEED={seed}"));
-        n_done += STEPS_A_ROUND;
-        n_ended += usize::from(ended);
-        n_versions += versions;
+        let (n_steps, figures) = played.unwrap_or_else(|_| panic!("STEWARD_MODEL_SEED={seed}"));
+        n_done += n_steps;
+        for (sum, figure) in sums.iter_mut().zip(figures) {
+            *sum += figure;
+        }
     }
+    (n_done, sums)
+}
+
+//: lsm 49, 50, 51
+#[test]
+fn instances_do_what_the_specification_says_whatever_happens_in_whatever_order() {
+    let (n_done, [n_ended, n_versions]) = rounds(STEPS, play);
     println!("{n_done} steps, {n_versions} versions, {n_ended} instances ended");
     assert!(n_versions > n_done / 10, "too little happens");
 }
 
-fn play(seed: u64, ready_made: &[&Value]) -> (bool, usize) {
+fn play(seed: u64, ready_made: &[&Value]) -> (usize, [usize; 2]) {
     let mut random = Random(seed);
     let lifecycle = match random.below(2) {
         0 => (*random.pick(ready_made)).clone(),
@@ -532,5 +543,6 @@ fn play(seed: u64, ready_made: &[&Value]) -> (bool, usize) {
             round = Round::new(&lifecycle, is_optimized, &mut random);
         }
     }
-    (has_ended, n_versions + round.server.log.len())
+    let n_versions = n_versions + round.server.log.len();
+    (STEPS_A_ROUND, [usize::from(has_ended), n_versions])
 }
