@@ -373,9 +373,9 @@ class Compiling:
             self._values.constructs = True
             packed = None
             if in_frame and request[1] in self._computing.noted and not PluginMeta.has_other_ways:
-                result, packed = self._noting(number, request[1], partial(self._call, request))
+                result, packed = self._noting(number, request[1], partial(self._call, request, True))
             else:
-                result = self._call(request)
+                result = self._call(request, in_frame)
             if in_frame and packed is None:
                 packed = calls.text_result(number, result) if type(result) is str else calls.result(number, result)
             if packed is not None:
@@ -397,19 +397,21 @@ class Compiling:
         except BaseException as error:
             return self._fail(number, error, in_frame=in_frame)
 
-    def _call(self, request: Call) -> object:
+    def _call(self, request: Call, in_frame: bool) -> object:
+        # Those of a message by itself are values already, and a tuple among them is an object of Python's.
+        decoded = calls.value if in_frame else _as_it_is
         _, name, args, kwargs, file, line, namespace = request
         plugin = self._plugins[name]
         opts = plugin.opts
         if PluginMeta.has_other_ways and plugin._has_other_ways() and not opts["emits_statements"]:
-            args[:] = [calls.value(value) for value in args]
-            kwargs = [(key, calls.value(value)) for key, value in kwargs]
+            args[:] = [decoded(value) for value in args]
+            kwargs = [(key, decoded(value)) for key, value in kwargs]
             return self._call_in_context(plugin, (*request[:3], kwargs, *request[4:]))
         if opts.get("bin"):
             plugin.check_requirements()
         for index, value in enumerate(args):
             if type(value) not in PLAIN:
-                value = calls.value(value)
+                value = decoded(value)
                 parameter = plugin.args[index] if index < len(plugin.args) else plugin.var_args
                 args[index] = self._values.argument(value, parameter, name)
         if plugin._context >= 0:
@@ -418,7 +420,7 @@ class Compiling:
         named = {}
         for key, value in kwargs:
             if type(value) not in PLAIN:
-                value = calls.value(value)
+                value = decoded(value)
                 value = self._values.argument(value, plugin.kwargs.get(key) or _by_name(plugin, key), name)
             named[key] = value
         result = plugin.call(*args, **named)
@@ -524,6 +526,10 @@ def _context(plugin: plugins.Plugin, place: Location, namespace: str) -> tuple[p
     outcome = Result()
     owner = plugins.Owner(namespace, place)
     return plugins.Context(Resolver(), QueueScheduler(), owner, plugin, outcome), outcome
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _by_name(plugin: plugins.Plugin, name: str) -> Argument | None:

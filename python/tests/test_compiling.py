@@ -34,6 +34,10 @@ PLUGINS = """
         return {key: str(value[key]) for key in value}
 
     @plugin
+    def text_of(value: "any") -> "string":
+        return str(value)
+
+    @plugin
     def kinds(value: "any") -> "list":
         return [type(value).__name__, *([type(v).__name__ for v in value] if isinstance(value, (list, tuple)) or hasattr(value, "__iter__") else [])]
 
@@ -251,6 +255,12 @@ class Calls(Compiling):
         _, value = self.net.call("net::odd")
         self.assertEqual((value["fine"], {type(value[key]) for key in ("tuple", "bytes", "set")}), ([1], {Ext}))
         self.check({"tuple": "(1, 2)", "bytes": "@b'x'", "set": "@{1}", "fine": "@[1]"}, "shown", sent_back(value))
+
+    def test_a_tuple_of_python_is_no_instance(self) -> None:
+        _, value = self.net.call("net::odd")
+        tuple_of_python = sent_back(value)["tuple"]
+        self.check("(1, 2)", "text_of", tuple_of_python)
+        self.assertEqual(self.net.call("net::text_of", value=tuple_of_python), ("result", "(1, 2)"))
 
     def test_attributes_are_fetched_once(self) -> None:
         self.net.model[3] = {"name": "eth0"}
