@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::{entries, make_private, touch};
 
-/// A longer answer is not kept, and a longer file is none of ours.
+/// A longer answer is not kept, and a longer file is none of ours. The calls of the largest compile take 40 MiB.
 const MAX_BYTES: usize = 64 << 20;
 /// Of SHA-256.
 const DIGEST_BYTES: usize = 32;
@@ -163,6 +163,18 @@ mod tests {
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
         assert_eq!(answers.get("ab"), None);
+    }
+
+    /// Given: as many calls as a compile keeps (a million places of 24 bytes, and 16 MiB of results), and more than that.
+    #[test]
+    fn the_calls_of_a_large_compile_are_kept_and_what_is_longer_is_refused() {
+        let (_folder, answers) = answers(2);
+        let calls = vec![7; (24 << 20) + (16 << 20) + (1 << 20)];
+        answers.put("aa", &calls).unwrap();
+        assert!(answers.get("aa").unwrap() == calls);
+        let error = answers.put("aa", &vec![7; MAX_BYTES + 1]).unwrap_err();
+        assert!(error.to_string().contains("too long"), "{error}");
+        assert!(answers.get("aa").is_some(), "what was there stays");
     }
 
     #[test]
