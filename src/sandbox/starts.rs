@@ -19,7 +19,8 @@ pub(super) const BROKERED: &[i64] = &[
     libc::SYS_clone,
 ];
 
-/// Processes and threads in one sandbox at the same time.
+/// Processes and threads in one sandbox at the same time. What was allowed and is not made yet is not seen when they are counted,
+/// so for a moment there may be as many more as there are that start something: twice as many at most.
 pub(super) const MAX_TASKS: usize = 2048;
 
 /// How many there may be.

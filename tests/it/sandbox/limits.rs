@@ -266,7 +266,8 @@ fn processes_without_end_are_ended() {
         "{report}"
     );
     let most = most.into_inner();
-    assert!(most < 2500, "there were {most} processes");
+    // 2 048 may be there when they are counted, and each of them may have been allowed to start another one.
+    assert!(most < 2 * 2048 + 200, "there were {most} processes");
     assert_eq!(served.health(), 200);
 }
 
