@@ -317,7 +317,7 @@ async fn work(
     stages: &mut Stages<'_>,
     services: ServicesInput,
 ) -> Result<JobDone, Failure> {
-    let requested_all = services.requested.is_none();
+    let is_of_all = services.requested.is_none();
     let is_partial = services.requested.is_some() && services.purpose == ServicePurpose::Production;
     let name = match &services.purpose {
         ServicePurpose::Definitions => "Compiling the definitions of services",
@@ -336,7 +336,7 @@ async fn work(
         partial: is_partial.then(Partial::default),
         python: context.pool.python().map(Python::from),
         // What a compile of a few instances asks is new each time, and its modules are imported already.
-        answers: (requested_all && !compile.is_validation())
+        answers: (is_of_all && !compile.is_validation())
             .then(|| context.data.real().answers_of(context.environment)),
         venv: prepared.venv.as_ref().map(|venv| venv.folder.clone()),
         proxy: context.proxy.map(Proxy::url),

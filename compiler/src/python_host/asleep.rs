@@ -115,7 +115,7 @@ impl Asleep {
         self.known.clone()
     }
 
-    /// Starts it without waiting for it. What goes wrong is told by [`Asleep::wake`], which tries again.
+    /// Starts it without waiting for it. What goes wrong is the error of [`Asleep::wake`], which tries again.
     pub(in crate::python_host) fn start_ahead(&mut self) {
         let is_warm = self
             .shelf

@@ -74,7 +74,7 @@ pub fn run(memory_bytes: u64) -> ExitCode {
     }
 }
 
-/// What is said in the place of a reply that cannot be sent.
+/// The reply in the place of one that cannot be sent.
 fn instead_of(reply: Reply, error: &std::io::Error) -> Reply {
     let message = format!("the result is too large for the server: {error}");
     match reply {
