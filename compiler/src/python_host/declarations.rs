@@ -108,7 +108,7 @@ impl Declarations {
         let kept =
             kept.and_then(|identity| Some((self.store.get(&self.memo_digest())?, *identity)));
         kept.map_or_else(Memo::default, |(bytes, identity)| {
-            Memo::from_bytes(&bytes, identity)
+            Memo::from_bytes(bytes, identity)
         })
     }
 

@@ -19,9 +19,11 @@
 //! All of it is of the same Python code, interpreter and variables as the declarations beside which it is kept
 //! (`super::declarations`): when one of these changes, it is forgotten. Kept is what the last compile used or added.
 
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 use std::hash::Hasher as _;
 
+use hashbrown::HashTable;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::hash::Map;
@@ -30,12 +32,12 @@ use crate::hash::Map;
 pub type Place = (u64, u64);
 
 /// The form of what is kept.
-const FORM: &[u8; 8] = b"memo\0\0\0\x01";
+const FORM: &[u8; 8] = b"memo\0\0\0\x02";
 /// Places at most. More are not added.
 const MOST_PLACES: usize = 1_000_000;
 /// Bytes of all results at most, for the same reason.
 const MOST_BYTES: usize = 16 << 20;
-/// A record: the digest, and two numbers.
+/// Bytes of a record: the place, and two numbers.
 const RECORD: usize = 24;
 /// In the place of the number of an instance: the record is that of a result.
 const IS_RESULT: u32 = u32::MAX;
@@ -57,19 +59,58 @@ pub enum Next {
     },
 }
 
+/// A place, and what stands there.
+#[derive(Debug, Clone, Copy)]
+struct Record {
+    place: Place,
+    next: Next,
+}
+
 /// The calls that are known.
+///
+/// A large compile goes through hundreds of thousands of places, each of them once. A hash map of them would be read all over:
+/// nearly each look at it would wait for the memory. So the records lie in the order in which a compile came to them, which is
+/// the order of the next one, too, but for what has changed: a place that is new to a compile mostly stands behind the one that was
+/// new to it before. An index, which is much smaller, finds the others.
 #[derive(Debug, Default)]
 pub struct Memo {
     /// Plugins that are known to compute only, or not to.
     verdicts: BTreeMap<String, bool>,
     names: Vec<String>,
     known_names: Map<String, u32>,
-    /// What stands at each place, and whether it was of use in this compile.
-    places: Map<Place, (Next, bool)>,
-    /// MessagePack, each behind its length.
+    kept: Kept,
+    /// The records of this compile. Their numbers go on behind those of the kept ones.
+    added: Vec<Record>,
+    /// Where in all records a place is: made when it is asked for, by the first half of the place.
+    index: OnceCell<HashTable<u32>>,
+    /// The number of the record behind the last of those that this compile has come to.
+    expected: Cell<u32>,
+    /// Which records were of use in this compile, in the order of their first use, and the same by their numbers.
+    used: Vec<u32>,
+    is_used: Vec<bool>,
+    /// MessagePack, each behind its length. Their numbers go on behind those of the kept ones.
     results: Vec<u8>,
-    n_used: usize,
     is_changed: bool,
+}
+
+/// What an earlier compile has kept, as it lies in the file: records, and behind them results.
+#[derive(Debug, Default)]
+struct Kept {
+    file: Vec<u8>,
+    records_at: usize,
+    n_records: usize,
+    results_at: usize,
+}
+
+impl Kept {
+    fn record(&self, at: usize) -> Option<Record> {
+        let start = self.records_at + at * RECORD;
+        read_record(self.file.get(start..start + RECORD)?)
+    }
+
+    fn results(&self) -> &[u8] {
+        self.file.get(self.results_at..).unwrap_or_default()
+    }
 }
 
 /// The digest of a place that is `before` and what was found there.
@@ -82,27 +123,21 @@ pub fn place(before: Place, found: &[u8]) -> Place {
 
 impl Memo {
     /// What [`Memo::to_bytes`] wrote for the same `identity`; empty if it did not.
-    pub(in crate::python_host) fn from_bytes(bytes: &[u8], identity: [u8; 16]) -> Self {
+    pub(in crate::python_host) fn from_bytes(bytes: Vec<u8>, identity: [u8; 16]) -> Self {
         read(bytes, identity).unwrap_or_default()
     }
 
     /// All of it that this compile used or added, if there is anything new in that. `identity`: of what it depends on.
     pub(in crate::python_host) fn to_bytes(&self, identity: [u8; 16]) -> Option<Vec<u8>> {
-        if !self.is_changed && self.n_used * 2 >= self.places.len() {
+        if !self.is_changed && self.used.len() * 2 >= self.n_records() {
             return None;
         }
         let head = rmp_serde::to_vec(&(&self.verdicts, &self.names)).ok()?;
-        let mut used: Vec<(&Place, Next)> = self
-            .places
-            .iter()
-            .filter(|(_, (_, is_used))| *is_used)
-            .map(|(place, (next, _))| (place, *next))
-            .collect();
-        used.sort_unstable_by_key(|(place, _)| **place);
-        let mut records = Vec::with_capacity(used.len() * RECORD);
+        let mut records = Vec::with_capacity(self.used.len() * RECORD);
         let mut results = Vec::new();
-        for (place, next) in used {
-            let (first, second) = match next {
+        for at in &self.used {
+            let record = self.record(*at as usize)?;
+            let (first, second) = match record.next {
                 Next::Read { instance, name } => (instance, name),
                 Next::Result { at } => {
                     let begin = u32::try_from(results.len()).ok()?;
@@ -112,8 +147,8 @@ impl Memo {
                     (IS_RESULT, begin)
                 }
             };
-            records.extend_from_slice(&place.0.to_le_bytes());
-            records.extend_from_slice(&place.1.to_le_bytes());
+            records.extend_from_slice(&record.place.0.to_le_bytes());
+            records.extend_from_slice(&record.place.1.to_le_bytes());
             records.extend_from_slice(&first.to_le_bytes());
             records.extend_from_slice(&second.to_le_bytes());
         }
@@ -135,7 +170,7 @@ impl Memo {
 
     /// Whether some calls of a plugin may be known.
     pub fn has_calls_of(&self, plugin: &str) -> bool {
-        !self.places.is_empty() && self.verdicts.get(plugin) == Some(&true)
+        !self.is_empty() && self.verdicts.get(plugin) == Some(&true)
     }
 
     /// Notes whether a plugin computes only.
@@ -148,21 +183,30 @@ impl Memo {
 
     /// Whether no call is known.
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.n_records() == 0
     }
 
-    /// What stands at a place.
-    pub fn next(&self, place: Place) -> Option<Next> {
-        self.places.get(&place).map(|(next, _)| *next)
+    /// What stands at a place, and the number of its record.
+    pub fn next(&self, place: Place) -> Option<(u32, Next)> {
+        let expected = self.expected.get();
+        let record = self.record(expected as usize);
+        if let Some(record) = record.filter(|record| record.place == place) {
+            self.expected.set(expected + 1);
+            return Some((expected, record.next));
+        }
+        let found = *self.index().find(place.0, |at| self.is_at(*at, place))?;
+        self.expected.set(expected.max(found + 1));
+        Some((found, self.record(found as usize)?.next))
     }
 
-    /// Notes that a place was of use.
-    pub fn use_place(&mut self, place: Place) {
-        if let Some((_, is_used)) = self.places.get_mut(&place)
-            && !*is_used
-        {
-            *is_used = true;
-            self.n_used += 1;
+    /// Notes that a record was of use.
+    pub fn use_record(&mut self, record: u32) {
+        let at = record as usize;
+        if self.is_used.len() <= at {
+            self.is_used.resize(self.n_records().max(at + 1), false);
+        }
+        if !std::mem::replace(&mut self.is_used[at], true) {
+            self.used.push(record);
         }
     }
 
@@ -173,7 +217,11 @@ impl Memo {
 
     /// A result, as MessagePack.
     pub fn result(&self, at: u32) -> Option<&[u8]> {
-        let rest = self.results.get(at as usize..)?;
+        let (at, kept) = (at as usize, self.kept.results());
+        let rest = match at.checked_sub(kept.len()) {
+            Some(at) => self.results.get(at..)?,
+            None => &kept[at..],
+        };
         let (size, rest) = rest.split_first_chunk()?;
         rest.get(..u32::from_le_bytes(*size) as usize)
     }
@@ -196,17 +244,15 @@ impl Memo {
 
     /// Notes what a plugin gives at a place, as MessagePack; `false`: as above.
     pub fn add_result(&mut self, place: Place, result: &[u8]) -> bool {
-        if let Some(Next::Result { at }) = self.next(place) {
-            self.use_place(place);
+        if let Some((record, Next::Result { at })) = self.next(place) {
+            self.use_record(record);
             return self.result(at) == Some(result);
         }
-        let (Ok(at), Ok(size)) = (
-            u32::try_from(self.results.len()),
-            u32::try_from(result.len()),
-        ) else {
+        let n_bytes = self.kept.results().len() + self.results.len();
+        let (Ok(at), Ok(size)) = (u32::try_from(n_bytes), u32::try_from(result.len())) else {
             return false;
         };
-        if self.results.len() + result.len() > MOST_BYTES {
+        if n_bytes + result.len() > MOST_BYTES {
             return true;
         }
         self.results.extend_from_slice(&size.to_le_bytes());
@@ -215,23 +261,63 @@ impl Memo {
     }
 
     fn add(&mut self, place: Place, next: Next) -> bool {
-        if let Some((known, _)) = self.places.get(&place) {
-            let is_same = *known == next;
-            self.use_place(place);
-            return is_same;
+        if let Some((record, known)) = self.next(place) {
+            self.use_record(record);
+            return known == next;
         }
-        if self.places.len() >= MOST_PLACES {
+        if self.n_records() >= MOST_PLACES {
             return true;
         }
-        self.places.insert(place, (next, true));
-        self.n_used += 1;
+        let Ok(number) = u32::try_from(self.n_records()) else {
+            return true;
+        };
+        self.added.push(Record { place, next });
+        if let Some(mut index) = self.index.take() {
+            index.insert_unique(place.0, number, |at| self.hash_at(*at));
+            self.index = OnceCell::from(index);
+        }
+        self.use_record(number);
         self.is_changed = true;
         true
     }
+
+    fn n_records(&self) -> usize {
+        self.kept.n_records + self.added.len()
+    }
+
+    fn record(&self, at: usize) -> Option<Record> {
+        match at.checked_sub(self.kept.n_records) {
+            Some(at) => self.added.get(at).copied(),
+            None => self.kept.record(at),
+        }
+    }
+
+    fn is_at(&self, record: u32, place: Place) -> bool {
+        let record = self.record(record as usize);
+        record.is_some_and(|record| record.place == place)
+    }
+
+    /// By what the index finds a record: half of a digest is as good as a hash of it.
+    fn hash_at(&self, record: u32) -> u64 {
+        self.record(record as usize)
+            .map_or(0, |record| record.place.0)
+    }
+
+    fn index(&self) -> &HashTable<u32> {
+        self.index.get_or_init(|| {
+            let mut index = HashTable::with_capacity(self.n_records());
+            for at in 0..self.n_records() {
+                if let (Some(record), Ok(number)) = (self.record(at), u32::try_from(at)) {
+                    index.insert_unique(record.place.0, number, |at| self.hash_at(*at));
+                }
+            }
+            index
+        })
+    }
 }
 
-fn read(bytes: &[u8], identity: [u8; 16]) -> Option<Memo> {
-    let rest = bytes.strip_prefix(FORM)?;
+fn read(file: Vec<u8>, identity: [u8; 16]) -> Option<Memo> {
+    let rest = file.strip_prefix(FORM)?;
     let rest = rest.strip_prefix(&identity)?;
     let (head, rest) = part(rest)?;
     let (records, results) = part(rest)?;
@@ -239,32 +325,37 @@ fn read(bytes: &[u8], identity: [u8; 16]) -> Option<Memo> {
         rmp_serde::from_slice(head).ok()?;
     let known = names.iter().enumerate();
     let known_names = known.map(|(at, name)| Some((name.clone(), u32::try_from(at).ok()?)));
-    let mut places = Map::default();
-    places.reserve(records.len() / RECORD);
-    for record in records.chunks_exact(RECORD) {
-        let (first, rest) = record.split_first_chunk()?;
-        let (second, rest) = rest.split_first_chunk()?;
-        let (instance, rest) = rest.split_first_chunk()?;
-        let number = u32::from_le_bytes(*rest.first_chunk()?);
-        let next = match u32::from_le_bytes(*instance) {
-            IS_RESULT => Next::Result { at: number },
-            instance => Next::Read {
-                instance,
-                name: number,
-            },
-        };
-        let place = (u64::from_le_bytes(*first), u64::from_le_bytes(*second));
-        places.insert(place, (next, false));
-    }
+    let known_names = known_names.collect::<Option<_>>()?;
+    let results_at = file.len() - results.len();
+    let kept = Kept {
+        records_at: results_at - records.len(),
+        n_records: records.len() / RECORD,
+        results_at,
+        file,
+    };
     Some(Memo {
         verdicts,
-        known_names: known_names.collect::<Option<_>>()?,
+        known_names,
         names,
-        places,
-        results: results.to_vec(),
-        n_used: 0,
-        is_changed: false,
+        kept,
+        ..Memo::default()
     })
+}
+
+fn read_record(bytes: &[u8]) -> Option<Record> {
+    let (first, rest) = bytes.split_first_chunk()?;
+    let (second, rest) = rest.split_first_chunk()?;
+    let (instance, rest) = rest.split_first_chunk()?;
+    let number = u32::from_le_bytes(*rest.first_chunk()?);
+    let next = match u32::from_le_bytes(*instance) {
+        IS_RESULT => Next::Result { at: number },
+        instance => Next::Read {
+            instance,
+            name: number,
+        },
+    };
+    let place = (u64::from_le_bytes(*first), u64::from_le_bytes(*second));
+    Some(Record { place, next })
 }
 
 /// A part behind its length, and what follows it.
@@ -289,38 +380,87 @@ mod tests {
         memo
     }
 
+    fn read_all(memo: &Memo) {
+        for at in 0..memo.n_records() {
+            let Some(record) = memo.record(at) else {
+                continue;
+            };
+            let _ = memo.next(record.place);
+            let _ = match record.next {
+                Next::Result { at } => memo.result(at).map(<[u8]>::len),
+                Next::Read { name, .. } => memo.name(name).map(str::len),
+            };
+        }
+    }
+
     /// Given: calls that a compile has added. Expected: the next compile finds them, and writes nothing that it only used.
     #[test]
     fn what_is_kept_is_found_again() {
         let bytes = sample().to_bytes(IDENTITY).expect("there is something new");
-        let mut memo = Memo::from_bytes(&bytes, IDENTITY);
+        let mut memo = Memo::from_bytes(bytes, IDENTITY);
         let begin = place((0, 0), b"vpn::summary");
         assert!(memo.has_calls_of("vpn::summary") && !memo.has_calls_of("vpn::other"));
         assert_eq!(
             memo.next(begin),
-            Some(Next::Read {
-                instance: 0,
-                name: 0
-            })
+            Some((
+                0,
+                Next::Read {
+                    instance: 0,
+                    name: 0
+                }
+            ))
         );
         assert_eq!(memo.name(0), Some("customer"));
         let end = place(begin, b"acme");
-        let Some(Next::Result { at }) = memo.next(end) else {
+        let Some((1, Next::Result { at })) = memo.next(end) else {
             panic!("it ends there");
         };
         assert_eq!(memo.result(at), Some(&b"\xa4acme"[..]));
         assert_eq!(memo.next(place(begin, b"initech")), None);
-        memo.use_place(begin);
-        memo.use_place(end);
+        memo.use_record(0);
+        memo.use_record(1);
         assert_eq!(memo.to_bytes(IDENTITY), None);
+    }
+
+    /// Given: a compile that makes a new call between two known ones, and leaves out a third. Expected: the next one finds the
+    /// three that it made, in this order, and no other.
+    #[test]
+    fn what_is_used_is_kept_in_the_order_of_its_use() {
+        let start = |name: &str| place((0, 0), name.as_bytes());
+        let mut memo = Memo::default();
+        for name in ["a", "left out", "b"] {
+            assert!(memo.add_result(start(name), name.as_bytes()));
+        }
+        let bytes = memo.to_bytes(IDENTITY).expect("there is something new");
+        let mut memo = Memo::from_bytes(bytes, IDENTITY);
+        let use_known = |memo: &mut Memo, name: &str| {
+            let (record, _) = memo.next(start(name)).expect("it is known");
+            memo.use_record(record);
+        };
+        use_known(&mut memo, "b");
+        assert_eq!(memo.next(start("new")), None);
+        assert!(memo.add_result(start("new"), b"new"));
+        assert!(memo.add_result(start("new"), b"new"), "it is there already");
+        use_known(&mut memo, "a");
+        use_known(&mut memo, "b");
+        let bytes = memo.to_bytes(IDENTITY).expect("there is something new");
+        let memo = Memo::from_bytes(bytes, IDENTITY);
+        assert_eq!(memo.next(start("left out")), None);
+        for (number, name) in ["b", "new", "a"].into_iter().enumerate() {
+            let Some((record, Next::Result { at })) = memo.next(start(name)) else {
+                panic!("{name} is known");
+            };
+            assert_eq!(record as usize, number);
+            assert_eq!(memo.result(at), Some(name.as_bytes()));
+        }
     }
 
     /// Given: calls of which a compile used none. Expected: they are forgotten.
     #[test]
     fn what_is_of_no_use_goes() {
         let bytes = sample().to_bytes(IDENTITY).expect("there is something new");
-        let bytes = Memo::from_bytes(&bytes, IDENTITY).to_bytes(IDENTITY);
-        let memo = Memo::from_bytes(&bytes.expect("most of it is of no use"), IDENTITY);
+        let bytes = Memo::from_bytes(bytes, IDENTITY).to_bytes(IDENTITY);
+        let memo = Memo::from_bytes(bytes.expect("most of it is of no use"), IDENTITY);
         assert!(memo.is_empty());
         assert_eq!(memo.verdicts().len(), 1);
     }
@@ -339,27 +479,16 @@ mod tests {
     #[test]
     fn broken_files_are_forgotten() {
         let bytes = sample().to_bytes(IDENTITY).expect("there is something new");
-        assert!(Memo::from_bytes(&bytes, [8; 16]).is_empty());
+        assert!(Memo::from_bytes(bytes.clone(), [8; 16]).is_empty());
         for end in 0..bytes.len() {
-            let memo = Memo::from_bytes(&bytes[..end], IDENTITY);
-            let results = memo.places.values().filter_map(|(next, _)| match next {
-                Next::Result { at } => Some(*at),
-                Next::Read { .. } => None,
-            });
-            for at in results {
-                let _ = memo.result(at);
-            }
+            let memo = Memo::from_bytes(bytes[..end].to_vec(), IDENTITY);
+            read_all(&memo);
         }
         for at in 0..bytes.len() {
             let mut changed = bytes.clone();
             changed[at] ^= 0xff;
-            let memo = Memo::from_bytes(&changed, IDENTITY);
-            for (next, _) in memo.places.values() {
-                let _ = match next {
-                    Next::Result { at } => memo.result(*at).map(<[u8]>::len),
-                    Next::Read { name, .. } => memo.name(*name).map(str::len),
-                };
-            }
+            let memo = Memo::from_bytes(changed, IDENTITY);
+            read_all(&memo);
         }
     }
 }

@@ -29,6 +29,7 @@ pub(in crate::runtime) mod dataclasses;
 pub(in crate::runtime) mod export;
 mod guesses;
 pub(in crate::runtime) mod host_callbacks;
+mod kept_result;
 pub(in crate::runtime) mod known_values;
 pub(in crate::runtime) mod references;
 pub(in crate::runtime) mod remembered;

@@ -19,6 +19,7 @@ use crate::protocol::{EXT_DATACLASS, EXT_INSTANCE, ParameterKind, Reads};
 use crate::python_host::memo::{Memo, Next, Place, place};
 use crate::runtime::exec::calls::Site;
 use crate::runtime::python_bridge::dataclasses::without_objects;
+use crate::runtime::python_bridge::kept_result::rename_instances;
 use crate::runtime::python_bridge::rendering::Rendering;
 use crate::runtime::{InstId, Machine, ReadError, VarId};
 use crate::types::Value;
@@ -28,7 +29,7 @@ const MOST_BYTES: usize = 64 << 10;
 /// Attributes that one call reads at most.
 const MOST_READS: usize = 10_000;
 /// How deeply values are nested at most.
-const MAX_DEPTH: u32 = 100;
+pub(super) const MAX_DEPTH: u32 = 100;
 
 /// What Python is asked, when it only has to compute for an answer.
 #[derive(Clone, Copy)]
@@ -51,12 +52,12 @@ pub(super) enum Known {
 
 /// Where the result of a call stands.
 pub(super) struct Hit {
-    /// The places that led there.
-    places: Vec<Place>,
+    /// The records that led there.
+    pub(super) records: SmallVec<[u32; 8]>,
     /// Its number in the memo.
-    at: u32,
+    pub(super) at: u32,
     /// The instances that the call came upon: the result names them by their positions.
-    instances: SmallVec<[InstId; 8]>,
+    pub(super) instances: SmallVec<[InstId; 8]>,
 }
 
 /// A call on its way through what is known.
@@ -98,42 +99,22 @@ impl Machine<'_> {
             Known::Result(hit) => hit,
         };
         self.python.guesses.count_use(site.plugin);
-        let value = self.kept_result(&hit)?;
         self.python.loc = site.loc;
-        let value = self.value_of(&value, 0).ok()?;
-        self.use_places(hit.places);
+        let value = self.kept_result(&hit, |machine, kept| machine.kept_value(kept, 0))?;
         Some(Ok(value))
     }
 
     /// What a resource class computes for an instance: the values of the fields, and behind them that of the id attribute, if
     /// it is asked for. `None`: Python has to be asked.
-    pub(super) fn remembered_fields(&mut self, asked: &Rendering) -> Option<Vec<Wire>> {
+    pub(super) fn remembered_fields(&mut self, asked: &Rendering) -> Option<Vec<Value>> {
         let Known::Result(hit) = self.look_up(Computation::Fields(asked)) else {
             return None;
         };
-        let Wire::Array(values) = self.kept_result(&hit)? else {
-            return None;
-        };
-        self.use_places(hit.places);
-        Some(values)
-    }
-
-    fn kept_result(&self, hit: &Hit) -> Option<Wire> {
-        let mut result = self.python.memo.as_ref()?.result(hit.at)?;
-        let mut value = rmpv::decode::read_value(&mut result).ok()?;
-        rename_instances(&mut value, &|position| {
-            let id = *hit.instances.get(position as usize)?;
-            Some(self.state.number_of(id))
-        })?;
-        Some(value)
-    }
-
-    fn use_places(&mut self, places: Vec<Place>) {
-        if let Some(memo) = &mut self.python.memo {
-            for place in places {
-                memo.use_place(place);
-            }
-        }
+        self.kept_result(&hit, |machine, kept| {
+            let n_values = kept.array_len()?;
+            let values = (0..n_values).map(|_| machine.kept_value(kept, 1));
+            values.collect()
+        })
     }
 
     /// Whether Python need not be asked, as things are.
@@ -173,13 +154,14 @@ impl Machine<'_> {
             return None;
         }
         let mut path = self.begin(&name, asked)?;
-        let mut places = Vec::new();
+        let mut records = SmallVec::new();
         loop {
-            places.push(path.place);
-            match memo.next(path.place)? {
+            let (record, next) = memo.next(path.place)?;
+            records.push(record);
+            match next {
                 Next::Result { at } => {
                     return Some(Known::Result(Hit {
-                        places,
+                        records,
                         at,
                         instances: path.instances,
                     }));
@@ -393,26 +375,4 @@ fn has_any(value: &Wire, extension: i8) -> bool {
         Wire::Map(entries) => entries.iter().any(|(_, value)| has_any(value, extension)),
         _ => false,
     }
-}
-
-/// Gives the instances in a value other numbers. `None`: one of them has none.
-fn rename_instances(value: &mut Wire, other: &dyn Fn(u32) -> Option<u32>) -> Option<()> {
-    match value {
-        Wire::Ext(EXT_INSTANCE, payload) => {
-            let number = u32::from_be_bytes(*payload.first_chunk()?);
-            *payload = other(number)?.to_be_bytes().to_vec();
-        }
-        Wire::Array(items) => {
-            for item in items {
-                rename_instances(item, other)?;
-            }
-        }
-        Wire::Map(entries) => {
-            for (_, value) in entries {
-                rename_instances(value, other)?;
-            }
-        }
-        _ => {}
-    }
-    Some(())
 }

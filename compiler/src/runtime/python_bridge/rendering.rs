@@ -91,7 +91,19 @@ impl Machine<'_> {
         asked: &Rendering<'f>,
         next: &mut dyn FnMut(&Machine) -> Option<Rendering<'f>>,
     ) -> Result<Option<RenderedFields>, Fail> {
-        let answer = self.rendered_answer(asked, next);
+        let is_turn =
+            |sent: &mut Sent| sent.instance == asked.instance && sent.class == asked.class;
+        let answer = match self.python.rendered_ahead.sent.pop_front_if(is_turn) {
+            Some(Sent {
+                answer: Some(answer),
+                ..
+            }) => answer,
+            Some(sent) => self.answer_to_rendering(sent.id, sent.class),
+            None => match self.remembered_fields(asked) {
+                Some(values) => return Ok(Some(fields_of(asked, values))),
+                None => self.answer_of_frame(asked, next),
+            },
+        };
         self.python.rendering = None;
         let loc = self.state.instance(asked.instance).loc;
         match answer {
@@ -106,20 +118,11 @@ impl Machine<'_> {
                     let kept = values.iter().chain(&id_value).cloned().collect();
                     self.remember(Computation::Fields(asked), &Wire::Array(kept), reads, &[]);
                 }
-                let id_value = match id_value {
-                    Some(value) => Some(self.value_of(&value, 0).map_err(|error| error.at(loc))?),
-                    None => None,
-                };
-                let mut computed = Vec::with_capacity(values.len());
-                for (field, value) in asked.fields.iter().zip(&values) {
-                    let value = self.value_of(value, 0).map_err(|error| error.at(loc))?;
-                    computed.push(((*field).to_owned(), value));
-                }
-                Ok(Some(RenderedFields {
-                    computed,
-                    identity,
-                    id_value,
-                }))
+                let values = values.iter().take(asked.fields.len()).chain(&id_value);
+                let values = values.map(|value| self.value_of(value, 0));
+                let values = values.collect::<Result<_, _>>();
+                let fields = fields_of(asked, values.map_err(|error: Fail| error.at(loc))?);
+                Ok(Some(RenderedFields { identity, ..fields }))
             }
             Ok(FromHost::Ignored { .. } | FromHost::Result { .. }) => Ok(None),
             Ok(answer) => Err(self.render_failure(asked, answer)),
@@ -127,33 +130,12 @@ impl Machine<'_> {
         }
     }
 
-    /// The answer to a rendering: one that went ahead, or that to a frame which goes now.
-    fn rendered_answer<'f>(
+    /// The answer to a rendering by a frame that goes now.
+    fn answer_of_frame<'f>(
         &mut self,
         asked: &Rendering<'f>,
         next: &mut dyn FnMut(&Machine) -> Option<Rendering<'f>>,
     ) -> Result<FromHost, PluginError> {
-        let is_turn =
-            |sent: &mut Sent| sent.instance == asked.instance && sent.class == asked.class;
-        if let Some(sent) = self.python.rendered_ahead.sent.pop_front_if(is_turn) {
-            return match sent.answer {
-                Some(answer) => answer,
-                None => self.answer_to_rendering(sent.id, sent.class),
-            };
-        }
-        if let Some(mut values) = self.remembered_fields(asked) {
-            let id_value = match asked.identify {
-                Identify::Value => values.pop(),
-                _ => None,
-            };
-            return Ok(FromHost::FieldsRendered {
-                id: 0,
-                values,
-                identity: None,
-                id_value,
-                reads: None,
-            });
-        }
         self.settle_ahead();
         self.with_host(|host, questions| host.wake(questions))?;
         let host = self.python.host.as_ref();
@@ -341,5 +323,16 @@ impl Machine<'_> {
             ),
             PluginError::Unknown => runtime(loc, format!("{message}: a value is Unknown")),
         }
+    }
+}
+
+/// What Python gave for a resource: the values of its fields, and behind them that of its id attribute, if it was asked for.
+fn fields_of(asked: &Rendering, values: Vec<Value>) -> RenderedFields {
+    let id_value = values.get(asked.fields.len()).copied();
+    let names = asked.fields.iter().map(|&name| name.to_owned());
+    RenderedFields {
+        computed: names.zip(values).collect(),
+        identity: None,
+        id_value,
     }
 }

@@ -1,0 +1,111 @@
+//! Results of earlier compiles (`python_host/memo.rs`), read into the model where they are kept, without a copy in between.
+
+use rmp::Marker;
+use rmpv::Value as Wire;
+use smallvec::SmallVec;
+
+use super::remembered::{Hit, MAX_DEPTH};
+use crate::protocol::EXT_INSTANCE;
+use crate::runtime::Machine;
+use crate::types::{InstId, Value};
+
+/// A result that is read where it is kept.
+pub(super) struct KeptResult<'k> {
+    /// The rest of it, MessagePack.
+    bytes: &'k [u8],
+    /// Those that it names by their positions.
+    instances: &'k [InstId],
+}
+
+impl<'k> KeptResult<'k> {
+    /// How many values the list has that begins here.
+    pub(super) fn array_len(&mut self) -> Option<u32> {
+        rmp::decode::read_array_len(&mut self.bytes).ok()
+    }
+
+    fn text(&mut self) -> Option<&'k str> {
+        let (text, rest) = rmp::decode::read_str_from_slice(self.bytes).ok()?;
+        self.bytes = rest;
+        Some(text)
+    }
+}
+
+impl Machine<'_> {
+    /// Reads a result where it is kept, and notes that it was of use.
+    pub(super) fn kept_result<T>(
+        &mut self,
+        hit: &Hit,
+        read: impl FnOnce(&mut Self, &mut KeptResult) -> Option<T>,
+    ) -> Option<T> {
+        let mut memo = self.python.memo.take()?;
+        let result = memo.result(hit.at).and_then(|bytes| {
+            let instances = &hit.instances;
+            read(self, &mut KeptResult { bytes, instances })
+        });
+        if result.is_some() {
+            for record in &hit.records {
+                memo.use_record(*record);
+            }
+        }
+        self.python.memo = Some(memo);
+        result
+    }
+
+    /// The value that begins here. `None`: there is none that the model could have.
+    pub(super) fn kept_value(&mut self, kept: &mut KeptResult, depth: u32) -> Option<Value> {
+        let first = *kept.bytes.first()?;
+        Some(match Marker::from_u8(first) {
+            Marker::FixStr(_) | Marker::Str8 | Marker::Str16 | Marker::Str32 => {
+                let text = kept.text()?;
+                self.state.heap.new_str(text)
+            }
+            Marker::FixArray(_) | Marker::Array16 | Marker::Array32 if depth < MAX_DEPTH => {
+                let n_items = kept.array_len()?;
+                let items = (0..n_items).map(|_| self.kept_value(kept, depth + 1));
+                let items: SmallVec<[Value; 8]> = items.collect::<Option<_>>()?;
+                self.state.heap.new_list(&items)
+            }
+            Marker::FixMap(_) | Marker::Map16 | Marker::Map32 if depth < MAX_DEPTH => {
+                let n_entries = rmp::decode::read_map_len(&mut kept.bytes).ok()?;
+                let entries = (0..n_entries).map(|_| {
+                    let key = self.state.heap.add_str(kept.text()?);
+                    Some((key, self.kept_value(kept, depth + 1)?))
+                });
+                let entries = entries.collect::<Option<_>>()?;
+                self.state.heap.new_dict(entries)
+            }
+            // Numbers and the like, and what is seldom.
+            _ => {
+                let mut value = rmpv::decode::read_value(&mut kept.bytes).ok()?;
+                let state = &self.state;
+                rename_instances(&mut value, &|position| {
+                    let id = *kept.instances.get(position as usize)?;
+                    Some(state.number_of(id))
+                })?;
+                self.value_of(&value, depth).ok()?
+            }
+        })
+    }
+}
+
+/// Gives the instances in a value other numbers. `None`: one of them has none.
+pub(super) fn rename_instances(value: &mut Wire, other: &dyn Fn(u32) -> Option<u32>) -> Option<()> {
+    match value {
+        Wire::Ext(EXT_INSTANCE, payload) => {
+            let number = u32::from_be_bytes(*payload.first_chunk()?);
+            *payload = other(number)?.to_be_bytes().to_vec();
+        }
+        Wire::Array(items) => {
+            for item in items {
+                rename_instances(item, other)?;
+            }
+        }
+        Wire::Map(entries) => {
+            for (_, value) in entries {
+                rename_instances(value, other)?;
+            }
+        }
+        _ => {}
+    }
+    Some(())
+}
