@@ -7,7 +7,7 @@ set -eu
 threshold=11
 agent_threshold=11
 
-cd "${0%/*}"
+cd "$(dirname -- "$0")"
 if ! command -v systemd-analyze >/dev/null 2>&1; then
     echo "SKIPPED: systemd-analyze is not installed; the unit was not checked" >&2
     [ "${CI:-}" = true ] && exit 1

@@ -61,6 +61,8 @@ struct Relay {
     /// To the server, while there is a connection on which it has let us in.
     replies: Option<mpsc::UnboundedSender<AgentReply>>,
     environment: Option<EnvironmentId>,
+    /// The server has taken it, and the connection stands.
+    is_welcome: bool,
 }
 
 /// Runs until it is stopped.
@@ -89,6 +91,7 @@ pub(super) async fn run(
         heard,
         replies: None,
         environment: None,
+        is_welcome: false,
     };
     let hang_up = CancellationToken::new();
     let dialing = tokio::spawn(dial::run(target, events, hang_up.clone()));
@@ -153,7 +156,10 @@ impl Relay {
             }
             Event::Cut => {
                 self.replies = None;
-                tracing::info!("runs go on without the server; their results are kept");
+                // Not of a server that would not have it: that is in the log already, and nothing changed.
+                if std::mem::take(&mut self.is_welcome) {
+                    tracing::info!("runs go on without the server; their results are kept");
+                }
             }
             Event::Command(command) => return self.on_command(*command, is_ending).await,
         }
@@ -164,6 +170,7 @@ impl Relay {
         match command {
             AgentCommand::Welcome { environment_id, .. } => {
                 self.environment = Some(environment_id);
+                self.is_welcome = true;
                 tracing::info!("connected to {}", self.options.server);
                 for kept in self.journal.results() {
                     self.tell(AgentReply::Done {

@@ -189,7 +189,8 @@ async fn metrics(app: App, args: Args) -> Result<Answer, ApiError> {
         let Some((_, stored, kind)) = known else {
             let all: Vec<&str> = KNOWN.iter().map(|(name, ..)| *name).collect();
             return Err(ApiError::bad_request(format!(
-                "there is no metric `{name}`; there are {all:?}"
+                "there is no metric `{name}`; there are {}",
+                all.join(", ")
             )));
         };
         let (from, to) = (Timestamp(windows.start_us), Timestamp(windows.end_us));

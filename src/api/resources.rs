@@ -311,7 +311,10 @@ async fn logs_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
         LogLevel::parse(&name.to_uppercase()).ok_or_else(|| {
             let mut levels = LogLevel::words();
             levels.reverse();
-            ApiError::bad_request(format!("`{name}` is no log level; there are {levels:?}"))
+            ApiError::bad_request(format!(
+                "`{name}` is no log level; there are {}",
+                levels.join(", ")
+            ))
         })
     });
     let minimal = minimal.transpose()?.unwrap_or(LogLevel::Trace);

@@ -78,7 +78,13 @@ fn operation(route: &Route, verb: &str) -> Value {
 }
 
 fn html() -> String {
-    let mut body = "<p>The same as <a href=\"?format=openapi\">OpenAPI</a>, for programs.</p>\n<table class=\"calls\">\
+    let mut body = "<p>The same as <a href=\"?format=openapi\">OpenAPI</a>, for programs. Bodies and answers are JSON: what was \
+        asked for is <code>data</code> of an answer, and what is wrong is its <code>message</code>.</p>\n<dl>\
+        <dt>access</dt><dd>the header <code>Authorization: Bearer TOKEN</code> with the token of the server \
+        (<code>api_token</code>) or of an environment; where the server has none, to be on its machine</dd>\
+        <dt>environment</dt><dd>the header <code>X-Inmanta-tid: ID</code> with the id of the environment, as \
+        <a href=\"/api/v2/environment\">/api/v2/environment</a> lists them</dd>\
+        <dt>signature</dt><dd>the one by which a forge signs, with the secret of the webhook</dd></dl>\n<table class=\"calls\">\
         <tr><th>method</th><th>path</th><th>needs</th><th>what it does</th></tr>\n"
         .to_owned();
     for route in all() {
@@ -126,5 +132,14 @@ mod tests {
             page.contains("<code>/api/v2/resource/&lt;rid&gt;</code>"),
             "{page}"
         );
+    }
+
+    #[test]
+    fn the_page_explains_what_calls_need() {
+        let page = html();
+        for needs in ["access", "environment", "signature"] {
+            assert!(page.contains(&format!("<dt>{needs}</dt>")), "{needs}");
+        }
+        assert!(page.contains("X-Inmanta-tid"), "{page}");
     }
 }

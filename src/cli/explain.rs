@@ -62,8 +62,8 @@ fn find(arguments: &ExplainArguments) -> Result<Value, Failure> {
     let folder = project.clone().unwrap_or_else(|_| ".".into());
     let is_local = arguments.local || arguments.data.is_some();
     if !is_local && names_server(&arguments.server, &folder).map_err(wrong)? {
-        let remote = Remote::of(&arguments.server, &folder).map_err(wrong)?;
-        return of_server(&remote, &arguments.resource);
+        let remote = Remote::of_only(&arguments.server, &folder).map_err(wrong)?;
+        return of_server(&remote.map_err(failed)?, &arguments.resource);
     }
     let project = match &arguments.data {
         Some(_) => folder,
@@ -104,14 +104,15 @@ async fn of_state(state: &Path, wanted: &str) -> Result<Value, Failure> {
     found.ok_or_else(|| (format!("there is no resource {resource_id}"), FAILED))
 }
 
-fn of_server(remote: &Remote, wanted: &str) -> Result<Value, Failure> {
-    let failed = |error: RemoteError| {
-        let code = match &error {
-            RemoteError::Refused { .. } | RemoteError::NoEnvironment { .. } => FAILED,
-            RemoteError::Unreachable { .. } => TROUBLE,
-        };
-        (chain(&error), code)
+fn failed(error: RemoteError) -> Failure {
+    let code = match &error {
+        RemoteError::Refused { .. } | RemoteError::NoEnvironment { .. } => FAILED,
+        RemoteError::Unreachable { .. } => TROUBLE,
     };
+    (chain(&error), code)
+}
+
+fn of_server(remote: &Remote, wanted: &str) -> Result<Value, Failure> {
     let id = match ResourceId::parse(wanted) {
         Some(resource_id) => resource_id.to_string(),
         None => {
@@ -164,10 +165,15 @@ fn filters_of(wanted: &str) -> Vec<String> {
     all
 }
 
-/// The only id that has a text in it.
+/// The only id that has a text in it, or the only one of these whose value ends with it: `etc/f3` is not `etc/f30`.
 fn one_of(ids: impl Iterator<Item = String>, wanted: &str) -> Result<String, Failure> {
     let mut found: Vec<String> = ids.filter(|id| id.contains(wanted)).collect();
     found.sort_unstable();
+    let ends = |id: &&String| id.strip_suffix(']').is_some_and(|id| id.ends_with(wanted));
+    let mut ending = found.iter().filter(ends);
+    if let (Some(only), None) = (ending.next(), ending.next()) {
+        return Ok(only.clone());
+    }
     match found.len() {
         0 => Err((format!("no resource has `{wanted}` in its id"), FAILED)),
         1 => Ok(found.remove(0)),
@@ -381,4 +387,20 @@ fn brought(brought_by: &Value) -> String {
 fn moment(at: &str) -> String {
     let second = at.split('.').next().unwrap_or(at);
     second.replace('T', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_of;
+
+    #[test]
+    fn a_part_at_the_end_of_an_id_goes_before_one_within() {
+        let ids = ["m::F[a,p=/etc/f3]", "m::F[a,p=/etc/f30]", "m::F[b,p=/f30]"];
+        let found = |wanted: &str| one_of(ids.iter().map(|&id| id.to_owned()), wanted);
+        assert_eq!(found("etc/f3").unwrap(), ids[0]);
+        assert_eq!(found("etc/f30").unwrap(), ids[1]);
+        assert_eq!(found("[b").unwrap(), ids[2]);
+        assert!(found("f30").unwrap_err().0.starts_with("2 resources"));
+        assert!(found("f4").unwrap_err().0.starts_with("no resource"));
+    }
 }

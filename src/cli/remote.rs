@@ -68,7 +68,7 @@ const CONFIG: &str = "config";
 const TRANSPORT: &str = "compiler_rest_transport";
 
 /// Where an address comes from, and what else it may be.
-const WHERE: &str = "is a server running there? Another address is named with --address and --port, or as `host` and `port` below `[compiler_rest_transport]` of .inmanta";
+const WHERE: &str = "is a server running there? Another address is named with --server-address and --server-port, or as `host` and `port` below `[compiler_rest_transport]` of .inmanta";
 
 const NO_ENVIRONMENT: &str = "no environment is named: use `-e ENVIRONMENT`, or `environment = ID` below `[config]` of .inmanta";
 
@@ -220,7 +220,8 @@ impl Settings {
 
 /// Whether somebody names an environment of a server: an option, a file, or a variable.
 pub(super) fn names_server(arguments: &ServerArguments, project: &Path) -> Result<bool, String> {
-    let is_named = arguments.environment.is_some() || arguments.address.is_some();
+    let is_named =
+        arguments.environment.is_some() || arguments.address.is_some() || arguments.port.is_some();
     let settings = Settings::read(project, arguments.config.as_deref())?;
     Ok(is_named || settings.get("config", "environment").is_some())
 }
@@ -315,6 +316,7 @@ impl Remote {
                 let names: Vec<&str> = names.take(MAX_NAMES).collect();
                 let there = match names[..] {
                     [] => "has none".to_owned(),
+                    [only] => format!("there is {only}"),
                     _ => format!("there are {}", names.join(", ")),
                 };
                 format!("has no environment `{}`; {there}", self.environment)

@@ -25,6 +25,9 @@ use crate::server::Server;
 const PROJECT: &str = "up";
 const ENVIRONMENT: &str = "default";
 
+/// Looks of two seconds, the first at once, that a first fetch and compile may take without a word.
+const PATIENCE: u8 = 3;
+
 #[expect(clippy::print_stderr, reason = "this is the prompt")]
 pub(super) fn run(arguments: UpArguments) -> ExitCode {
     log::quiet();
@@ -166,6 +169,9 @@ async fn up(
     // What must be settled before `--once` may end.
     let mut awaited: Option<Awaited> = None;
     let mut is_verified = false;
+    let mut is_hinted = false;
+    // Ticks to go until somebody wonders whether anything happens; none once something was told.
+    let mut patience = Some(PATIENCE);
     let mut ticks = tokio::time::interval(Duration::from_secs(2));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let code = loop {
@@ -184,10 +190,22 @@ async fn up(
             () = show.reader_gone() => break interrupted(arguments.once),
             _ = ticks.tick() => {
                 show.tick();
+                patience = patience.and_then(|left| left.checked_sub(1));
+                if patience == Some(0) {
+                    show.still_beginning();
+                    patience = None;
+                }
                 continue;
             }
         };
+        patience = None;
         show.event(&event);
+        if let EventKind::Settled(summary) = &event.what
+            && !(arguments.once || is_hinted || summary.is_good())
+        {
+            is_hinted = true;
+            show.hint_to_explain_there(server.address.port());
+        }
         let Event { environment, what } = event;
         match what {
             EventKind::CompileDone(done) => match done.version {

@@ -101,6 +101,13 @@ fn what_is_wrong_with_the_whole_file_is_named_with_its_field() {
         "pool: 5m",
         "line 9: environments[0]: `pool` is no key here; did you mean `poll`?",
     );
+    let whole_file = crate::config::words::in_words(
+        "invalid type: sequence, expected keys such as `environments:`",
+    );
+    assert_eq!(
+        whole_file,
+        "keys such as `environments:` are needed, not a list"
+    );
     check_error(
         "poll: 5m",
         "watch: often",

@@ -28,7 +28,11 @@ pub fn in_words(message: &str) -> String {
         "unknown field " => one_of(rest, "is no key here"),
         "unknown variant " => one_of(rest, "is not possible here"),
         _ => rest.rsplit_once(", expected ").map(|(given, expected)| {
-            format!("{} is needed, not {}", needed(expected), shown(given))
+            let verb = match expected.starts_with("keys ") {
+                true => "are",
+                false => "is",
+            };
+            format!("{} {verb} needed, not {}", needed(expected), shown(given))
         }),
     };
     match reworded {

@@ -167,6 +167,8 @@ impl Reconciler {
         let (active, halted) = record.map_or((None, false), |record| {
             (record.active_version, record.halted)
         });
+        // A schedule of the version in force would try again what failed, and do what an interrupted run has left.
+        let active = active.filter(|_| options.deploys);
         let agents = store.agent_list(environment).await?;
         let paused = agents
             .into_iter()

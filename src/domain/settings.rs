@@ -70,7 +70,7 @@ pub struct Definition {
 
 #[derive(Debug, thiserror::Error)]
 pub enum SettingError {
-    #[error("there is no setting `{0}`")]
+    #[error("there is no setting `{0}`{hint}", hint = meant(.0))]
     Unknown(String),
     #[error("`{value}` is no value for the setting `{name}`: {reason}")]
     Value {
@@ -78,6 +78,13 @@ pub enum SettingError {
         value: String,
         reason: String,
     },
+}
+
+/// Which setting a name may be a slip of.
+fn meant(name: &str) -> String {
+    let known = definitions().map(|definition| definition.name);
+    let meant = steward_compiler::closest(name, known);
+    meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"))
 }
 
 /// Every setting that there is.
@@ -503,6 +510,16 @@ mod tests {
             let default = serde_json::from_str(definition.default).expect(definition.name);
             check(definition.name, &default).expect(definition.name);
         }
+    }
+
+    #[test]
+    fn a_slip_in_the_name_of_a_setting_is_understood() {
+        let refused = |name: &str| check(name, &json!(1)).unwrap_err().to_string();
+        assert_eq!(
+            refused("autostart_agent_repair_intervall"),
+            "there is no setting `autostart_agent_repair_intervall`; did you mean `autostart_agent_repair_interval`?"
+        );
+        assert_eq!(refused("colour"), "there is no setting `colour`");
     }
 
     #[test]

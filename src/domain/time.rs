@@ -57,6 +57,15 @@ impl Timestamp {
     }
 }
 
+impl Timestamp {
+    /// `2026-11-21 02:56:06 UTC`, in sentences.
+    pub fn for_people(self) -> String {
+        let moment =
+            DateTime::from_timestamp_micros(self.0).unwrap_or(DateTime::<chrono::Utc>::MAX_UTC);
+        moment.format("%Y-%m-%d %H:%M:%S UTC").to_string()
+    }
+}
+
 impl fmt::Display for Timestamp {
     /// `2026-11-21T02:56:06.725280+00:00`, as docs/reference/rest.md § 0.8 wants it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -23,8 +23,13 @@ pub enum Error {
     Url(#[from] UrlError),
     #[error("`{name}` is not a branch name")]
     InvalidBranch { name: String },
-    #[error("{url} has no branch `{branch}`")]
-    BranchMissing { url: String, branch: String },
+    /// `hint`: what there is instead, as the end of the sentence, or nothing.
+    #[error("{url} has no branch `{branch}`{hint}")]
+    BranchMissing {
+        url: String,
+        branch: String,
+        hint: String,
+    },
     #[error("{url} is empty: it has no commits yet")]
     EmptyRepository { url: String },
     #[error("{url} does not say which branch is its default; name the branch")]

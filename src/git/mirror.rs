@@ -190,9 +190,10 @@ impl Mirror {
                 url: session.url.clone(),
             });
         }
-        let branch = match branch {
-            Some(branch) => branch.to_owned(),
-            None => default_branch(&connection, session)?,
+        let default = default_branch(&connection, session);
+        let (branch, hint) = match branch {
+            Some(branch) => (branch.to_owned(), instead_of(branch, default.ok())),
+            None => (default?, String::new()),
         };
 
         let mut fetch = git2::FetchOptions::new();
@@ -218,14 +219,15 @@ impl Mirror {
             .map_err(failed)?;
         drop(connection);
         upkeep::sync_new_packs(self.path(), &packs)?;
-        self.take_incoming(repository, &branch)
+        self.take_incoming(repository, &branch, hint)
     }
 
-    /// Moves what arrived to its branch in the mirror.
+    /// Moves what arrived to its branch in the mirror. `hint`: what there is if it is not there.
     fn take_incoming(
         &self,
         repository: &git2::Repository,
         branch: &str,
+        hint: String,
     ) -> Result<CommitId, Error> {
         let kept = format!("refs/steward/heads/{branch}");
         let Ok(mut incoming) = repository.find_reference(INCOMING) else {
@@ -235,6 +237,7 @@ impl Mirror {
             return Err(Error::BranchMissing {
                 url: self.url.as_str().to_owned(),
                 branch: printable(branch, 200),
+                hint,
             });
         };
         let known = repository.refname_to_id(&kept).ok();
@@ -338,6 +341,18 @@ fn is_of_object(error: &git2::Error) -> bool {
         Object | Tag | Tree => true,
         Invalid => of_invalid.iter().any(|text| error.message().contains(text)),
         _ => false,
+    }
+}
+
+/// What a remote has if it has not that branch, as the end of a sentence. Only its default branch is named: of its other refs
+/// nobody knows that their names are UTF-8, and git2 panics on those that are not.
+fn instead_of(branch: &str, default: Option<String>) -> String {
+    match default.filter(|default| default != branch) {
+        Some(default) => format!(
+            "; tags are not followed, and its default branch is `{}`",
+            printable(&default, 200)
+        ),
+        None => String::new(),
     }
 }
 

@@ -80,7 +80,10 @@ pub enum UrlError {
          configuration allows such hosts"
     )]
     PrivateHost,
-    #[error("repositories on this machine's disk are not allowed here")]
+    #[error(
+        "repositories on this machine's disk are not allowed here; those below the folders of \
+         `repositories: {{allow_local: […]}}` in the configuration are"
+    )]
     LocalNotAllowed,
     #[error("a repository on this machine's disk needs an absolute path")]
     Relative,

@@ -57,7 +57,7 @@ pub enum Error {
     )]
     DatabaseBusy,
     #[error(
-        "cannot listen on {address}: {source}; name another one as `listen` in the configuration"
+        "cannot listen on {address}: {source}; name another one (`listen` in the configuration, --listen of `steward up`)"
     )]
     Listen {
         address: SocketAddr,

@@ -10,12 +10,12 @@ use crate::domain::chain;
 pub enum Error {
     #[error("cannot open the database {url}{}", Hint(source))]
     Open { url: String, source: sqlx::Error },
-    #[error("cannot bring the database's schema up to date")]
+    #[error("cannot bring the database's schema up to date{hint}", hint = newer(.0))]
     Migrate(#[from] sqlx::migrate::MigrateError),
     /// What is written would be lost; the text says what to do.
     #[error("{0}")]
     Lost(String),
-    #[error("the database failed")]
+    #[error("the database failed{hint}", hint = obstacle(.0))]
     Query(#[source] sqlx::Error),
     #[error("row {id} of table {table} has an unreadable {column}")]
     Row {
@@ -38,6 +38,25 @@ pub enum Error {
     /// No partial export can be built on the newest version, whatever it holds; the text says why. After a full export it can.
     #[error("{0}")]
     Base(String),
+}
+
+/// What to do with a database that has steps which this release does not know.
+fn newer(error: &sqlx::migrate::MigrateError) -> &'static str {
+    match error {
+        sqlx::migrate::MigrateError::VersionMissing(_) => {
+            ": a newer release of Steward has used it; run that one, or put back the backup from before the upgrade"
+        }
+        _ => "",
+    }
+}
+
+/// What stands in the way of writing, where people can see to it.
+fn obstacle(error: &sqlx::Error) -> &'static str {
+    match outage_of(error) {
+        Some(Outage::Full) => ": its disk is full; make room there",
+        Some(Outage::ReadOnly) => ": it may only be read",
+        _ => "",
+    }
 }
 
 /// PostgreSQL's code for a character that its encoding does not have: of all that Rust's texts can hold that is NUL.
@@ -176,8 +195,7 @@ struct Hint<'a>(&'a sqlx::Error);
 impl fmt::Display for Hint<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match outage_of(self.0) {
-            Some(Outage::Full) => f.write_str(": its disk is full; make room there"),
-            Some(Outage::ReadOnly) => f.write_str(": it may only be read"),
+            Some(Outage::Full | Outage::ReadOnly) => f.write_str(obstacle(self.0)),
             Some(Outage::Locked) => f.write_str(": another process has locked it"),
             Some(Outage::Damaged) => f.write_str(
                 ": the file is damaged, or no database; keep it, and put a backup in its place, or move it away to begin with an empty one",
@@ -223,6 +241,22 @@ mod tests {
         );
         let other = Error::from(sqlx::Error::RowNotFound);
         assert_eq!(other.logged(None), chain(&other));
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_is_named_in_each_error_that_it_makes() {
+        use sqlx::Connection;
+        let mut connection = sqlx::SqliteConnection::connect("sqlite::memory:")
+            .await
+            .unwrap();
+        let mut run = async |sql: &'static str| sqlx::query(sql).execute(&mut connection).await;
+        run("PRAGMA max_page_count = 1").await.unwrap();
+        let error = run("CREATE TABLE t (a TEXT)").await.unwrap_err();
+        let text = chain(&Error::from(error));
+        assert!(
+            text.starts_with("the database failed: its disk is full; make room there: "),
+            "{text}"
+        );
     }
 
     /// Input: a database that is full, read only, locked, damaged, or takes no connections (docs/reference/security.md § 4.9). Answer: 503 with

@@ -1,5 +1,8 @@
 //! `steward explain`: the chain of reasons from a resource that is not deployed to the root cause.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
 use crate::embedded::{Project, text};
@@ -245,5 +248,48 @@ fn a_server_explains_what_stands_still_and_what_is_no_longer_there() {
         )),
         "{shown}"
     );
+
+    // A port is enough: it names a server, and that has one environment.
+    std::fs::remove_file(host.root().join(".inmanta")).unwrap();
+    let mut command = steward();
+    command.args(["explain", "/a", "--server-port", port]);
+    command.current_dir(host.root());
+    let output = finish(command);
+    let shown = text(&output.stdout);
+    assert!(
+        shown.contains("waits: the environment is halted"),
+        "{shown}{}",
+        text(&output.stderr)
+    );
     running.stop();
+}
+
+#[test]
+fn who_runs_a_server_here_is_told_once_how_to_ask_it() {
+    let (repo, host) = (Repo::new(BROKEN), Host::new());
+    let mut command = steward();
+    command.arg("up").arg(repo.path());
+    command.args(["--listen", "127.0.0.1:0", "--set", "deploy_retry_backoff=1"]);
+    command.arg("--data").arg(host.data());
+    let root = format!("ROOT={}", host.root().display());
+    command.args(["--env", &root]).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut shown = Vec::new();
+    for line in lines.map_while(Result::ok) {
+        shown.push(line);
+        let is_failed = |line: &&String| line.contains("not all deployed");
+        if shown.iter().filter(is_failed).count() == 3 {
+            break;
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let text = shown.join("\n");
+    let port = shown.iter().find_map(|line| line.split_once("127.0.0.1:"));
+    let port = port.unwrap().1.split_whitespace().next().unwrap();
+    let hint = format!(
+        "`steward explain RESOURCE --server-port {port}` says why a resource is not deployed"
+    );
+    assert_eq!(text.matches(&hint).count(), 1, "{text}");
 }

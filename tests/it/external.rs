@@ -160,6 +160,7 @@ fn a_resource_waits_for_its_agent_and_is_deployed_when_that_comes() {
     let chain = explained["data"]["chain"].as_array().unwrap();
     let text = chain.last().unwrap()["text"].as_str().unwrap();
     assert!(text.contains("is not connected since 20"), "{explained}");
+    assert!(text.ends_with(" UTC"), "{explained}");
     let agent = world.agent(&served.api, "localhost", "agent");
     wait_until("it is deployed", || world.host.read("a") == "x\n");
     wait_until("the agent is up", || agents()[0]["status"] == "up");

@@ -203,6 +203,8 @@ fn a_deletion_that_is_refused_is_an_error_though_the_instance_is_well() {
             "--watch",
         ]);
     }
+    let watched = world.ok(&["watch", "link", "ams1"]);
+    assert!(watched.contains("  ams1   4  up"), "{watched}");
     let (code, out, err) = world.run(&["delete", "link", "ams1", "--watch"]);
     assert_eq!(code, Some(1), "{out}{err}");
     assert!(out.trim_end().ends_with("up"), "{out}");

@@ -71,6 +71,23 @@ fn a_plan_says_what_a_deploy_would_do_and_changes_nothing() {
 }
 
 #[test]
+fn a_plan_does_not_try_again_what_the_last_deploy_could_not() {
+    let project = Project::new(&files(&[("a", "a"), ("sub/b", "b")]));
+    assert_eq!(project.deploy(&[]).0, Some(1), "its folder is missing");
+    std::fs::create_dir(project.root().join("sub")).unwrap();
+    for command in [&["plan"][..], &["deploy", "--dry-run"]] {
+        let output = project.run(command);
+        let shown = text(&output.stdout);
+        assert!(shown.contains("1 to add, 2 unchanged"), "{shown}");
+        assert!(!project.root().join("sub/b").exists(), "{command:?}");
+    }
+    let explained = project.run(&["explain", "sub/b", "--json"]);
+    let explained: Value = serde_json::from_slice(&explained.stdout).unwrap();
+    assert_eq!(explained["chain"][0]["n_failures"], 1, "{explained}");
+    assert_eq!(project.deploy(&[]).1, ["b deployed created"]);
+}
+
+#[test]
 fn a_plan_hides_secrets_and_says_why_something_cannot_be_compared() {
     let project = Project::with_box(
         "box::Box(name=\"a\", secret_word=\"abrakadabra\", size=\"1\")\nbox::Box(name=\"gone\")\n",

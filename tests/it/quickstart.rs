@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::{events, finish, steward};
+use crate::harness::{Host, events, finish, steward};
 
 fn quickstart() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/quickstart")
@@ -187,4 +187,26 @@ fn the_folder_given_by_a_variable_is_used_and_a_changed_folder_is_deployed_again
             .any(|(_, content)| content.contains("Hello, Steward!"))
     );
     running.stop();
+}
+
+#[test]
+fn a_first_fetch_that_takes_long_is_told_of_meanwhile() {
+    let host = Host::new();
+    // It takes the connection, and says nothing for a while.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/x.git", silent.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let _connection = silent.accept();
+        std::thread::sleep(std::time::Duration::from_secs(7));
+    });
+    let mut command = steward();
+    command.args(["up", &url, "--once", "--listen", "127.0.0.1:0", "--data"]);
+    command.arg(host.data());
+    let shown = crate::embedded::text(&finish(command).stdout);
+    assert_eq!(
+        shown.matches("still fetching or compiling").count(),
+        1,
+        "{shown}"
+    );
+    assert!(shown.contains("cannot fetch"), "{shown}");
 }

@@ -35,5 +35,16 @@ type Identity = (&'static str, Option<Span>, Option<Location>, String);
 
 pub fn identity(error: &Failure, sources: &Sources) -> Identity {
     let span = sources.span(error.loc);
-    (error.kind, span, error.place.clone(), error.message.clone())
+    let message = without_addresses(&error.message);
+    (error.kind, span, error.place.clone(), message)
+}
+
+/// Two unknown values are written with addresses of their own, and what is said of them is the same.
+fn without_addresses(message: &str) -> String {
+    let mut parts = message.split(" at 0x");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        text += part.trim_start_matches(|digit: char| digit.is_ascii_hexdigit());
+    }
+    text
 }

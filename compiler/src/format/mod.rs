@@ -30,7 +30,11 @@ fn format_here(name: &str, text: &str) -> Result<String, Vec<Diagnostic>> {
     if !parsed.errors.is_empty() {
         let diagnostics = parsed.errors.into_iter().map(|error| {
             let loc = error.span.map_or(Loc::NONE, |span| sources.loc(span));
-            let error: Fail = fail(error.kind, loc, error.message);
+            let help = error.help();
+            let mut error: Fail = fail(error.kind, loc, error.message);
+            if let Some(help) = help {
+                error = error.help(help);
+            }
             error.into_diagnostic(&sources)
         });
         return Err(diagnostics.collect());

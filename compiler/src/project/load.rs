@@ -185,7 +185,14 @@ impl Loader<'_> {
                     let first = self.sources.loc(first);
                     crate::diagnostics::duplicate(loc, first, error.message)
                 }
-                None => fail(error.kind, loc, error.message),
+                None => {
+                    let help = error.help();
+                    let failure = fail(error.kind, loc, error.message);
+                    match help {
+                        Some(help) => failure.help(help),
+                        None => failure,
+                    }
+                }
             });
         }
         if !is_std {

@@ -13,6 +13,16 @@ pub(super) fn places(world: &dyn World, project: &Project, name: &str) -> String
         .module_path
         .iter()
         .map(|directory| format!("{}/{name}", directory.trim_end_matches('/')))
+        .map(
+            |folder| match world.is_dir(&folder) && world.list(&folder).is_empty() {
+                true => {
+                    format!(
+                        "{folder} (an empty folder; submodules of git are not fetched by servers)"
+                    )
+                }
+                false => folder,
+            },
+        )
         .collect();
     let path = match directories.is_empty() {
         true => "the project has no module path".to_owned(),

@@ -1,7 +1,7 @@
 //! Mistakes in the files of a project that are no model: `project.yml`, `setup.cfg`, files that can not be read.
 //! Each is an error of the reference's kind that names the file, and the line where there is one.
 
-use steward_compiler::{Diagnostic, MemWorld, Options, Severity, compile};
+use steward_compiler::{Diagnostic, DirWorld, MemWorld, Options, Severity, compile};
 
 use crate::disk::Disk;
 
@@ -651,5 +651,21 @@ fn a_field_without_an_attribute_names_its_resource_class() {
     assert_eq!(
         error.help.as_deref(),
         Some("add an attribute `owner` to `m::A`, or a method `get_owner` to the class")
+    );
+}
+
+#[test]
+fn a_module_whose_folder_is_empty_may_be_a_submodule_that_was_not_fetched() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    std::fs::create_dir_all(root.join("libs/far_away")).unwrap();
+    std::fs::write(root.join("project.yml"), "name: case\nmodulepath: libs\n").unwrap();
+    std::fs::write(root.join("main.cf"), "import far_away\n").unwrap();
+    let world = DirWorld::new(root.to_owned(), Default::default(), |_: &str| ());
+    let compiled = compile(&world, &Options::default());
+    let note = &compiled.diagnostics[0].notes[0].message;
+    assert!(
+        note.contains("module path: libs/far_away (an empty folder; submodules of git are not fetched by servers)"),
+        "{note}"
     );
 }

@@ -104,3 +104,26 @@ fn a_case_is_the_same_from_memory_and_from_disk() {
         );
     }
 }
+
+#[test]
+fn a_byte_order_mark_is_named_since_it_is_not_seen() {
+    let world = MemWorld::default()
+        .file("project.yml", "name: case\n")
+        .file("main.cf", "\u{feff}x = 1\n");
+    let compiled = compile(&world, &Options::default());
+    let help = compiled.diagnostics[0].help.as_deref().unwrap_or_default();
+    assert!(help.contains("byte order mark (U+FEFF)"), "{help}");
+}
+
+#[test]
+fn what_differs_by_the_address_of_an_unknown_only_is_told_once() {
+    let (_, diagnostics) = run(
+        "entity A:\n    string name\nend\nindex A(name)\nimplement A using std::none\n\
+         root = std::get_env(\"NOT_SET\")\nA(name=\"a\")\n\
+         for i in std::sequence(3):\n    x = A[name=f\"{root}/a\"]\nend\n",
+    );
+    let errors = diagnostics
+        .iter()
+        .filter(|text| text.contains("No match in index"));
+    assert_eq!(errors.count(), 1, "{diagnostics:#?}");
+}

@@ -38,8 +38,9 @@ impl Sort {
                 is_descending,
             }),
             _ => Err(ApiError::bad_request(format!(
-                "sort cannot be `{text}`: it is a column and a direction, as in `{}.asc`; the columns are {columns:?}",
-                default.column
+                "sort cannot be `{text}`: it is a column and a direction, as in `{}.asc`; the columns are {}",
+                default.column,
+                columns.join(", ")
             ))),
         }
     }

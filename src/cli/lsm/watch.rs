@@ -261,7 +261,8 @@ impl<'c> View<'c> {
         let time = paint.paint(time.get(11..).unwrap_or_default(), Style::Dim);
         write_out(&format!(
             "{time}  {} {:>3}  {colored}\n",
-            self.name, version["version"]
+            self.name,
+            version["version"].as_u64().unwrap_or_default()
         ));
         self.current = Some((state.to_owned(), Instant::now()));
         self.asked = Instant::now();

@@ -156,6 +156,23 @@ impl Show {
         }
     }
 
+    /// The first fetch and compile may take long, and are told of when they are done.
+    pub(super) fn still_beginning(&mut self) {
+        if self.format == Format::Human {
+            let text = "        still fetching or compiling; what came of it follows";
+            self.line(&self.paint.paint(text, Style::Dim));
+        }
+    }
+
+    /// What to ask of a server that goes on, when something is not deployed.
+    pub(super) fn hint_to_explain_there(&mut self, port: u16) {
+        if self.format == Format::Human {
+            self.line(&format!(
+                "`steward explain RESOURCE --server-port {port}` says why a resource is not deployed"
+            ));
+        }
+    }
+
     pub(super) fn stopping(&mut self) {
         if self.format == Format::Human {
             self.tree();

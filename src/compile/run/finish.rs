@@ -152,9 +152,15 @@ async fn store_version(
             (partial.new.resources.len(), stored)
         }
     };
+    let counted = |n: usize, what: &str| match n {
+        1 => format!("1 {what}"),
+        _ => format!("{n} {what}s"),
+    };
     let summary = format!(
-        "version {version}: {n_resources} resources, {} sets and {} contents written",
-        change.n_sets_written, change.n_resources_written
+        "version {version}: {}, {} and {} written",
+        counted(n_resources, "resource"),
+        counted(change.n_sets_written, "set"),
+        counted(change.n_resources_written, "content"),
     );
     stages
         .write("Storing the version", "", began, summary, String::new())

@@ -113,7 +113,8 @@ pub fn add_installation(explanation: &mut Value, since: Timestamp) {
     };
     root["installing_since"] = json!(since.to_string());
     root["text"] = format!(
-        "is being deployed; since {since} its run waits until the packages are installed that its handler requires"
+        "is being deployed; since {} its run waits until the packages are installed that its handler requires",
+        since.for_people()
     )
     .into();
 }

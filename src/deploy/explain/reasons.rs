@@ -161,10 +161,14 @@ impl Reason {
             (Self::Halted, _) => "waits: the environment is halted".to_owned(),
             (Self::Paused, _) => format!("waits: its agent {agent} is paused"),
             (Self::Away(since), _) => {
-                format!("waits: its agent {agent} is not connected since {since}")
+                format!(
+                    "waits: its agent {agent} is not connected since {}",
+                    since.for_people()
+                )
             }
             (Self::DeployingAway(since), _) => format!(
-                "is being deployed; its agent {agent} is not connected since {since}, and brings the result when it is"
+                "is being deployed; its agent {agent} is not connected since {}, and brings the result when it is",
+                since.for_people()
             ),
             (Self::Undefined, Some(next)) => format!("waits for a value that {next} is to give"),
             (Self::Undefined, None) => "waits for a value that is not known".to_owned(),

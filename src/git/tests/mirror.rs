@@ -103,6 +103,18 @@ fn a_missing_branch_is_named_and_forgotten() {
 }
 
 #[test]
+fn what_there_is_instead_of_a_missing_branch_is_named() {
+    let world = World::new();
+    world.git(&["tag", "v1"]);
+    let error = || world.fetch(Some("v1")).unwrap_err().to_string();
+    let hint = " has no branch `v1`; tags are not followed, and its default branch is `main`";
+    assert!(error().ends_with(hint), "{}", error());
+    world.git(&["checkout", "--quiet", "--detach"]);
+    world.git(&["branch", "-m", "main", "trunk"]);
+    assert!(error().contains(" has no branch `v1`"), "{}", error());
+}
+
+#[test]
 fn a_branch_may_become_a_folder_of_branches() {
     let world = World::new();
     world.git(&["branch", "a"]);

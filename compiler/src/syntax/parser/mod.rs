@@ -36,6 +36,15 @@ pub struct SyntaxError {
     pub first: Option<Span>,
 }
 
+impl SyntaxError {
+    /// What is to be done, where the text does not show what is wrong with it.
+    pub fn help(&self) -> Option<&'static str> {
+        self.message.ends_with("'\u{feff}'").then_some(
+            "that is a byte order mark (U+FEFF), which editors do not show: save the file as UTF-8 without one",
+        )
+    }
+}
+
 type Parse<T> = Result<T, Box<SyntaxError>>;
 
 /// What a token is for, where its kind does not tell: for the formatter.
