@@ -14,7 +14,7 @@ use crate::api::http::principal::EnvironmentAccess;
 use crate::api::routes::routes;
 use crate::api::{Answer, wire};
 use crate::app::App;
-use crate::domain::VersionNumber;
+use crate::domain::{Like, VersionNumber};
 use crate::store::{COUNTED, Search, Span, StoredResource, Version};
 
 routes! {
@@ -185,12 +185,10 @@ pub(in crate::api) fn search(args: &Args) -> Result<Search, ApiError> {
     })
 }
 
-/// A partial filter: one of the values is part of the text, case aside; no value passes all.
+/// A partial filter: one of the values is part of the text, case aside, with `%` and `_` for what may be anything; no value
+/// passes all. Source: docs/reference/rest.md § 0.7.
 pub(in crate::api) fn contains(values: &[String], text: &str) -> bool {
-    values.is_empty()
-        || values
-            .iter()
-            .any(|value| text.to_lowercase().contains(&value.to_lowercase()))
+    values.is_empty() || values.iter().any(|value| Like::part(value).fits(text))
 }
 
 /// What handlers need is installed as `steward.lock` and the server say, not as an exporter was configured: always null.
