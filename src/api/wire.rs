@@ -358,8 +358,8 @@ pub(super) fn dry_run(environment: Value, dry_run: &DryRun) -> Value {
         "date": timestamp(dry_run.requested),
         "total": dry_run.total,
         "todo": dry_run.todo,
-        "resource_filter": null,
-        "context": null,
+        "resource_filter": dry_run.note.resource_filter,
+        "context": dry_run.note.context,
     })
 }
 

@@ -334,9 +334,10 @@ impl Reconciler {
             Some(Request::DryRun {
                 version,
                 ids,
+                note,
                 reply,
             }) => {
-                let _ = reply.send(self.dry_run(version, ids.as_ref()).await);
+                let _ = reply.send(self.dry_run(version, ids.as_ref(), &note).await);
             }
             Some(Request::Attach {
                 hello,

@@ -50,7 +50,7 @@ pub use compile::{
     ServiceCompile, ServiceRequest, Stage,
 };
 pub use discovered::{Discovered, DiscoveredEntry};
-pub use dry_run::{About, Compared, DryRun, DryRunResult, UnfinishedDryRun};
+pub use dry_run::{About, Compared, DryRun, DryRunNote, DryRunResult, UnfinishedDryRun};
 pub use environment::{Environment, NewEnvironment};
 pub use error::Error;
 pub use fact::Fact;
@@ -71,7 +71,9 @@ pub use service::{
 };
 pub use state::{Agent, ResourceState};
 pub use token::Token;
-pub use version::{NewVersion, PartialCode, PartialVersion, Requirements, SetChange, Version};
+pub use version::{
+    NewVersion, PartialCode, PartialVersion, Requirements, Sent, SetChange, Version,
+};
 pub use webhook::{Delivery, RefreshRequest};
 
 pub type Result<T> = std::result::Result<T, Error>;

@@ -148,6 +148,7 @@ async fn store_either(
         agent_places: Default::default(),
         resources,
         release,
+        sent: crate::store::Sent::default(),
     };
     let stored = store.version_store(&new, &end).await.unwrap();
     let compile = store.compile_fetch(compile).await.unwrap().unwrap();

@@ -179,8 +179,22 @@ fn a_full_export_is_stored_under_a_reserved_number_and_old_versions_are_deleted(
     let (status, answer) = put(2, three(), nowhere);
     assert_eq!(status, 400, "{answer}");
     assert!(answer.to_string().contains("far"), "{answer}");
-    let (status, answer) = put(2, three(), json!({"agent_places": {"far": "ssh://host"}}));
+    let settings = json!({
+        "agent_places": {"far": "ssh://host"}, "project_constraints": "a<2\nb==1",
+        "pip_config": {"index-url": "https://pip.example.com/simple", "pre": true},
+    });
+    let (status, answer) = put(2, three(), settings);
     assert_eq!(status, 200, "{answer}");
+    let pip = json!({
+        "index-url": "https://pip.example.com/simple", "extra-index-url": [], "pre": true, "use-system-config": false,
+    });
+    assert_eq!(running.get_ok("/api/v2/pip/config/2")["data"], pip);
+    assert_eq!(running.get_ok("/api/v2/pip/config/1")["data"], Value::Null);
+    let model = running.get_ok("/api/v1/version/2")["model"].clone();
+    assert_eq!(
+        (&model["pip_config"], &model["project_constraints"]),
+        (&pip, &json!("a<2\nb==1"))
+    );
     wait_until("it is deployed", || host.file("three").exists());
     let (status, answer) = put(2, three(), json!({}));
     assert_eq!(status, 409, "{answer}");

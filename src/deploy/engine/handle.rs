@@ -22,7 +22,7 @@ use crate::executor::remote::AgentHello;
 use crate::executor::variables::Variables;
 use crate::lsm::Services;
 use crate::observe::{ActionLogs, Bus};
-use crate::store::{self, ResourceState, Store};
+use crate::store::{self, DryRunNote, ResourceState, Store};
 
 /// How a user asks for a deployment. Source: docs/reference/deployment.md § 4.15.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +72,7 @@ pub(super) enum Request {
         version: VersionNumber,
         /// Only these; `None`: all of the version.
         ids: Option<BTreeSet<ResourceId>>,
+        note: DryRunNote,
         reply: oneshot::Sender<Result<DryRunId, RequestError>>,
     },
     /// What is known of each resource, when all of it is in the store.
@@ -244,12 +245,14 @@ impl Engine {
         &self,
         version: VersionNumber,
         ids: Option<BTreeSet<ResourceId>>,
+        note: DryRunNote,
     ) -> Result<DryRunId, RequestError> {
         let (reply, answer) = oneshot::channel();
         self.inbox
             .send(Request::DryRun {
                 version,
                 ids,
+                note,
                 reply,
             })
             .map_err(|_| RequestError::Gone)?;

@@ -269,6 +269,7 @@ fn partial(id: EnvironmentId, resources: Vec<StoredResource>, removed: &[&str]) 
             agent_places: Default::default(),
             resources,
             release: true,
+            sent: crate::store::Sent::default(),
         },
         removed_sets: removed.iter().map(|set| (*set).to_owned()).collect(),
         code: PartialCode::Keep,
