@@ -322,7 +322,8 @@ pub(super) fn action(environment: Value, action: &Action) -> Value {
         "messages": messages(action).collect::<Vec<_>>(),
         "status": action_status(action),
         "changes": changes,
-        "change": action.change,
+        // A dry run changes nothing, and does not say so of each resource.
+        "change": action.change.filter(|_| action.action != ActionKind::DryRun),
         "send_event": null,
     })
 }

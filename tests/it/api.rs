@@ -347,6 +347,28 @@ fn a_dry_run_shows_what_would_change_and_changes_nothing() {
         (host.read("a").as_str(), host.file("c").exists()),
         ("one\n", false)
     );
+    // It is in the history of each resource, which changed in nothing.
+    let actions = running.get_ok("/api/v2/resource_actions")["data"].clone();
+    let mut dry: Vec<&Value> = actions.as_array().unwrap().iter().collect();
+    dry.retain(|action| action["action"] == "dryrun");
+    assert_eq!(dry.len(), 4, "{actions}");
+    for action in dry {
+        let what = ["status", "change", "changes", "version"].map(|name| action[name].clone());
+        let expected = [json!("dry"), Value::Null, Value::Null, json!(2)];
+        assert_eq!(what, expected, "{action}");
+        let kwargs = &action["messages"][0]["kwargs"];
+        assert_eq!(kwargs["dry_run_id"], json!(id), "{action}");
+        assert_eq!(kwargs["resource_id"], action["resource_version_ids"][0]);
+    }
+    let some = json!({"filter": {"resourceIdValue": {"contains": ["%/c"]}, "modelVersion": 2}, "context": {"mine": 1}});
+    let (status, body) = running.call("POST", "/api/v2/dryrun_filtered", Some(&some));
+    assert_eq!((status, &body["data"]["model"]), (200, &json!(2)), "{body}");
+    let newest = running.get_ok("/api/v2/dryrun/2")["data"][0].clone();
+    assert_eq!(newest["id"], body["data"]["id"]);
+    assert_eq!(
+        (&newest["resource_filter"], &newest["context"]),
+        (&some["filter"], &some["context"])
+    );
     assert_eq!(running.call("POST", "/api/v2/dryrun/9", None).0, 404);
     // Promoted, it is deployed.
     assert_eq!(
