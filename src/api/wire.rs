@@ -298,15 +298,17 @@ pub(super) fn attributes(resource: &StoredResource) -> Map<String, Value> {
     attributes
 }
 
-pub(super) fn action(environment: Value, action: &Action) -> Value {
-    let rvid = format!("{},v={}", action.resource_id, action.version);
+/// An action. `stored`: the resources that it brought, if it has stored a version.
+pub(super) fn action(environment: Value, action: &Action, stored: &[ResourceId]) -> Value {
+    let with_version = |id: &ResourceId| format!("{id},v={}", action.version);
+    let rvid = with_version(&action.resource_id);
     let ids: Vec<String> = if action.resource_id.as_str().is_empty() {
-        Vec::new()
+        stored.iter().map(with_version).collect()
     } else {
         vec![rvid.clone()]
     };
     let is_unchanged = action.changes.as_object().is_none_or(Map::is_empty);
-    let changes = if ids.is_empty() || is_unchanged {
+    let changes = if action.resource_id.as_str().is_empty() || is_unchanged {
         Value::Null
     } else {
         json!({rvid: action.changes})

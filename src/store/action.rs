@@ -99,7 +99,7 @@ macro_rules! select {
 
 mod search;
 
-pub use search::{ActionFrom, ActionSearch};
+pub use search::{ActionFrom, ActionPlan, ActionSearch, StoreAction};
 
 impl Row {
     fn into_action(self) -> Result<Action> {

@@ -44,7 +44,9 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, PgPool, SqlitePool};
 
-pub use action::{Action, ActionEnd, ActionFrom, ActionSearch, ActionStart, Reopened};
+pub use action::{
+    Action, ActionEnd, ActionFrom, ActionPlan, ActionSearch, ActionStart, Reopened, StoreAction,
+};
 pub use compile::{
     Compile, CompileBatches, CompileEnd, CompileKey, CompileRequest, EXPORTING_ALL, Lane, Outcome,
     ServiceCompile, ServiceRequest, Stage,

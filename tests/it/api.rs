@@ -190,9 +190,13 @@ fn lists_are_read_page_by_page() {
                 "attribute=path&attribute_value={}",
                 host.file("a").display()
             ),
-            1,
+            3,
         ),
-        ("resource_type=fs::File&agent=localhost".to_owned(), 2),
+        ("attribute=content&attribute_value=on".to_owned(), 3),
+        ("attribute=content&attribute_value=n".to_owned(), 0),
+        ("attribute=purged&attribute_value=false".to_owned(), 5),
+        // What was deployed, and the two versions that were stored.
+        ("resource_type=fs::File&agent=localhost".to_owned(), 4),
         ("resource_type=fs::File&limit=1".to_owned(), 1),
         ("agent=local%25".to_owned(), 0),
         ("resource_type=fs::Fil_".to_owned(), 0),

@@ -207,6 +207,14 @@ struct Head {
     n_places: u32,
 }
 
+impl Head {
+    fn attribute(&self) -> Option<&str> {
+        let (_, rest) = self.text.split_once('[')?;
+        let (_, pair) = rest.split_once(',')?;
+        pair.strip_suffix('=')
+    }
+}
+
 /// Type, agent, head and value of an id.
 fn parts(id: &str) -> (&str, &str, &str, &str) {
     let shaped = || {
@@ -376,6 +384,16 @@ impl Names {
             is_few: n_places * 8 < self.len(),
             values,
         }
+    }
+
+    /// Whether the ids of all resources with these types and agents have this attribute in them.
+    pub(super) fn all_say(&self, search: &Search, attribute: &str) -> bool {
+        let wanted = self.wanted(search).heads;
+        let mut heads = self.heads.iter().enumerate();
+        heads.all(|(place, head)| {
+            let will_do = wanted.as_ref().is_none_or(|wanted| wanted[place]);
+            !will_do || head.attribute() == Some(attribute)
+        })
     }
 
     /// The next place of the range that is wanted: the first one, or the last.

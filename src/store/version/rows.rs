@@ -316,7 +316,7 @@ on_both! {
                 .execute(&mut *self)
                 .await?;
             let message = serde_json::json!([{
-                "level": "INFO", "args": [], "kwargs": {"n_resources": header.n_resources},
+                "level": "INFO", "args": [], "kwargs": {"version": number, "n_resources": header.n_resources},
                 "msg": format!("stored version {number} with {} resources", header.n_resources),
                 "timestamp_us": header.now,
             }]);
