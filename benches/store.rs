@@ -246,9 +246,12 @@ async fn lists(store: &Store, id: EnvironmentId, states: &[ResourceState], numbe
             .state_count(id, search, &counts, &total)
             .await
             .expect("a count");
-        let ids: Vec<ResourceId> = page.into_iter().map(|state| state.resource_id).collect();
+        let wanted: Vec<(&ResourceId, VersionNumber)> = page
+            .iter()
+            .map(|state| (&state.resource_id, number))
+            .collect();
         store
-            .resource_requires(id, number, &ids)
+            .resource_requires_in(id, &wanted)
             .await
             .expect("requires");
     };
