@@ -349,6 +349,8 @@ impl Reconciler {
             }) => {
                 let _ = reply.send(self.dry_run(version, ids.as_ref(), &note).await);
             }
+            #[cfg(test)]
+            Some(Request::Panic) => panic!("a test wants it so"),
             Some(Request::Attach {
                 hello,
                 commands,
