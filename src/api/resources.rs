@@ -39,9 +39,9 @@ async fn list_resources(app: App, args: Args) -> Result<Answer, ApiError> {
         statuses: statuses_of(&args)?,
         ..search(&args)?
     };
-    let columns = [BY_ID, "agent", "resource_id_value", "status"];
+    let columns = [BY_ID, "resource_id", "agent", "resource_id_value", "status"];
     let sort = Sort::of(&args, &columns, Sort::ascending(BY_ID))?;
-    let mut answer = if sort.column == BY_ID {
+    let mut answer = if [BY_ID, "resource_id"].contains(&sort.column) {
         by_id(&app, &environment, &args, &search, &counts, sort).await?
     } else {
         by_value(&app, &environment, &args, &search, &counts, sort).await?
