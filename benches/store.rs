@@ -246,9 +246,12 @@ async fn lists(store: &Store, id: EnvironmentId, states: &[ResourceState], numbe
             .state_count(id, search, &counts, &total)
             .await
             .expect("a count");
-        let ids: Vec<ResourceId> = page.into_iter().map(|state| state.resource_id).collect();
+        let wanted: Vec<(&ResourceId, VersionNumber)> = page
+            .iter()
+            .map(|state| (&state.resource_id, number))
+            .collect();
         store
-            .resource_requires(id, number, &ids)
+            .resource_requires_in(id, &wanted)
             .await
             .expect("requires");
     };
@@ -324,9 +327,10 @@ async fn lists_of_versions(store: &Store, id: EnvironmentId, number: VersionNumb
     })
     .await;
     report("actions, newest 100", async || {
-        let search = ActionSearch::default();
+        let plan = store.action_plan(id, ActionSearch::default()).await;
+        let plan = plan.expect("a plan");
         store
-            .action_search(id, &search, ActionFrom::Newest, 100)
+            .action_search(id, &plan, ActionFrom::Newest, 100)
             .await
             .expect("actions");
     })

@@ -81,6 +81,7 @@ pub fn version(id: EnvironmentId, resources: Vec<StoredResource>) -> NewVersion 
         agent_places: BTreeMap::new(),
         resources,
         release: true,
+        sent: Default::default(),
     }
 }
 

@@ -279,7 +279,11 @@ class Run:
             self._unexpected(context, error)
         if context.resource_state is None:
             context.set_resource_state(HandlerResourceState.dry if self._dry_run else HandlerResourceState.deployed)
-        context.debug("End run in %(duration)s s", duration=f"{time.monotonic() - started:.3f}")
+        context.debug(
+            "End run in %(duration).3f s",
+            deploy_id=self._request["action_id"],
+            duration=time.monotonic() - started,
+        )
         return report(context, None if self._resource is None else hidden.of(self._resource))
 
     def _run(self, context: HandlerContext) -> None:

@@ -417,7 +417,11 @@ class Runs(unittest.TestCase):
     def test_a_run_is_framed_by_its_first_and_last_line(self) -> None:
         outcome = self.host.deploy(exported("update"))
         self.assertTrue(outcome["logs"][0]["msg"].startswith("Start run because a test"))
-        self.assertTrue(outcome["logs"][-1]["msg"].startswith("End run"))
+        end = outcome["logs"][-1]
+        self.assertTrue(end["msg"].startswith("End run"))
+        # A number, and not the text of one.
+        self.assertIsInstance(end["kwargs"]["duration"], float)
+        self.assertEqual(end["kwargs"]["deploy_id"], outcome["logs"][0]["kwargs"]["deploy_id"])
         self.assertEqual((outcome["status"], outcome["change"]), ("deployed", "updated"))
         self.assertEqual(outcome["changes"], {"value": {"current": "old", "desired": "update"}})
         times = [line["timestamp_us"] for line in outcome["logs"]]

@@ -17,8 +17,8 @@ routes! {
 
 /// Resources of one report. Each is looked up.
 const MAX_RESOURCES: usize = 1000;
-/// How far back the run is looked for that found the difference; those behind it are of other kinds.
-const ACTIONS: i64 = 20;
+/// Of the runs of a resource the newest may go on, and the one before has ended.
+const NEWEST_RUNS: i64 = 2;
 
 async fn report(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
@@ -86,11 +86,10 @@ async fn difference(
     if state.last_status != ResourceStatus::NonCompliant {
         return Ok(Value::Null);
     }
-    let actions = store
-        .action_list(environment, Some(&state.resource_id), ACTIONS)
+    let kind = ActionKind::Deploy;
+    let runs = store
+        .action_of_kind(environment, &state.resource_id, kind, NEWEST_RUNS)
         .await?;
-    let mut runs = actions
-        .into_iter()
-        .filter(|action| action.action == ActionKind::Deploy && action.finished.is_some());
-    Ok(runs.next().map_or(Value::Null, |run| run.changes))
+    let mut ended = runs.into_iter().filter(|run| run.finished.is_some());
+    Ok(ended.next().map_or(Value::Null, |run| run.changes))
 }

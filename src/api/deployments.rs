@@ -13,7 +13,7 @@ use crate::api::{Answer, wire};
 use crate::app::App;
 use crate::deploy::{DeployKind, Engine};
 use crate::domain::{AgentName, DryRunId, DryRunStatus, VersionNumber};
-use crate::store::{DryRun, DryRunResult, Environment};
+use crate::store::{DryRun, DryRunNote, DryRunResult, Environment};
 
 routes! {
     Post "/api/v1/deploy" Environment "deploys or repairs now" => Body deploy_now();
@@ -99,7 +99,9 @@ async fn deploy_now(app: App, args: Args) -> Result<Answer, ApiError> {
 async fn start_dry_run(version: VersionNumber, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     Ok(Answer::Data(json!(
-        engine(&app, &environment)?.dry_run(version, None).await?
+        engine(&app, &environment)?
+            .dry_run(version, None, DryRunNote::default())
+            .await?
     )))
 }
 

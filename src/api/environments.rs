@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
 use serde_json::{Map, Value, json};
 
 use crate::api::http::args::{Args, Segment};
@@ -219,6 +220,39 @@ fn description(args: &Args) -> Result<Option<String>, ApiError> {
     }
 }
 
+/// Characters of an icon with what says its kind.
+const MAX_ICON: usize = 65_535;
+
+/// What an icon may be.
+const ICON_KINDS: [&str; 4] = ["image/png", "image/jpeg", "image/webp", "image/svg+xml"];
+
+/// A picture as a text, `image/png;base64,…`; an empty text is none. Source: docs/reference/rest.md § 1.2.
+fn icon(args: &Args) -> Result<Option<String>, ApiError> {
+    let Some(icon) = args.text("icon")?.filter(|icon| !icon.is_empty()) else {
+        return args.text("icon");
+    };
+    let parts = icon.split_once(";base64,");
+    let Some((_, data)) =
+        parts.filter(|(kind, data)| ICON_KINDS.contains(kind) && !data.is_empty())
+    else {
+        return Err(ApiError::bad_request(format!(
+            "an icon is written as TYPE;base64,DATA, where TYPE is one of {}",
+            ICON_KINDS.join(", ")
+        )));
+    };
+    if icon.chars().count() > MAX_ICON {
+        return Err(ApiError::bad_request(format!(
+            "an icon has at most {MAX_ICON} characters"
+        )));
+    }
+    match base64::engine::general_purpose::STANDARD.decode(data) {
+        Ok(_) => Ok(Some(icon)),
+        Err(error) => Err(ApiError::bad_request(format!(
+            "the icon is no base64: {error}"
+        ))),
+    }
+}
+
 async fn create(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = created(&app, &args).await?;
     Ok(Answer::Data(shape(&app, &environment).await?))
@@ -240,7 +274,7 @@ pub(in crate::api) async fn created(app: &App, args: &Args) -> Result<Environmen
         project_id,
         name: name(args)?,
         description: description(args)?.unwrap_or_default(),
-        icon: String::new(),
+        icon: icon(args)?.unwrap_or_default(),
         repo_url,
         repo_branch,
         variables: Default::default(),
@@ -267,6 +301,9 @@ pub(in crate::api) async fn modified(
     environment.name = name(args)?;
     if let Some(description) = description(args)? {
         environment.description = description;
+    }
+    if let Some(icon) = icon(args)? {
+        environment.icon = icon;
     }
     let moved = other_repository(args, &app.repositories, &environment)?.filter(|to| {
         *to != (

@@ -30,7 +30,7 @@ async fn events(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     for (required, actions) in &events.of {
         let is_wanted = |action: &&Action| excluded.is_none() || action.change != excluded;
         let actions = actions.iter().filter(is_wanted);
-        let actions = actions.map(|action| wire::action(json!(events.environment), action));
+        let actions = actions.map(|action| wire::action(json!(events.environment), action, &[]));
         shown.insert(required.to_string(), actions.collect());
     }
     Ok(Answer::Data(Value::Object(shown)))

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::api::http::args::Args;
 use crate::api::http::error::ApiError;
@@ -184,6 +184,33 @@ fn pip_options(sent: Option<&Value>) -> Result<PipOptions, ApiError> {
     }
     options.check().map_err(wrong)?;
     Ok(options)
+}
+
+/// How pip was configured where a version was exported, in the shape that clients read; `None`: it does not say.
+pub(super) fn pip_config(args: &Args) -> Result<Option<Value>, ApiError> {
+    let Some(sent) = args.value("pip_config") else {
+        return Ok(None);
+    };
+    let options = pip_options(Some(sent))?;
+    Ok(Some(json!({
+        "index-url": options.index_url,
+        "extra-index-url": options.extra_index_url,
+        "pre": options.pre,
+        "use-system-config": options.use_system_config,
+    })))
+}
+
+/// The constraints of a project's packages as a text of lines; `None`: there are none.
+pub(super) fn project_constraints(args: &Args) -> Result<Option<String>, ApiError> {
+    let Some(sent) = args.value("project_constraints") else {
+        return Ok(None);
+    };
+    let wrong = |why| ApiError::bad_request(format!("project_constraints: {why}"));
+    let lines = lines(sent).map_err(wrong)?;
+    match sent {
+        Value::String(text) => Ok(Some(text.clone())),
+        _ => Ok(Some(lines.join("\n"))),
+    }
 }
 
 /// A Python file by its path below the module's folder; `None`: it is none.

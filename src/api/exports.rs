@@ -16,7 +16,7 @@ use crate::api::{Answer, to_its_end, wire};
 use crate::app::App;
 use crate::domain::{AgentName, ResourceId, Timestamp, VersionNumber, check_agent_map};
 use crate::executor::bounds::check_metadata;
-use crate::store::{NewVersion, PartialCode, PartialVersion, Requirements, StoredResource};
+use crate::store::{NewVersion, PartialCode, PartialVersion, Requirements, Sent, StoredResource};
 
 routes! {
     Post "/api/v2/reserve_version" Environment "takes the number of a version that is going to be stored" => Body reserve();
@@ -129,6 +129,11 @@ async fn new_version(
         agent_places: agent_places(args)?,
         resources: sent,
         release: settings.auto_deploy(),
+        sent: Sent {
+            pip_config: exported_code::pip_config(args)?,
+            project_constraints: exported_code::project_constraints(args)?,
+            partial: None,
+        },
     };
     Ok(new)
 }

@@ -11,8 +11,8 @@ use crate::api::http::error::ApiError;
 use crate::api::routes::routes;
 use crate::api::{Answer, versions, wire};
 use crate::app::App;
-use crate::domain::{Blocked, Compliance, EnvironmentId, LastRun, ResourceId, VersionNumber};
-use crate::store::{ResourceState, StoredResource};
+use crate::domain::{Blocked, Compliance, EnvironmentId, LastRun, Like, ResourceId, VersionNumber};
+use crate::store::{DryRunNote, ResourceState, StoredResource};
 
 routes! {
     Post "/api/v2/deploy_filtered" Environment "deploys or repairs some resources now" => Body deploy();
@@ -24,8 +24,8 @@ routes! {
 struct TextFilter {
     eq: Option<Vec<String>>,
     neq: Vec<String>,
-    contains: Vec<String>,
-    not_contains: Vec<String>,
+    contains: Vec<Like>,
+    not_contains: Vec<Like>,
 }
 
 impl TextFilter {
@@ -34,11 +34,8 @@ impl TextFilter {
             .as_ref()
             .is_none_or(|eq| eq.iter().any(|one| one == value))
             && !self.neq.iter().any(|one| one == value)
-            && self.contains.iter().all(|pattern| is_like(value, pattern))
-            && !self
-                .not_contains
-                .iter()
-                .any(|pattern| is_like(value, pattern))
+            && self.contains.iter().all(|pattern| pattern.fits(value))
+            && !self.not_contains.iter().any(|pattern| pattern.fits(value))
     }
 }
 
@@ -132,12 +129,16 @@ fn text_filter(name: &str, value: &Value, has_patterns: bool) -> Result<TextFilt
         match kind.as_str() {
             "eq" => filter.eq = Some(texts),
             "neq" => filter.neq = texts,
-            "contains" if has_patterns => filter.contains = texts,
-            "notContains" if has_patterns => filter.not_contains = texts,
+            "contains" if has_patterns => filter.contains = patterns(&texts),
+            "notContains" if has_patterns => filter.not_contains = patterns(&texts),
             _ => return Err(refuse(&format!(" has no `{kind}`"))),
         }
     }
     Ok(filter)
+}
+
+fn patterns(texts: &[String]) -> Vec<Like> {
+    texts.iter().map(|text| Like::whole(text)).collect()
 }
 
 /// As [`text_filter`], of words of an enumeration, which the schema has in capitals.
@@ -152,52 +153,6 @@ fn word_filter(name: &str, value: &Value, words: &[&str]) -> Result<TextFilter, 
         }
     }
     Ok(filter)
-}
-
-/// `LIKE` of SQL, case aside: `%` stands for any text, `_` for any character, and both behind a `\` for themselves.
-///
-/// Goes through the text once and remembers the last `%` only: when the rest does not fit, that `%` takes one character more.
-fn is_like(value: &str, pattern: &str) -> bool {
-    let value: Vec<char> = value.to_lowercase().chars().collect();
-    let mut parts = Vec::new();
-    let lower = pattern.to_lowercase();
-    let mut chars = lower.chars();
-    while let Some(one) = chars.next() {
-        parts.push(match one {
-            '%' => Part::Any,
-            '_' => Part::One,
-            '\\' => Part::Is(chars.next().unwrap_or('\\')),
-            other => Part::Is(other),
-        });
-    }
-    let (mut at, mut part) = (0, 0);
-    let mut last_any: Option<(usize, usize)> = None;
-    while at < value.len() {
-        match parts.get(part) {
-            Some(Part::Any) => {
-                part += 1;
-                last_any = Some((part, at));
-            }
-            Some(Part::One) => (at, part) = (at + 1, part + 1),
-            Some(Part::Is(wanted)) if *wanted == value[at] => (at, part) = (at + 1, part + 1),
-            _ => match last_any {
-                None => return false,
-                Some((behind, taken)) => {
-                    last_any = Some((behind, taken + 1));
-                    (at, part) = (taken + 1, behind);
-                }
-            },
-        }
-    }
-    parts[part..].iter().all(|rest| *rest == Part::Any)
-}
-
-/// A part of a pattern.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Any,
-    One,
-    Is(char),
 }
 
 impl ResourceFilter {
@@ -285,40 +240,16 @@ async fn dry_run(app: App, args: Args) -> Result<Answer, ApiError> {
         )));
     }
     let engine = engine(&app, &environment)?;
-    let id = engine.dry_run(version, Some(ids)).await?;
+    let object = |name: &str| match args.value(name) {
+        Some(value) if !value.is_object() => Err(ApiError::bad_request(format!(
+            "Field '{name}' has to be an object"
+        ))),
+        value => Ok(value.cloned()),
+    };
+    let note = DryRunNote {
+        resource_filter: object("filter")?,
+        context: object("context")?,
+    };
+    let id = engine.dry_run(version, Some(ids), note).await?;
     Ok(Answer::Data(json!({"id": id, "model": version})))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_like;
-
-    #[test]
-    fn a_pattern_is_like_that_of_sql_case_aside() {
-        for (value, pattern, expected) in [
-            ("abc", "abc", true),
-            ("abc", "ABC", true),
-            ("abc", "b", false),
-            ("abc", "%b%", true),
-            ("abc", "a_c", true),
-            ("abc", "a__c", false),
-            ("abc", "%", true),
-            ("", "%", true),
-            ("", "_", false),
-            ("aXbXc", "a%b%c", true),
-            ("aXbX", "a%b%c", false),
-            ("aab", "%ab", true),
-            ("a%b", "a\\%b", true),
-            ("axb", "a\\%b", false),
-        ] {
-            assert_eq!(is_like(value, pattern), expected, "{value} {pattern}");
-        }
-    }
-
-    /// Input: a LIKE pattern of many `%` (docs/reference/security.md § 4.20). Answer: it takes no time beyond the product of the lengths.
-    #[test]
-    fn a_pattern_with_many_wildcards_takes_no_time() {
-        let value = "a".repeat(5_000);
-        assert!(!is_like(&value, &format!("{}b", "%a".repeat(500))));
-    }
 }

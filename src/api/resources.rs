@@ -39,9 +39,9 @@ async fn list_resources(app: App, args: Args) -> Result<Answer, ApiError> {
         statuses: statuses_of(&args)?,
         ..search(&args)?
     };
-    let columns = [BY_ID, "agent", "resource_id_value", "status"];
+    let columns = [BY_ID, "resource_id", "agent", "resource_id_value", "status"];
     let sort = Sort::of(&args, &columns, Sort::ascending(BY_ID))?;
-    let mut answer = if sort.column == BY_ID {
+    let mut answer = if [BY_ID, "resource_id"].contains(&sort.column) {
         by_id(&app, &environment, &args, &search, &counts, sort).await?
     } else {
         by_value(&app, &environment, &args, &search, &counts, sort).await?
@@ -324,7 +324,7 @@ async fn logs_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
     let (texts, kinds) = (args.filter("message")?, args.filter_of("action", &known)?);
     let actions = app
         .store
-        .action_list(environment.id, Some(&id.resource_id()), 10_000)
+        .action_history(environment.id, &id.resource_id(), 10_000)
         .await?;
     // The key of a line, and the line: lines of one moment keep the order of their run.
     let lines_of = |action| {
@@ -370,7 +370,7 @@ fn excluded_changes(args: &Args) -> Result<Vec<String>, ApiError> {
 
 /// What of the history is wanted beside the resource.
 struct ActionFilter {
-    /// Only actions with a line of this level or a more serious one.
+    /// Only actions with a line of this level.
     level: Option<LogLevel>,
     /// The level that is asked for is none, so that no line has it.
     is_nothing: bool,
@@ -381,7 +381,9 @@ struct ActionFilter {
 impl ActionFilter {
     fn of(args: &Args) -> Result<Self, ApiError> {
         let asked = args.text("log_severity")?;
-        let level = asked.as_deref().and_then(LogLevel::parse);
+        let level = asked
+            .as_deref()
+            .and_then(|name| LogLevel::parse(&name.to_uppercase()));
         Ok(Self {
             level,
             is_nothing: asked.is_some() && level.is_none(),
@@ -393,11 +395,17 @@ impl ActionFilter {
         let has_level = |wanted: LogLevel| {
             wire::messages(action).any(|line| {
                 let level = LogLevel::parse(line["level"].as_str().unwrap_or_default());
-                level.is_some_and(|level| level <= wanted)
+                level == Some(wanted)
             })
         };
-        let change = action.change.map_or("nochange", Change::as_str);
-        !self.without.iter().any(|one| one == change) && self.level.is_none_or(has_level)
+        // What says nothing of a change is left out as soon as something is.
+        let change = action
+            .change
+            .filter(|_| action.action != ActionKind::DryRun)
+            .map(Change::as_str);
+        let is_shown = self.without.is_empty()
+            || change.is_some_and(|change| !self.without.iter().any(|one| one == change));
+        is_shown && self.level.is_none_or(has_level)
     }
 }
 
@@ -437,10 +445,14 @@ async fn actions_of(app: App, args: Args) -> Result<Answer, ApiError> {
     let limit = page::limit(&args)?.unwrap_or(page::MAX_ROWS);
     let from = from_of(&args)?;
     let mut actions = actions_from(&app, environment.id, &args, from, limit).await?;
+    let stored = stored_ids(&app, environment.id, &mut actions).await?;
     if from.is_ascending() {
         actions.reverse();
     }
-    let shape = |action: &Action| wire::action(json!(environment.id), action);
+    let shape = |action: &Action| {
+        let ids = stored.get(&action.version).map_or(&[][..], Vec::as_slice);
+        wire::action(json!(environment.id), action, ids)
+    };
     let all = 0..actions.len();
     let (shown, data) = page::fitting(&actions, all, from.is_ascending(), shape);
     let base = format!(
@@ -461,6 +473,34 @@ async fn actions_of(app: App, args: Args) -> Result<Answer, ApiError> {
     Ok(Answer::Body(json!({"data": data, "links": links})))
 }
 
+/// Resources of versions that one answer names: it has less actions then.
+const MAX_STORED_IDS: usize = 20_000;
+
+/// The resources that the stored versions among these actions brought. Actions that would name too many are left out at the end.
+async fn stored_ids(
+    app: &App,
+    environment: EnvironmentId,
+    actions: &mut Vec<Action>,
+) -> Result<BTreeMap<VersionNumber, Vec<ResourceId>>, ApiError> {
+    /// Versions that are looked at together.
+    const SOME: usize = 20;
+    let places: Vec<usize> = (0..actions.len())
+        .filter(|place| actions[*place].action == ActionKind::Store)
+        .collect();
+    let (mut ids, mut n_ids) = (BTreeMap::new(), 0);
+    for some in places.chunks(SOME) {
+        if n_ids >= MAX_STORED_IDS {
+            actions.truncate(some[0]);
+            break;
+        }
+        let versions: Vec<VersionNumber> = some.iter().map(|at| actions[*at].version).collect();
+        let stored = app.store.action_stored_ids(environment, &versions).await?;
+        n_ids += stored.values().map(Vec::len).sum::<usize>();
+        ids.extend(stored);
+    }
+    Ok(ids)
+}
+
 /// At most `limit` actions that the request is about, in the direction that is read in.
 async fn actions_from(
     app: &App,
@@ -469,49 +509,43 @@ async fn actions_from(
     mut from: ActionFrom,
     limit: usize,
 ) -> Result<Vec<Action>, ApiError> {
-    let (resource_type, agent) = (args.text("resource_type")?, args.text("agent")?);
-    let (attribute, value) = (args.text("attribute")?, args.text("attribute_value")?);
-    if attribute.is_some() != value.is_some() {
-        return Err(ApiError::bad_request(
-            "attribute and attribute_value name a resource together: give both, or neither",
-        ));
-    }
+    let attribute = match (args.text("attribute")?, args.text("attribute_value")?) {
+        (None, None) => None,
+        (Some(name), Some(value)) => Some((name, value)),
+        _ => {
+            return Err(ApiError::bad_request(
+                "attribute and attribute_value name resources together: give both, or neither",
+            ));
+        }
+    };
     let wanted = ActionFilter::of(args)?;
     if wanted.is_nothing {
         return Ok(Vec::new());
     }
-    let matches = |id: &ResourceId| {
-        let id = ResourceId::parse(id.as_str());
-        let is = |wanted: &Option<String>, part: fn(&ResourceId) -> &str| {
-            wanted
-                .as_ref()
-                .is_none_or(|wanted| id.as_ref().is_some_and(|id| part(id) == wanted))
-        };
-        is(&resource_type, ResourceId::resource_type)
-            && is(&agent, ResourceId::agent)
-            && is(&value, ResourceId::value)
-            && is(&attribute, ResourceId::attribute)
-    };
     let search = ActionSearch {
-        resource_type: resource_type.clone(),
-        agent: agent.clone(),
-        value: value.clone(),
+        resource_type: args.text("resource_type")?,
+        agent: args.text("agent")?,
+        attribute,
     };
     // A batch at a time: the history is long, and the search finds a little more than is wanted, but for a search for all.
-    let is_any = resource_type.is_none() && agent.is_none() && value.is_none();
-    let n_rows = if is_any { limit } else { limit.max(100) };
+    let n_rows = if search.is_any() {
+        limit
+    } else {
+        limit.max(100)
+    };
+    let plan = app.store.action_plan(environment, search).await?;
     let mut actions: Vec<Action> = Vec::new();
     loop {
         let batch = app
             .store
-            .action_search(environment, &search, from, n_rows as i64)
+            .action_search(environment, &plan, from, n_rows as i64)
             .await?;
         let is_last = batch.len() < n_rows;
         if let Some(last) = batch.last() {
             from = from.behind(last);
         }
-        let is_wanted = |action: &Action| matches(&action.resource_id) && wanted.passes(action);
-        actions.extend(batch.into_iter().filter(is_wanted));
+        let batch = app.store.action_fitting(environment, &plan, batch).await?;
+        actions.extend(batch.into_iter().filter(|action| wanted.passes(action)));
         if is_last || actions.len() >= limit {
             actions.truncate(limit);
             return Ok(actions);

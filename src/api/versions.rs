@@ -14,7 +14,7 @@ use crate::api::http::principal::EnvironmentAccess;
 use crate::api::routes::routes;
 use crate::api::{Answer, wire};
 use crate::app::App;
-use crate::domain::VersionNumber;
+use crate::domain::{Like, VersionNumber};
 use crate::store::{COUNTED, Search, Span, StoredResource, Version};
 
 routes! {
@@ -23,7 +23,7 @@ routes! {
     Get "/api/v2/desiredstate/<version>" Environment "the resources of a version" => Query resources(version);
     Post "/api/v2/desiredstate/<version>/promote" Environment "releases a version" => Body promote_version(version);
     Get "/api/v2/desiredstate/<version>/resource/<rid>" Environment "a resource of a version" => Query resource_details(version, rid);
-    Get "/api/v2/pip/config/<version>" Environment "how pip was configured for a version: the server decides" => Query pip_config(version);
+    Get "/api/v2/pip/config/<version>" Environment "how pip was configured where a version was exported" => Query pip_config(version);
 }
 
 async fn list_versions(app: App, args: Args) -> Result<Answer, ApiError> {
@@ -185,19 +185,17 @@ pub(in crate::api) fn search(args: &Args) -> Result<Search, ApiError> {
     })
 }
 
-/// A partial filter: one of the values is part of the text, case aside; no value passes all.
+/// A partial filter: one of the values is part of the text, case aside, with `%` and `_` for what may be anything; no value
+/// passes all. Source: docs/reference/rest.md § 0.7.
 pub(in crate::api) fn contains(values: &[String], text: &str) -> bool {
-    values.is_empty()
-        || values
-            .iter()
-            .any(|value| text.to_lowercase().contains(&value.to_lowercase()))
+    values.is_empty() || values.iter().any(|value| Like::part(value).fits(text))
 }
 
-/// What handlers need is installed as `steward.lock` and the server say, not as an exporter was configured: always null.
+/// How it was where the version was exported; null for what the server compiled, which `steward.lock` and the server decide.
 async fn pip_config(version: VersionNumber, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
-    fetch(&app, &environment, version).await?;
-    Ok(Answer::Data(Value::Null))
+    let found = fetch(&app, &environment, version).await?;
+    Ok(Answer::Data(found.pip_config.unwrap_or_default()))
 }
 
 async fn promote_version(version: VersionNumber, app: App, args: Args) -> Result<Answer, ApiError> {

@@ -298,15 +298,17 @@ pub(super) fn attributes(resource: &StoredResource) -> Map<String, Value> {
     attributes
 }
 
-pub(super) fn action(environment: Value, action: &Action) -> Value {
-    let rvid = format!("{},v={}", action.resource_id, action.version);
+/// An action. `stored`: the resources that it brought, if it has stored a version.
+pub(super) fn action(environment: Value, action: &Action, stored: &[ResourceId]) -> Value {
+    let with_version = |id: &ResourceId| format!("{id},v={}", action.version);
+    let rvid = with_version(&action.resource_id);
     let ids: Vec<String> = if action.resource_id.as_str().is_empty() {
-        Vec::new()
+        stored.iter().map(with_version).collect()
     } else {
         vec![rvid.clone()]
     };
     let is_unchanged = action.changes.as_object().is_none_or(Map::is_empty);
-    let changes = if ids.is_empty() || is_unchanged {
+    let changes = if action.resource_id.as_str().is_empty() || is_unchanged {
         Value::Null
     } else {
         json!({rvid: action.changes})
@@ -322,7 +324,8 @@ pub(super) fn action(environment: Value, action: &Action) -> Value {
         "messages": messages(action).collect::<Vec<_>>(),
         "status": action_status(action),
         "changes": changes,
-        "change": action.change,
+        // A dry run changes nothing, and does not say so of each resource.
+        "change": action.change.filter(|_| action.action != ActionKind::DryRun),
         "send_event": null,
     })
 }
@@ -358,8 +361,8 @@ pub(super) fn dry_run(environment: Value, dry_run: &DryRun) -> Value {
         "date": timestamp(dry_run.requested),
         "total": dry_run.total,
         "todo": dry_run.todo,
-        "resource_filter": null,
-        "context": null,
+        "resource_filter": dry_run.note.resource_filter,
+        "context": dry_run.note.context,
     })
 }
 

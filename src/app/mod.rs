@@ -3,6 +3,8 @@
 mod agents;
 pub(crate) mod fuzzing;
 mod hooks;
+#[cfg(test)]
+mod panics;
 mod refused;
 mod venvs;
 

@@ -24,7 +24,7 @@ use crate::git::{self, WorkTreeHead};
 use crate::modules::requirements_of_module;
 use crate::observe::RenderedDiagnostic;
 use crate::python::Pythons;
-use crate::store::{NewVersion, StoredResource};
+use crate::store::{NewVersion, Sent, StoredResource};
 
 /// What is compiled, and with what.
 #[derive(Debug)]
@@ -191,6 +191,7 @@ impl LocalResult {
             agent_places: export.agents,
             resources,
             release,
+            sent: Sent::default(),
         })
     }
 }

@@ -95,6 +95,13 @@ pub(super) struct QueuedTask {
     pub(super) place: Option<AgentPlace>,
 }
 
+/// A comparison that a handler makes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Comparing {
+    pub(super) version: VersionNumber,
+    pub(super) started: Timestamp,
+}
+
 /// All that the loop owns.
 pub(super) struct Reconciler {
     pub(super) environment: EnvironmentId,
@@ -117,6 +124,8 @@ pub(super) struct Reconciler {
     in_flight: HashMap<ActionId, InFlight>,
     /// Dry runs and questions for facts that wait in the queues of their agents.
     queued_tasks: HashMap<ActionId, QueuedTask>,
+    /// The comparisons of dry runs that handlers make just now.
+    comparing: HashMap<ActionId, Comparing>,
     pub(super) facts: Facts,
     shutdown: CancellationToken,
     services: Services,
@@ -219,6 +228,7 @@ impl Reconciler {
             deploys: options.deploys,
             in_flight: HashMap::new(),
             queued_tasks: HashMap::new(),
+            comparing: HashMap::new(),
             facts: Facts::new(unknowns, options.recompile.clone(), options.facts),
             shutdown: options.shutdown.clone(),
             services: options.services.clone(),
@@ -336,10 +346,13 @@ impl Reconciler {
             Some(Request::DryRun {
                 version,
                 ids,
+                note,
                 reply,
             }) => {
-                let _ = reply.send(self.dry_run(version, ids.as_ref()).await);
+                let _ = reply.send(self.dry_run(version, ids.as_ref(), &note).await);
             }
+            #[cfg(test)]
+            Some(Request::Panic) => panic!("a test wants it so"),
             Some(Request::Attach {
                 hello,
                 commands,
@@ -568,6 +581,13 @@ impl Reconciler {
                 resource_id: task.resource_id.clone(),
                 started: Timestamp::now(),
             });
+        }
+        if task.is_dry_run() {
+            let comparing = Comparing {
+                version: task.version,
+                started: Timestamp::now(),
+            };
+            self.comparing.insert(action, comparing);
         }
         match place {
             None => self.executor.run(task, &code).await,

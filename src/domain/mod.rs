@@ -8,6 +8,7 @@ mod error;
 mod facts;
 mod ids;
 mod interval;
+mod like;
 mod names;
 mod packages;
 mod resource_id;
@@ -28,6 +29,7 @@ pub use ids::{
     ActionId, CompileId, DryRunId, EnvironmentId, ParameterId, ProjectId, ResourceSetId,
 };
 pub use interval::{Interval, IntervalError};
+pub use like::Like;
 pub use names::{AgentName, VersionNumber};
 pub use packages::{
     HandlerPackages, PipOptions, check_requirement, module_of_requirement, name_of_requirement,

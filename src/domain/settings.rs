@@ -446,7 +446,11 @@ pub fn check(name: &str, value: &Value) -> Result<Value, SettingError> {
     }
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
-        Value::Number(number) => number.to_string(),
+        // `7.0` is the number that `7` is.
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() && float.fract() == 0.0 => format!("{float:.0}"),
+            _ => number.to_string(),
+        },
         Value::Bool(flag) => flag.to_string(),
         _ => return Err(refuse("a plain value is needed")),
     };

@@ -59,6 +59,7 @@ async fn store_version(store: &Store, id: EnvironmentId, names: &[&str]) {
         agent_places: Default::default(),
         resources: names.iter().map(resource).collect(),
         release: true,
+        sent: crate::store::Sent::default(),
     };
     let number = store.version_reserve(id).await.unwrap();
     store.version_store_reserved(number, &new).await.unwrap();

@@ -10,7 +10,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::transfer_id;
-use crate::domain::{EnvironmentId, ResourceId, VersionNumber};
+use crate::domain::{ActionKind, EnvironmentId, ResourceId, VersionNumber};
 use crate::store::{self, Action, Store};
 
 /// The versions of the model that were exported for versions of an instance.
@@ -60,7 +60,8 @@ pub async fn failed_runs(
     }
     let mut found = Vec::new();
     for resource in resources {
-        let runs = store.action_list(environment, Some(&resource), limit);
+        let kind = ActionKind::Deploy;
+        let runs = store.action_of_kind(environment, &resource, kind, limit);
         let failed = |run: Action| {
             let instance_version = exported.instance_version(&run)?;
             let messages = run.messages.as_array().into_iter().flatten();

@@ -99,7 +99,7 @@ macro_rules! select {
 
 mod search;
 
-pub use search::{ActionFrom, ActionSearch};
+pub use search::{ActionFrom, ActionPlan, ActionSearch, StoreAction};
 
 impl Row {
     fn into_action(self) -> Result<Action> {
@@ -410,6 +410,29 @@ impl Store {
                 ))
             };
             query.bind(environment.to_string()).bind(resource_id.map_or("", ResourceId::as_str)).bind(limit).fetch_all(pool).await?
+        });
+        rows.into_iter().map(Row::into_action).collect()
+    }
+
+    /// What was done of one kind with a resource, newest first: however often something else was done since.
+    pub async fn action_of_kind(
+        &self,
+        environment: EnvironmentId,
+        resource_id: &ResourceId,
+        kind: ActionKind,
+        limit: i64,
+    ) -> Result<Vec<Action>> {
+        let rows: Vec<Row> = read!(self.db, pool => {
+            sqlx::query_as(select!(
+                "WHERE environment_id = $1 AND resource_id = $2 AND action = $3 \
+                 ORDER BY started_us DESC, id DESC LIMIT $4"
+            ))
+            .bind(environment.to_string())
+            .bind(resource_id)
+            .bind(kind.as_str())
+            .bind(limit)
+            .fetch_all(pool)
+            .await?
         });
         rows.into_iter().map(Row::into_action).collect()
     }

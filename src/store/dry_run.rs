@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::macros::{read, transaction};
+use super::macros::{read, row, transaction};
 use super::{Result, Store, document, parsed};
 use crate::domain::{DryRunId, DryRunStatus, EnvironmentId, ResourceId, Timestamp, VersionNumber};
 
@@ -16,6 +16,16 @@ pub struct DryRun {
     pub total: i64,
     /// How many resources are still to be looked at.
     pub todo: i64,
+    pub note: DryRunNote,
+}
+
+/// What a client asked with, which it reads again.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DryRunNote {
+    /// How the resources were chosen, as it was sent.
+    pub resource_filter: Option<Value>,
+    /// What the client keeps with the dry run, an object of its own.
+    pub context: Option<Value>,
 }
 
 #[derive(Debug, Clone)]
@@ -62,9 +72,10 @@ impl Store {
         version: VersionNumber,
         about: About<'_>,
         known: &[(ResourceId, DryRunStatus)],
+        note: &DryRunNote,
     ) -> Result<DryRunId> {
-        const SQL: &str = "INSERT INTO dry_run (id, environment_id, version, requested_us, total, resource_ids, n_results) \
-                           VALUES ($1, $2, $3, $4, $5, $6, $7)";
+        const SQL: &str = "INSERT INTO dry_run (id, environment_id, version, requested_us, total, resource_ids, n_results, \
+                           resource_filter, context) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
         let id = DryRunId::generate();
         let (text, now) = (id.to_string(), Timestamp::now().0);
         let (total, ids) = match about {
@@ -80,6 +91,8 @@ impl Store {
                 .bind(total)
                 .bind(ids.as_deref())
                 .bind(known.len() as i64)
+                .bind(note.resource_filter.as_ref().map(Value::to_string))
+                .bind(note.context.as_ref().map(Value::to_string))
                 .execute(&mut *tx)
                 .await?;
             for (resource_id, status) in known {
@@ -128,9 +141,9 @@ impl Store {
 
     /// All dry runs of an environment, newest first.
     pub async fn dry_run_all(&self, environment: EnvironmentId) -> Result<Vec<DryRun>> {
-        const SQL: &str = "SELECT id, version, requested_us, total, n_results FROM dry_run WHERE environment_id = $1 \
-                           ORDER BY requested_us DESC";
-        let rows: Vec<Columns> = read!(self.db, pool => {
+        const SQL: &str = "SELECT id, version, requested_us, total, n_results, resource_filter, context FROM dry_run \
+                           WHERE environment_id = $1 ORDER BY requested_us DESC";
+        let rows: Vec<Row> = read!(self.db, pool => {
             sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
         });
         rows.into_iter().map(dry_run).collect()
@@ -182,14 +195,40 @@ impl Store {
     }
 }
 
-/// id, version, when it was asked for, how many resources, how many results
-type Columns = (String, VersionNumber, i64, i64, i64);
+row! {
+    struct Row {
+        id: String,
+        version: VersionNumber,
+        requested_us: i64,
+        total: i64,
+        n_results: i64,
+        resource_filter: Option<String>,
+        context: Option<String>,
+    }
+}
 
-fn dry_run((id, version, requested, total, n_results): Columns) -> Result<DryRun> {
+fn dry_run(row: Row) -> Result<DryRun> {
+    let Row {
+        id,
+        version,
+        requested_us,
+        total,
+        n_results,
+        resource_filter,
+        context,
+    } = row;
+    let object = |column, text: Option<String>| {
+        text.map(|text| document("dry_run", column, &id, &text))
+            .transpose()
+    };
     Ok(DryRun {
+        note: DryRunNote {
+            resource_filter: object("resource_filter", resource_filter)?,
+            context: object("context", context)?,
+        },
         id: parsed("dry_run", "id", &id)?,
         version,
-        requested: Timestamp(requested),
+        requested: Timestamp(requested_us),
         total,
         todo: total - n_results,
     })

@@ -9,7 +9,7 @@ mod states;
 
 pub(super) use found::NameLists;
 
-use crate::domain::{ResourceId, ResourceStatus};
+use crate::domain::{Like, ResourceId, ResourceStatus};
 
 /// Which part of a list, in ascending order of its key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,7 +23,8 @@ pub struct Span {
     pub limit: i64,
 }
 
-/// What a list of resources is searched by. Several words for one thing are alternatives; none: anything.
+/// What a list of resources is searched by. Several words for one thing are alternatives; none: anything. Words are patterns
+/// ([`Like::part`]).
 #[derive(Debug, Clone, Default)]
 pub struct Search {
     /// Parts of the type, case aside.
@@ -55,8 +56,7 @@ impl Search {
     /// Whether an id has what is searched for.
     pub(super) fn fits(&self, id: &ResourceId) -> bool {
         let has = |words: &[String], text: &str| {
-            let text = text.to_lowercase();
-            words.is_empty() || words.iter().any(|word| text.contains(&word.to_lowercase()))
+            words.is_empty() || words.iter().any(|word| Like::part(word).fits(text))
         };
         has(&self.types, id.resource_type())
             && has(&self.agents, id.agent())

@@ -85,6 +85,10 @@ const FILES: &[(&str, &str)] = &[
         "0019_past_events",
         include_str!("../../migrations/0019_past_events.sql"),
     ),
+    (
+        "0020_what_was_sent",
+        include_str!("../../migrations/0020_what_was_sent.sql"),
+    ),
 ];
 
 /// What PostgreSQL needs behind the file of that name, and SQLite does not: `0004_x.postgres.sql` for `0004_x`.

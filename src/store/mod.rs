@@ -44,13 +44,15 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, PgPool, SqlitePool};
 
-pub use action::{Action, ActionEnd, ActionFrom, ActionSearch, ActionStart, Reopened};
+pub use action::{
+    Action, ActionEnd, ActionFrom, ActionPlan, ActionSearch, ActionStart, Reopened, StoreAction,
+};
 pub use compile::{
     Compile, CompileBatches, CompileEnd, CompileKey, CompileRequest, EXPORTING_ALL, Lane, Outcome,
     ServiceCompile, ServiceRequest, Stage,
 };
 pub use discovered::{Discovered, DiscoveredEntry};
-pub use dry_run::{About, Compared, DryRun, DryRunResult, UnfinishedDryRun};
+pub use dry_run::{About, Compared, DryRun, DryRunNote, DryRunResult, UnfinishedDryRun};
 pub use environment::{Environment, NewEnvironment};
 pub use error::Error;
 pub use fact::Fact;
@@ -71,7 +73,9 @@ pub use service::{
 };
 pub use state::{Agent, ResourceState};
 pub use token::Token;
-pub use version::{NewVersion, PartialCode, PartialVersion, Requirements, SetChange, Version};
+pub use version::{
+    NewVersion, PartialCode, PartialVersion, Requirements, Sent, SetChange, Version,
+};
 pub use webhook::{Delivery, RefreshRequest};
 
 pub type Result<T> = std::result::Result<T, Error>;

@@ -158,12 +158,18 @@ impl Store {
             .collect())
     }
 
-    /// What requires something in some version, with what it requires and the versions in which it does.
-    pub async fn resource_links(&self, environment: EnvironmentId) -> Result<Vec<ResourceLinks>> {
+    /// What requires something in some version between two, both included, with what it requires and the versions in which it
+    /// does.
+    pub async fn resource_links(
+        &self,
+        environment: EnvironmentId,
+        first: VersionNumber,
+        last: VersionNumber,
+    ) -> Result<Vec<ResourceLinks>> {
         const SQL: &str = "SELECT resource_id, requires, from_version, to_version FROM desired_resource \
-                           WHERE environment_id = $1 AND requires <> '[]'";
+                           WHERE environment_id = $1 AND + from_version <= $3 AND to_version > $2 AND requires <> '[]'";
         let rows: Vec<(ResourceId, String, VersionNumber, VersionNumber)> = read!(self.db, pool => {
-            sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
+            sqlx::query_as(SQL).bind(environment.to_string()).bind(first).bind(last).fetch_all(pool).await?
         });
         let mut links = Vec::with_capacity(rows.len());
         for (resource_id, requires, from, to) in rows {
@@ -217,18 +223,24 @@ impl Store {
     ) -> Result<HashMap<ResourceId, Vec<ResourceId>>> {
         let mut found = HashMap::new();
         for chunk in wanted.chunks(1000) {
-            // The order of the join is kept: each of the few is looked for by its key.
-            let rows: Vec<(ResourceId, String)> = read!(self.db, pool => {
-                let mut query = sqlx::QueryBuilder::new("SELECT resource_id, requires FROM (");
+            // Each is looked for by its key, whatever the database knows of the size of the table: a join of them is a walk
+            // through all resources on PostgreSQL until its statistics are there.
+            let rows: Vec<(ResourceId, Option<String>)> = read!(self.db, pool => {
+                let mut query = sqlx::QueryBuilder::new(
+                    "SELECT wanted.column1, (SELECT requires FROM desired_resource WHERE environment_id = ",
+                );
+                query.push_bind(environment.to_string());
+                query.push(" AND resource_id = wanted.column1 AND + from_version <= wanted.column2");
+                query.push(" AND to_version > wanted.column2 LIMIT 1) FROM (");
                 query.push_values(chunk, |mut row, (id, version)| {
                     row.push_bind(*id).push_bind(*version);
                 });
-                query.push(") AS wanted CROSS JOIN desired_resource WHERE environment_id = ");
-                query.push_bind(environment.to_string());
-                query.push(" AND resource_id = wanted.column1 AND + from_version <= wanted.column2");
-                query.push(" AND to_version > wanted.column2");
+                query.push(") AS wanted");
                 query.build_query_as().persistent(false).fetch_all(pool).await?
             });
+            let rows = rows
+                .into_iter()
+                .filter_map(|(id, requires)| Some((id, requires?)));
             for (id, requires) in rows {
                 let requires = document("resource", "requires", id.as_str(), &requires)?;
                 found.insert(id, requires);

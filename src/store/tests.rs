@@ -148,6 +148,7 @@ async fn store_either(
         agent_places: Default::default(),
         resources,
         release,
+        sent: crate::store::Sent::default(),
     };
     let stored = store.version_store(&new, &end).await.unwrap();
     let compile = store.compile_fetch(compile).await.unwrap().unwrap();
@@ -465,7 +466,8 @@ async fn a_run_opens_an_action_and_its_end_closes_it_with_the_state() {
                 agent: Some(agent.into()),
                 ..Default::default()
             };
-            store.action_search(id, &search, from, 10).await.unwrap()
+            let plan = store.action_plan(id, search).await.unwrap();
+            store.action_search(id, &plan, from, 10).await.unwrap()
         };
         let (agent, newest) = (after.agent.as_str(), super::ActionFrom::Newest);
         let all = found(agent, newest).await;

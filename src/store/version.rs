@@ -91,6 +91,23 @@ pub struct Version {
     pub n_resources: i64,
     /// Whether no dependency leads from one set into another, which a partial export could not keep true.
     pub is_partial_base: bool,
+    /// The version that a partial export built it on; `None`: it came as a whole.
+    pub partial_base: Option<VersionNumber>,
+    /// As [`Sent::pip_config`].
+    pub pip_config: Option<Value>,
+    /// As [`Sent::project_constraints`].
+    pub project_constraints: Option<String>,
+}
+
+/// What exporters say of a version and ask for again: nothing follows from it here.
+#[derive(Debug, Clone, Default)]
+pub struct Sent {
+    /// How pip was configured where the version was exported.
+    pub pip_config: Option<Value>,
+    /// Constraints of the versions of packages, a line each.
+    pub project_constraints: Option<String>,
+    /// Of a partial export: the version that it builds on, and the resources that it brought. The store sets it.
+    pub partial: Option<(VersionNumber, Vec<ResourceId>)>,
 }
 
 /// A full desired state to store.
@@ -108,6 +125,7 @@ pub struct NewVersion {
     pub resources: Vec<StoredResource>,
     /// Release it in the same transaction (`auto_deploy`).
     pub release: bool,
+    pub sent: Sent,
 }
 
 row! {
@@ -122,6 +140,9 @@ row! {
         modules: String,
         n_resources: i64,
         is_partial_base: bool,
+        partial_base: Option<VersionNumber>,
+        pip_config: Option<String>,
+        project_constraints: Option<String>,
     }
 }
 
@@ -139,6 +160,12 @@ impl Row {
             modules: document("version", "modules", &id, &self.modules)?,
             n_resources: self.n_resources,
             is_partial_base: self.is_partial_base,
+            partial_base: self.partial_base,
+            pip_config: self
+                .pip_config
+                .map(|text| document("version", "pip_config", &id, &text))
+                .transpose()?,
+            project_constraints: self.project_constraints,
         })
     }
 }
@@ -147,7 +174,7 @@ macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT number, created_us, released_us, compile_id, commit_id, tree_id, metadata, modules, n_resources, \
-             COALESCE(crossing, '') = '' AS is_partial_base FROM version ",
+             COALESCE(crossing, '') = '' AS is_partial_base, partial_base, pip_config, project_constraints FROM version ",
             $rest
         )
     };

@@ -124,6 +124,66 @@ fn what_cannot_be_right_in_a_question_is_refused() {
     ] {
         assert_eq!(running.get_ok(empty)["data"], json!([]), "{empty}");
     }
+    // No limit, and numbers as clients write them.
+    for (path, expected) in [
+        ("/api/v2/resource?limit=-1", 3),
+        ("/api/v1/agent?limit=-1", 1),
+        ("/api/v2/resource?limit=1.0", 1),
+    ] {
+        let answer = running.get_ok(path);
+        let rows = answer.get("data").unwrap_or(&answer["agents"]);
+        assert_eq!(rows.as_array().unwrap().len(), expected, "{path}: {answer}");
+    }
+    let keep = json!({"value": 7.0});
+    let setting = "/api/v2/environment_settings/available_versions_to_keep";
+    assert_eq!(running.call("POST", setting, Some(&keep)).0, 200);
+    let kept = running.get_ok(setting)["data"]["settings"]["available_versions_to_keep"].clone();
+    assert_eq!(kept, json!(7));
+    // Parts are patterns: `%` is any text, `_` one character, `\` takes that from what is behind it.
+    for (pattern, expected) in [
+        ("%25", 3),
+        ("_", 3),
+        ("%25/_%25", 3),
+        ("%5C%25", 0),
+        ("%25/A", 1),
+    ] {
+        for list in ["resource", "desiredstate/1"] {
+            let path = format!("/api/v2/{list}?filter.resource_id_value={pattern}");
+            assert_eq!(
+                running.get_ok(&path)["metadata"]["total"],
+                expected,
+                "{path}"
+            );
+        }
+    }
+    let named = |pattern: &str| {
+        running.get_ok(&format!("/api/v2/agents?filter.name={pattern}"))["metadata"]["total"]
+            .clone()
+    };
+    assert_eq!((named("l%25t"), named("l_t")), (json!(1), json!(0)));
+    // A picture of the environment is of a kind that browsers show, and not too large.
+    let environment = format!("/api/v2/environment/{}", running.environment());
+    let modify = |icon: &str| {
+        let body = json!({"name": "up", "icon": icon});
+        running.call("POST", &environment, Some(&body)).0
+    };
+    let icon = "image/svg+xml;base64,aGVsbG8=";
+    assert_eq!(modify(icon), 200);
+    for bad in [
+        "x",
+        "image/gif;base64,aGVsbG8=",
+        "image/png;base64,#",
+        "image/png;base64,",
+    ] {
+        assert_eq!(modify(bad), 400, "{bad}");
+    }
+    assert_eq!(
+        modify(&format!("image/png;base64,{}", "A".repeat(65_536))),
+        400
+    );
+    let shown = running.get_ok(&format!("{environment}?details=true"))["data"]["icon"].clone();
+    assert_eq!(shown, json!(icon));
+    assert_eq!(modify(""), 200);
     let agents = running.get_ok("/api/v2/agents?sort=paused.asc");
     assert_eq!(agents["data"][0]["name"], "localhost", "{agents}");
     for (version, expected) in [(1, 200), (2, 404), (2_147_483_648_i64, 404)] {
@@ -190,9 +250,13 @@ fn lists_are_read_page_by_page() {
                 "attribute=path&attribute_value={}",
                 host.file("a").display()
             ),
-            1,
+            3,
         ),
-        ("resource_type=fs::File&agent=localhost".to_owned(), 2),
+        ("attribute=content&attribute_value=on".to_owned(), 3),
+        ("attribute=content&attribute_value=n".to_owned(), 0),
+        ("attribute=purged&attribute_value=false".to_owned(), 5),
+        // What was deployed, and the two versions that were stored.
+        ("resource_type=fs::File&agent=localhost".to_owned(), 4),
         ("resource_type=fs::File&limit=1".to_owned(), 1),
         ("agent=local%25".to_owned(), 0),
         ("resource_type=fs::Fil_".to_owned(), 0),
@@ -346,6 +410,28 @@ fn a_dry_run_shows_what_would_change_and_changes_nothing() {
     assert_eq!(
         (host.read("a").as_str(), host.file("c").exists()),
         ("one\n", false)
+    );
+    // It is in the history of each resource, which changed in nothing.
+    let actions = running.get_ok("/api/v2/resource_actions")["data"].clone();
+    let mut dry: Vec<&Value> = actions.as_array().unwrap().iter().collect();
+    dry.retain(|action| action["action"] == "dryrun");
+    assert_eq!(dry.len(), 4, "{actions}");
+    for action in dry {
+        let what = ["status", "change", "changes", "version"].map(|name| action[name].clone());
+        let expected = [json!("dry"), Value::Null, Value::Null, json!(2)];
+        assert_eq!(what, expected, "{action}");
+        let kwargs = &action["messages"][0]["kwargs"];
+        assert_eq!(kwargs["dry_run_id"], json!(id), "{action}");
+        assert_eq!(kwargs["resource_id"], action["resource_version_ids"][0]);
+    }
+    let some = json!({"filter": {"resourceIdValue": {"contains": ["%/c"]}, "modelVersion": 2}, "context": {"mine": 1}});
+    let (status, body) = running.call("POST", "/api/v2/dryrun_filtered", Some(&some));
+    assert_eq!((status, &body["data"]["model"]), (200, &json!(2)), "{body}");
+    let newest = running.get_ok("/api/v2/dryrun/2")["data"][0].clone();
+    assert_eq!(newest["id"], body["data"]["id"]);
+    assert_eq!(
+        (&newest["resource_filter"], &newest["context"]),
+        (&some["filter"], &some["context"])
     );
     assert_eq!(running.call("POST", "/api/v2/dryrun/9", None).0, 404);
     // Promoted, it is deployed.
@@ -508,6 +594,21 @@ fn bad_requests_are_answered_clearly_and_harm_nothing() {
             400,
         ),
         ("PUT", "/api/v2/project", "{}", 400),
+        // A number is no text.
+        ("PUT", "/api/v2/project", "{\"name\": 5}", 400),
+        (
+            "PUT",
+            "/api/v2/parameters/p",
+            "{\"source\": \"user\", \"value\": 5}",
+            400,
+        ),
+        (
+            "POST",
+            "/api/v2/environment_settings/available_versions_to_keep",
+            "{\"value\": 7.5}",
+            400,
+        ),
+        ("GET", "/api/v2/resource?limit=1.5", "", 400),
         ("PUT", "/api/v2/project", "{\"name\": \"up\"}", 400),
         (
             "PUT",

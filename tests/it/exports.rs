@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Host, Repo, Running, wait_until};
+use crate::harness::{Host, Repo, Running, segment, wait_until};
 
 const MODEL: &str = r#"
 import fs
@@ -64,6 +64,29 @@ fn a_partial_export_changes_its_sets_and_nothing_else_and_says_what_it_may_not()
         .iter()
         .filter(|action| action["action"] == "deploy" && action["version"] == 2);
     assert_eq!(of_2.count(), 1, "only what changed is deployed");
+    // What was stored names what was sent, and the version what it builds on.
+    let stored: Vec<Value> = running.get_ok("/api/v2/resource_actions")["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|action| action["action"] == "store")
+        .map(|action| action["resource_version_ids"].clone())
+        .collect();
+    let of = |name: &str, version: i64| format!("{},v={version}", id(&host, name));
+    let first = ["one", "shared", "two"].map(|name| of(name, 1));
+    assert_eq!(stored, [json!([of("one", 2)]), json!(first)]);
+    let n_lines = |name: &str| {
+        let path = format!(
+            "/api/v2/resource/{}/logs?filter.action=store",
+            segment(&id(&host, name))
+        );
+        running.get_ok(&path)["metadata"]["total"].clone()
+    };
+    assert_eq!((n_lines("one"), n_lines("two")), (json!(2), json!(1)));
+    let bases = ["1", "2"].map(|version| {
+        running.get_ok(&format!("/api/v1/version/{version}"))["model"]["partial_base"].clone()
+    });
+    assert_eq!(bases, [Value::Null, json!(1)]);
     let version = running.get_ok("/api/v2/desiredstate/2");
     assert_eq!(version["metadata"]["total"], 3);
 
@@ -179,8 +202,22 @@ fn a_full_export_is_stored_under_a_reserved_number_and_old_versions_are_deleted(
     let (status, answer) = put(2, three(), nowhere);
     assert_eq!(status, 400, "{answer}");
     assert!(answer.to_string().contains("far"), "{answer}");
-    let (status, answer) = put(2, three(), json!({"agent_places": {"far": "ssh://host"}}));
+    let settings = json!({
+        "agent_places": {"far": "ssh://host"}, "project_constraints": "a<2\nb==1",
+        "pip_config": {"index-url": "https://pip.example.com/simple", "pre": true},
+    });
+    let (status, answer) = put(2, three(), settings);
     assert_eq!(status, 200, "{answer}");
+    let pip = json!({
+        "index-url": "https://pip.example.com/simple", "extra-index-url": [], "pre": true, "use-system-config": false,
+    });
+    assert_eq!(running.get_ok("/api/v2/pip/config/2")["data"], pip);
+    assert_eq!(running.get_ok("/api/v2/pip/config/1")["data"], Value::Null);
+    let model = running.get_ok("/api/v1/version/2")["model"].clone();
+    assert_eq!(
+        (&model["pip_config"], &model["project_constraints"]),
+        (&pip, &json!("a<2\nb==1"))
+    );
     wait_until("it is deployed", || host.file("three").exists());
     let (status, answer) = put(2, three(), json!({}));
     assert_eq!(status, 409, "{answer}");

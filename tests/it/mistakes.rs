@@ -39,7 +39,7 @@ fn newest_report(running: &Running) -> Value {
 }
 
 #[test]
-//: lang 182; deploy 133
+//: lang 182; deploy 19, 133
 fn a_bad_commit_is_told_with_file_line_and_caret_and_the_old_version_stays() {
     let (repo, host) = (Repo::new(&files(&[("a", "one")])), Host::new());
     let mut running = Running::start(host.up(repo.path()));
@@ -132,10 +132,12 @@ fn a_bad_commit_is_told_with_file_line_and_caret_and_the_old_version_stays() {
     });
     check_refused(&newest_report(&running)["compile_data"]["errors"][0]);
 
-    // A later good commit goes on from there.
+    // A later good commit goes on from there: those that failed have taken no number.
     repo.write("main.cf", &files(&[("a", "three")]));
     repo.commit("good");
     running.settled(2);
+    let newest = running.get_ok("/api/v2/desiredstate")["data"][0]["version"].clone();
+    assert_eq!(newest, json!(2));
     assert_eq!(host.read("a"), "three\n");
 }
 

@@ -285,10 +285,21 @@ impl Args {
         match self.value(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(Value::Number(number)) => Ok(Some(number.to_string())),
             Some(_) => Err(ApiError::bad_request(format!(
                 "Field '{name}' must be a text"
             ))),
+        }
+    }
+
+    /// A text, or a number as one.
+    fn text_or_number(&self, name: &str) -> Result<Option<String>, ApiError> {
+        match self.value(name) {
+            Some(Value::Number(number)) => Ok(Some(match number.as_f64() {
+                // `7.0` is the number that `7` is.
+                Some(float) if number.is_f64() && float.fract() == 0.0 => format!("{float:.0}"),
+                _ => number.to_string(),
+            })),
+            _ => self.text(name),
         }
     }
 
@@ -301,9 +312,11 @@ impl Args {
         match self.value(name) {
             None => Ok(default),
             Some(Value::Bool(flag)) => Ok(*flag),
+            Some(Value::Number(number)) if number.as_f64() == Some(1.0) => Ok(true),
+            Some(Value::Number(number)) if number.as_f64() == Some(0.0) => Ok(false),
             Some(Value::String(text)) => match text.to_lowercase().as_str() {
-                "true" | "1" | "yes" | "on" | "t" => Ok(true),
-                "false" | "0" | "no" | "off" | "f" => Ok(false),
+                "true" | "1" | "yes" | "on" | "t" | "y" => Ok(true),
+                "false" | "0" | "no" | "off" | "f" | "n" => Ok(false),
                 _ => Err(ApiError::bad_request(format!(
                     "Field '{name}' must be true or false"
                 ))),
@@ -315,9 +328,20 @@ impl Args {
     }
 
     pub(in crate::api) fn parsed<T: FromStr>(&self, name: &str) -> Result<Option<T>, ApiError> {
-        let text = self.text(name)?;
-        let refuse = |_| ApiError::bad_request(format!("Field '{name}' cannot be read"));
-        text.map(|text| text.parse().map_err(refuse)).transpose()
+        let Some(text) = self.text_or_number(name)? else {
+            return Ok(None);
+        };
+        let whole = || {
+            let (whole, zeros) = text.split_once('.')?;
+            let is_whole = !zeros.is_empty() && zeros.bytes().all(|byte| byte == b'0');
+            whole.parse().ok().filter(|_| is_whole)
+        };
+        match text.parse().ok().or_else(whole) {
+            Some(value) => Ok(Some(value)),
+            None => Err(ApiError::bad_request(format!(
+                "Field '{name}' cannot be read"
+            ))),
+        }
     }
 
     /// A list; one value counts as a list of one.

@@ -20,9 +20,10 @@ const MAX_PAGE_BYTES: usize = 8 << 20;
 /// Rows of a page, unless a list gives all when it is asked for none.
 pub(in crate::api) const MAX_ROWS: usize = 1000;
 
-/// Rows of a page as the request asks for them; `None`: all.
+/// Rows of a page as the request asks for them; `None`: all. Clients ask for all by 0, and by what is below.
 pub(in crate::api) fn limit(args: &Args) -> Result<Option<usize>, ApiError> {
-    let limit = args.parsed::<usize>("limit")?.unwrap_or(MAX_ROWS);
+    let limit = args.parsed::<i64>("limit")?.unwrap_or(MAX_ROWS as i64);
+    let limit = usize::try_from(limit).unwrap_or_default();
     if limit > MAX_ROWS {
         return Err(ApiError::bad_request(format!(
             "limit may be at most {MAX_ROWS}"

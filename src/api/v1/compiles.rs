@@ -55,9 +55,6 @@ async fn list(app: App, args: Args) -> Result<Answer, ApiError> {
             .transpose()
     };
     let (start, end) = (bound("start")?, bound("end")?);
-    if start.is_some() && end.is_some() {
-        return Err(ApiError::bad_request("start and end exclude each other"));
-    }
     let limit = page::limit(&args)?.unwrap_or(usize::MAX);
     let mut found = app.store.compile_list(environment, MAX_LISTED).await?;
     found.retain(|compile| {

@@ -12,7 +12,7 @@ use crate::api::{Answer, versions, wire};
 use crate::app::App;
 use crate::deploy::LIFECYCLE_TRANSFER;
 use crate::domain::{DryRunStatus, VersionNumber};
-use crate::store::{Compared, DryRun, DryRunResult};
+use crate::store::{Compared, DryRun, DryRunNote, DryRunResult};
 
 routes! {
     Get "/api/v1/dryrun" Environment "the dry runs" => Query list();
@@ -92,7 +92,9 @@ async fn request(version: VersionNumber, app: App, args: Args) -> Result<Answer,
     if environment.halted {
         return Err(ApiError::halted(&environment));
     }
-    let id = engine(&app, &environment)?.dry_run(version, None).await?;
+    let id = engine(&app, &environment)?
+        .dry_run(version, None, DryRunNote::default())
+        .await?;
     // As it begins, whatever handlers have found by now: what is known of a resource before a handler looks at it.
     let is_known = |result: &DryRunResult| {
         let is_transfer = result.resource_id.resource_type() == LIFECYCLE_TRANSFER;

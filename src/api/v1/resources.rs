@@ -36,7 +36,9 @@ async fn get(rvid: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let kind = args.text("log_action")?;
     let mut logs: Vec<Value> = Vec::new();
     if args.flag("logs", false)? || kind.is_some() {
-        logs = versions::actions(&app, environment, &id, version, kind.as_deref()).await?;
+        let stored = app.store.action_store_of(environment, version).await?;
+        let (stored, kind) = (stored.as_ref(), kind.as_deref());
+        logs = versions::actions(&app, environment, &id, stored, version, kind).await?;
         let limit = args.parsed::<usize>("log_limit")?.unwrap_or(0);
         if limit > 0 {
             logs.truncate(limit);

@@ -1,14 +1,14 @@
 //! The shapes of version 1: versions and resources. Source: docs/reference/rest.md § 2.3.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Map, Value, json};
 
 use crate::api::http::error::ApiError;
 use crate::api::wire;
 use crate::app::App;
-use crate::domain::{EnvironmentId, ResourceId, ResourceSetId};
-use crate::store::{StoredResource, Version};
+use crate::domain::{EnvironmentId, ResourceId, ResourceSetId, VersionNumber};
+use crate::store::{ResourceLinks, StoredResource, Version};
 
 /// The newest versions, behind `start` of them.
 pub(in crate::api) async fn newest_versions(
@@ -31,20 +31,59 @@ pub(in crate::api) async fn newest_versions(
         own.map(|(id, _)| id.clone()).collect::<BTreeSet<_>>()
     };
     let sets: Vec<BTreeSet<ResourceId>> = versions.iter().map(undefined_in).collect();
-    // What requires what is read only if something waits for it.
-    let links = match sets.iter().all(BTreeSet::is_empty) {
-        true => Vec::new(),
-        false => app.store.resource_links(environment).await?,
+    // What requires what is read only if something waits for it, and of all versions at once.
+    let waiting = versions
+        .iter()
+        .zip(&sets)
+        .filter(|(_, ids)| !ids.is_empty());
+    let waiting: Vec<VersionNumber> = waiting.map(|(found, _)| found.number).collect();
+    let links = match (waiting.iter().min(), waiting.iter().max()) {
+        (Some(first), Some(last)) => app.store.resource_links(environment, *first, *last).await?,
+        _ => Vec::new(),
     };
+    let provides = Provides::of(&links);
     let shapes = versions.iter().zip(sets).map(|(found, ids)| {
-        let own = links
-            .iter()
-            .filter(|links| links.versions.contains(&found.number));
-        let own = own.map(|links| (&links.resource_id, links.requires.as_slice()));
-        let skipped = dependents(own, &ids);
+        let skipped = provides.dependents(&ids, Some(found.number));
         version(environment, found, ids.into_iter().collect(), skipped)
     });
     Ok(shapes.collect())
+}
+
+/// What requires a resource, and in which versions.
+struct Provides<'a>(HashMap<&'a ResourceId, Vec<&'a ResourceLinks>>);
+
+impl<'a> Provides<'a> {
+    fn of(links: &'a [ResourceLinks]) -> Self {
+        let mut provides: HashMap<&ResourceId, Vec<&ResourceLinks>> = HashMap::new();
+        for link in links {
+            for require in &link.requires {
+                provides.entry(require).or_default().push(link);
+            }
+        }
+        Self(provides)
+    }
+
+    /// What requires one of these in a version, however far, without them: nothing else of the version is looked at.
+    fn dependents(
+        &self,
+        roots: &BTreeSet<ResourceId>,
+        version: Option<VersionNumber>,
+    ) -> Vec<ResourceId> {
+        let mut found: BTreeSet<&ResourceId> = BTreeSet::new();
+        let mut queue: Vec<&ResourceId> = roots.iter().collect();
+        while let Some(id) = queue.pop() {
+            let links = self.0.get(id).into_iter().flatten();
+            let links =
+                links.filter(|link| version.is_none_or(|version| link.versions.contains(&version)));
+            for link in links {
+                let dependent = &link.resource_id;
+                if !roots.contains(dependent) && found.insert(dependent) {
+                    queue.push(dependent);
+                }
+            }
+        }
+        found.into_iter().cloned().collect()
+    }
 }
 
 /// A version with what of it cannot be deployed.
@@ -64,9 +103,9 @@ pub(in crate::api) fn version(
         "released": version.released.is_some(),
         "total": version.n_resources,
         "version_info": info,
-        "partial_base": null,
-        "pip_config": null,
-        "project_constraints": null,
+        "partial_base": version.partial_base,
+        "pip_config": version.pip_config,
+        "project_constraints": version.project_constraints,
         "undeployable": undeployable,
         "skipped_for_undeployable": skipped,
         "is_suitable_for_partial_compiles": version.is_partial_base,
@@ -83,38 +122,21 @@ pub(in crate::api) fn version_of(
     let undefined: BTreeSet<ResourceId> = undefined
         .map(|resource| resource.resource_id.clone())
         .collect();
-    let links = resources
-        .iter()
-        .map(|resource| (&resource.resource_id, resource.requires.as_slice()));
-    let skipped = dependents(links, &undefined);
+    let links: Vec<ResourceLinks> = match undefined.is_empty() {
+        true => Vec::new(),
+        false => resources.iter().map(links_of).collect(),
+    };
+    let skipped = Provides::of(&links).dependents(&undefined, None);
     let undeployable = undefined.into_iter().collect();
     version(environment, found, undeployable, skipped)
 }
 
-/// What requires one of these, however far, without them.
-fn dependents<'a>(
-    links: impl Iterator<Item = (&'a ResourceId, &'a [ResourceId])>,
-    roots: &'a BTreeSet<ResourceId>,
-) -> Vec<ResourceId> {
-    if roots.is_empty() {
-        return Vec::new();
+fn links_of(resource: &StoredResource) -> ResourceLinks {
+    ResourceLinks {
+        resource_id: resource.resource_id.clone(),
+        requires: resource.requires.clone(),
+        versions: VersionNumber::NONE..VersionNumber::NONE,
     }
-    let mut provides: BTreeMap<&ResourceId, Vec<&ResourceId>> = BTreeMap::new();
-    for (id, requires) in links {
-        for require in requires {
-            provides.entry(require).or_default().push(id);
-        }
-    }
-    let mut found: BTreeSet<&ResourceId> = BTreeSet::new();
-    let mut queue: Vec<&ResourceId> = roots.iter().collect();
-    while let Some(id) = queue.pop() {
-        for dependent in provides.get(id).into_iter().flatten() {
-            if !roots.contains(*dependent) && found.insert(dependent) {
-                queue.push(dependent);
-            }
-        }
-    }
-    found.into_iter().cloned().collect()
 }
 
 /// A resource of a version.

@@ -13,6 +13,7 @@ use crate::api::v1::shapes;
 use crate::api::{Answer, Pieces, versions, wire};
 use crate::app::App;
 use crate::domain::{ActionKind, EnvironmentId, ResourceId, VersionNumber};
+use crate::store::StoreAction;
 
 routes! {
     Get "/api/v1/version" Environment "the versions, newest first" => Query list();
@@ -44,6 +45,10 @@ async fn get(version: VersionNumber, app: App, args: Args) -> Result<Answer, Api
     let kind = args.text("log_filter")?;
     let limit = args.parsed::<i64>("limit")?.unwrap_or(MAX_ACTIONS);
     let n_actions = usize::try_from(limit.clamp(0, MAX_ACTIONS)).unwrap_or_default();
+    let stored = match has_logs {
+        true => app.store.action_store_of(id, version).await?,
+        false => None,
+    };
     let mut body = Pieces::default();
     body.text("{\"model\":")?;
     body.value(&shapes::version_of(id, &found, &resources))?;
@@ -52,8 +57,8 @@ async fn get(version: VersionNumber, app: App, args: Args) -> Result<Answer, Api
     for resource in &resources {
         let mut shape = shapes::resource(id, resource);
         if has_logs {
-            let actions = actions(&app, id, &resource.resource_id, version, kind.as_deref());
-            let mut actions = actions.await?;
+            let (resource, kind) = (&resource.resource_id, kind.as_deref());
+            let mut actions = actions(&app, id, resource, stored.as_ref(), version, kind).await?;
             actions.truncate(n_actions);
             shape["actions"] = Value::Array(actions);
         }
@@ -86,11 +91,13 @@ fn unknown_id(
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
-/// What was done to a resource in a version, newest first. `kind`: only actions of this one.
+/// What was done to a resource in a version, newest first. `stored`: how the version was stored; `kind`: only actions of this
+/// one.
 pub(super) async fn actions(
     app: &App,
     environment: EnvironmentId,
     resource: &ResourceId,
+    stored: Option<&StoreAction>,
     version: VersionNumber,
     kind: Option<&str>,
 ) -> Result<Vec<Value>, ApiError> {
@@ -113,10 +120,13 @@ pub(super) async fn actions(
         .store
         .action_list(environment, Some(resource), SEARCHED)
         .await?;
-    let shown = actions.iter().filter(|action| {
+    let stored = stored.filter(|stored| stored.has_brought(resource));
+    let all = actions.iter().chain(stored.map(|stored| &stored.action));
+    let shown = all.filter(|action| {
         action.version == version && kind.is_none_or(|kind| action.action == kind)
     });
+    let brought = std::slice::from_ref(resource);
     Ok(shown
-        .map(|action| wire::action(json!(environment), action))
+        .map(|action| wire::action(json!(environment), action, brought))
         .collect())
 }

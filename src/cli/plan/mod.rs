@@ -19,6 +19,7 @@ use super::{FAILED, Format, PlanArguments, TROUBLE, USAGE, log};
 use crate::api::difference;
 use crate::domain::{DryRunId, ResourceId, VersionNumber, chain};
 use crate::server::Embedded;
+use crate::store::DryRunNote;
 
 /// The exit code with `--detailed-exitcode` when a deploy would change something.
 const CHANGES: u8 = 2;
@@ -264,7 +265,7 @@ async fn compare(
     embedded.store.version_store_reserved(version, &new).await?;
     let python = workbench.python(embedded);
     let engine = embedded.start_engine(python, false);
-    let run = engine.dry_run(version, None).await?;
+    let run = engine.dry_run(version, None, DryRunNote::default()).await?;
     let mut plan = Plan {
         version: version.get(),
         differences: results(embedded, version, run).await?,

@@ -12,7 +12,7 @@ use crate::compile::source::Head;
 use crate::compile::worker::{JobDone, Reported};
 use crate::domain::{AgentName, ResourceId, Timestamp};
 use crate::observe::RenderedDiagnostic;
-use crate::store::{self, Compile, NewVersion, PartialCode, PartialVersion, StoredResource};
+use crate::store::{self, Compile, NewVersion, PartialCode, PartialVersion, Sent, StoredResource};
 
 /// A version to store.
 pub(super) enum New {
@@ -183,6 +183,7 @@ fn new_version(
         agent_places: export.agents,
         resources: export.resources.into_iter().map(stored).collect(),
         release: false,
+        sent: Sent::default(),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::domain::{
     read_agent_map,
 };
 use crate::executor::protocol::{Task, TaskKind};
-use crate::store::{self, About, UnfinishedDryRun};
+use crate::store::{self, About, DryRunNote, UnfinishedDryRun};
 
 /// What a dry run needs of a version.
 struct Contents {
@@ -31,6 +31,7 @@ impl Reconciler {
         &mut self,
         version: VersionNumber,
         ids: Option<&BTreeSet<ResourceId>>,
+        note: &DryRunNote,
     ) -> Result<DryRunId, RequestError> {
         if self.halted {
             return Err(RequestError::Halted);
@@ -84,7 +85,7 @@ impl Reconciler {
         };
         let id = self
             .store
-            .dry_run_create(self.environment, version, about, &known)
+            .dry_run_create(self.environment, version, about, &known, note)
             .await?;
         let known = known.into_iter().map(|(id, _)| id).collect();
         self.queue_dry_run(id, version, contents, &known);

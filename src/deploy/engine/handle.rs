@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use steward_compiler::PythonRuntime;
@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::{Admission, run_until_stopped};
 use crate::deploy::ApiRequests;
 use crate::domain::{
-    AgentName, DryRunId, EnvironmentId, FactTimes, ResourceId, Timestamp, VersionNumber, chain,
+    AgentName, DryRunId, EnvironmentId, FactTimes, ResourceId, Severity, Timestamp, VersionNumber,
+    chain,
 };
 use crate::executor::external::Outgoing;
 use crate::executor::limits::Limits;
@@ -21,8 +22,8 @@ use crate::executor::packages::PackageInstaller;
 use crate::executor::remote::AgentHello;
 use crate::executor::variables::Variables;
 use crate::lsm::Services;
-use crate::observe::{ActionLogs, Bus};
-use crate::store::{self, ResourceState, Store};
+use crate::observe::{ActionLogs, Bus, EventKind};
+use crate::store::{self, DryRunNote, Notification, ResourceState, Store};
 
 /// How a user asks for a deployment. Source: docs/reference/deployment.md § 4.15.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +73,7 @@ pub(super) enum Request {
         version: VersionNumber,
         /// Only these; `None`: all of the version.
         ids: Option<BTreeSet<ResourceId>>,
+        note: DryRunNote,
         reply: oneshot::Sender<Result<DryRunId, RequestError>>,
     },
     /// What is known of each resource, when all of it is in the store.
@@ -100,6 +102,8 @@ pub(super) enum Request {
     Stop {
         reply: oneshot::Sender<()>,
     },
+    #[cfg(test)]
+    Panic,
 }
 
 /// What an engine has in its memory.
@@ -163,14 +167,57 @@ pub struct Options {
     pub waits: bool,
 }
 
+/// How long an engine that could not go on waits before it starts again, at first.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+
+/// An engine that lived so long has not failed because of what it failed of before.
+const LONG_LIFE: Duration = Duration::from_secs(60);
+
+/// What a panic says.
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "a panic without a text".to_owned())
+}
+
+/// Closes what a panic has cut off, and says so to those who look at the log, at the prompt and at the environment.
+async fn on_panic(options: &Options, why: &str, is_new: bool) {
+    let (environment, store) = (options.environment, &options.store);
+    tracing::error!(environment.id = %environment, why, "the scheduler panicked; it starts again");
+    options.bus.emit(
+        environment,
+        EventKind::Trouble {
+            message: format!("the scheduler panicked, which is a bug; it starts again: {why}"),
+        },
+    );
+    // Its executors went with it. What agents on other machines go on with is opened again.
+    if let Err(error) = store.action_close_interrupted(Some(environment)).await {
+        let error = chain(&error);
+        tracing::error!(environment.id = %environment, error, "cannot close the runs that were cut off");
+    }
+    if !is_new {
+        return;
+    }
+    let message = format!(
+        "This is a bug of the server. What was running is unavailable and is tried again. The log of the server says: {why}"
+    );
+    let title = "The scheduler panicked and has started again";
+    let notification = Notification::new(Severity::Error, title, &message);
+    if let Err(error) = store.notification_create(environment, &notification).await {
+        let error = chain(&error);
+        tracing::error!(environment.id = %environment, error, "cannot write a notification");
+    }
+}
+
 impl Engine {
     /// Starts the engine of an environment; the task ends after [`Engine::stop`].
     pub fn start(options: Options) -> (Self, tokio::task::JoinHandle<()>) {
         let (inbox, mut requests) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
             let environment = options.environment;
-            let mut pause = Duration::from_millis(200);
+            let mut pause = FIRST_PAUSE;
             loop {
+                let began = Instant::now();
                 // A panic is a bug of ours; the environment must not be dead for it. All state is read anew.
                 let life = std::panic::AssertUnwindSafe(run_until_stopped(&options, &mut requests))
                     .catch_unwind()
@@ -181,18 +228,14 @@ impl Engine {
                         let error = chain(&error);
                         tracing::error!(environment.id = %environment, error, "cannot read the environment; trying again");
                     }
-                    Err(_) => {
-                        tracing::error!(environment.id = %environment, "the scheduler panicked; it starts again");
-                        // Its executors went with it. What agents on other machines go on with is opened again.
-                        let closed = options
-                            .store
-                            .action_close_interrupted(Some(environment))
-                            .await;
-                        if let Err(error) = closed {
-                            let error = chain(&error);
-                            tracing::error!(environment.id = %environment, error, "cannot close the runs that were cut off");
-                        }
+                    Err(panic) => {
+                        // One that panics again and again says so once.
+                        let is_new = pause == FIRST_PAUSE || began.elapsed() > LONG_LIFE;
+                        on_panic(&options, &panic_text(&*panic), is_new).await;
                     }
+                }
+                if began.elapsed() > LONG_LIFE {
+                    pause = FIRST_PAUSE;
                 }
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
@@ -202,6 +245,12 @@ impl Engine {
             }
         });
         (Self { inbox }, task)
+    }
+
+    /// Has it panic.
+    #[cfg(test)]
+    pub(crate) fn panic(&self) {
+        let _ = self.inbox.send(Request::Panic);
     }
 
     /// Tells it to look at the store.
@@ -244,12 +293,14 @@ impl Engine {
         &self,
         version: VersionNumber,
         ids: Option<BTreeSet<ResourceId>>,
+        note: DryRunNote,
     ) -> Result<DryRunId, RequestError> {
         let (reply, answer) = oneshot::channel();
         self.inbox
             .send(Request::DryRun {
                 version,
                 ids,
+                note,
                 reply,
             })
             .map_err(|_| RequestError::Gone)?;

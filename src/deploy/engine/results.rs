@@ -3,18 +3,19 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use super::{InFlight, Reconciler};
+use super::{Comparing, InFlight, Reconciler};
 use crate::deploy::ask::Asker;
 use crate::deploy::facts::facts_of;
 use crate::deploy::schedule::Ended;
 use crate::domain::{
-    Change, DryRunId, DryRunStatus, HandlerStatus, LogLevel, ResourceId, ResourceStatus, Timestamp,
+    ActionKind, Change, DryRunId, DryRunStatus, HandlerStatus, LogLevel, ResourceId,
+    ResourceStatus, Timestamp,
 };
 use crate::executor::bounds::{bound, messages_json};
 use crate::executor::link::{Message, Purpose, TaskResult};
 use crate::executor::protocol::TaskOutcome;
 use crate::observe::{EventKind, ResourceDone, Summary};
-use crate::store::{ActionEnd, Compared};
+use crate::store::{ActionEnd, ActionStart, Compared};
 
 /// The work of an environment from rest to rest; it ends with a summary.
 pub(super) struct Round {
@@ -90,13 +91,58 @@ impl Reconciler {
         }
     }
 
-    /// Notes what a dry run would change on one resource, to be written.
+    /// Notes what a dry run would change on one resource, and what the handler said of it, to be written.
     fn on_compared(&mut self, dry_run: DryRunId, result: TaskResult) {
-        self.schedule.task_finished(result.action);
-        let (status, changes) = comparison(result.outcome);
+        let (action, resource_id) = (result.action, result.resource_id);
+        self.schedule.task_finished(action);
+        let outcome = result.outcome;
+        if let Some(Comparing { version, started }) = self.comparing.remove(&action) {
+            let now = Timestamp::now();
+            let mut logged = outcome.clone();
+            // They are in the result of the dry run.
+            logged.changes.clear();
+            bound(&mut logged, self.daily.share(&resource_id, now));
+            let mut lines = logged.logs;
+            if let Some(first) = lines.first_mut() {
+                let known = [
+                    ("dry_run_id", dry_run.to_string()),
+                    ("resource_id", format!("{resource_id},v={version}")),
+                ];
+                let known = known.map(|(name, text)| (name.to_owned(), text.into()));
+                first.kwargs.extend(known);
+            }
+            let messages = messages_json(&lines);
+            self.daily.add(&resource_id, messages.len());
+            let start = ActionStart {
+                id: action,
+                action: ActionKind::DryRun,
+                version,
+                resource_id: resource_id.clone(),
+                started,
+            };
+            let status = match outcome.status {
+                HandlerStatus::Unavailable => ResourceStatus::Unavailable,
+                _ => ResourceStatus::Dry,
+            };
+            let end = ActionEnd {
+                id: action,
+                finished: finished_at(result.finished, started, now),
+                status,
+                change: Change::NoChange,
+                changes: "{}".to_owned(),
+                messages,
+                state: None,
+                facts: Vec::new(),
+                discovered: Vec::new(),
+                resource_id: resource_id.clone(),
+            };
+            self.unwritten.starts.push(start);
+            self.unwritten.ends.push((end, None));
+        }
+        let (status, changes) = comparison(outcome);
         self.unwritten.compared.push(Compared {
             dry_run,
-            resource_id: result.resource_id,
+            resource_id,
             status,
             changes: serde_json::Value::Object(changes).to_string(),
         });

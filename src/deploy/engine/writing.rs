@@ -90,6 +90,8 @@ impl Writing {
     pub(super) async fn end(&mut self) -> Option<Written> {
         match self.task.join_next().await {
             Some(Ok(written)) => written,
+            // What is in memory may not be in the database: the engine reads all anew, as after any panic.
+            Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             Some(Err(error)) => {
                 tracing::error!(%error, "writing results was cut off; they are verified again after the next start");
                 None

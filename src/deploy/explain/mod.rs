@@ -25,8 +25,8 @@ const MAX_OTHERS: usize = 10;
 /// Log lines of the root's last run that are shown.
 const LOG_LINES: usize = 12;
 
-/// Actions of a resource among which its last run is looked for; those behind it are of other kinds.
-const ACTIONS: i64 = 20;
+/// Of the runs of a resource the newest may go on, and the one before has ended.
+const NEWEST_RUNS: i64 = 2;
 
 /// What is known of one resource on the way.
 struct Visited {
@@ -356,14 +356,10 @@ impl Walk<'_> {
         let mut awaited = awaited(&attributes, self.around);
         for fact in awaited["facts"].as_array_mut().into_iter().flatten() {
             let giver = ResourceId::new(fact["resource_id"].as_str().unwrap_or_default());
-            let actions = self
-                .store
-                .action_list(self.environment, Some(&giver), ACTIONS);
-            let actions = actions.await?;
-            let mut asked = actions
-                .iter()
-                .filter(|action| action.action == ActionKind::CollectFacts);
-            fact["asked"] = json!(asked.next().map(|asked| asked.started.to_string()));
+            let kind = ActionKind::CollectFacts;
+            let asked = self.store.action_of_kind(self.environment, &giver, kind, 1);
+            let asked = asked.await?;
+            fact["asked"] = json!(asked.first().map(|asked| asked.started.to_string()));
         }
         Ok(awaited)
     }
@@ -390,13 +386,12 @@ impl Walk<'_> {
 
     /// The last deployment of a resource that has ended.
     async fn last_run(&self, id: &ResourceId) -> Result<Option<Action>> {
-        let actions = self
+        let kind = ActionKind::Deploy;
+        let runs = self
             .store
-            .action_list(self.environment, Some(id), ACTIONS)
+            .action_of_kind(self.environment, id, kind, NEWEST_RUNS)
             .await?;
-        let is_run =
-            |action: &Action| action.action == ActionKind::Deploy && action.finished.is_some();
-        Ok(actions.into_iter().find(is_run))
+        Ok(runs.into_iter().find(|run| run.finished.is_some()))
     }
 }
 

@@ -127,3 +127,91 @@ async fn the_history_goes_with_its_environment_and_nothing_is_added_afterwards()
     })
     .await;
 }
+
+/// A resource with an attribute beside the one in its id.
+fn described(name: &str, text: &str) -> crate::store::StoredResource {
+    crate::store::StoredResource {
+        attributes: serde_json::json!({"name": name, "text": text, "n": 15, "flag": true})
+            .to_string(),
+        ..crate::store::tests::resource(name, "1", "")
+    }
+    .with_digest()
+}
+
+/// Given: a resource whose text was `first` in version 1 and `second` in version 2, run for both, and one that stays the same.
+/// Expected: a search by an attribute finds what was done while it was so, by what its value begins with; with it the stored
+/// versions; what the id says is found alike.
+#[tokio::test]
+async fn the_history_is_searched_by_attributes_as_they_were_then() {
+    use crate::store::tests::store_version;
+    check(|store| async move {
+        let id = environment(&store).await;
+        let same = described("same_1", "50% off");
+        let mut numbers = Vec::new();
+        for text in ["first", "second"] {
+            let resources = vec![described("x", text), same.clone()];
+            numbers.push(store_version(&store, id, resources).await.0);
+        }
+        let mut ids = Vec::new();
+        for (name, version) in [("x", 0), ("x", 1), ("same_1", 1)] {
+            let (mut start, mut end) = run(name, Timestamp::now().0);
+            start.version = numbers[version];
+            (start.resource_id, end.state) = (described(name, "").resource_id, None);
+            end.resource_id = start.resource_id.clone();
+            ids.push(start.id);
+            store.action_write(id, &[start], &[end]).await.unwrap();
+        }
+        let found = async |attribute: Option<(&str, &str)>, agent: Option<&str>| {
+            let search = ActionSearch {
+                agent: agent.map(str::to_owned),
+                attribute: attribute.map(|(name, begin)| (name.to_owned(), begin.to_owned())),
+                ..ActionSearch::default()
+            };
+            let plan = store.action_plan(id, search).await.unwrap();
+            let found = store.action_search(id, &plan, ActionFrom::Newest, 10).await;
+            let fitting = store
+                .action_fitting(id, &plan, found.unwrap())
+                .await
+                .unwrap();
+            let runs = fitting
+                .iter()
+                .filter_map(|one| ids.iter().position(|id| *id == one.id));
+            let stored = fitting.iter().filter(|one| one.action == ActionKind::Store);
+            let stored: Vec<i64> = stored.map(|one| one.version.get()).collect();
+            (runs.collect::<Vec<_>>(), stored)
+        };
+        assert_eq!(found(None, None).await, (vec![2, 1, 0], vec![2, 1]));
+        assert_eq!(found(None, Some("a")).await, (vec![2, 1, 0], vec![2, 1]));
+        assert_eq!(found(None, Some("b")).await, (vec![], vec![]));
+        let by = async |name, begin| found(Some((name, begin)), Some("a")).await;
+        assert_eq!(by("name", "x").await, (vec![1, 0], vec![2, 1]));
+        assert_eq!(by("name", "same_").await, (vec![2], vec![2, 1]));
+        assert_eq!(by("name", "same%").await, (vec![], vec![]));
+        assert_eq!(by("text", "second").await, (vec![1], vec![2]));
+        assert_eq!(by("text", "sec").await, (vec![1], vec![2]));
+        assert_eq!(by("text", "ec").await, (vec![], vec![]));
+        assert_eq!(by("text", "50%").await, (vec![2], vec![2, 1]));
+        assert_eq!(by("n", "1").await, (vec![2, 1, 0], vec![2, 1]));
+        assert_eq!(by("flag", "true").await, (vec![2, 1, 0], vec![2, 1]));
+        assert_eq!(by("other", "x").await, (vec![], vec![]));
+        let x = described("x", "").resource_id;
+        let history = store.action_history(id, &x, 10).await.unwrap();
+        let kinds: Vec<(ActionKind, i64)> = history
+            .iter()
+            .map(|one| (one.action, one.version.get()))
+            .collect();
+        let (deploy, stored) = (ActionKind::Deploy, ActionKind::Store);
+        assert_eq!(kinds, [(deploy, 2), (deploy, 1), (stored, 2), (stored, 1)]);
+        let brought = store.action_stored_ids(id, &numbers).await.unwrap();
+        assert_eq!(brought[&numbers[0]], [same.resource_id.clone(), x.clone()]);
+        let stored = store
+            .action_store_of(id, numbers[1])
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(stored.has_brought(&x) && stored.action.version == numbers[1]);
+        let none = store.action_store_of(id, VersionNumber::new(9)).await;
+        assert!(none.unwrap().is_none());
+    })
+    .await;
+}

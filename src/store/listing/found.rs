@@ -219,6 +219,17 @@ impl Store {
         Ok(MatchingIds::of(lists, search, span))
     }
 
+    /// Whether the ids of all resources with these types and agents have this attribute in them, so that they say its value.
+    pub(in crate::store) async fn names_all_say(
+        &self,
+        environment: EnvironmentId,
+        search: &Search,
+        attribute: &str,
+    ) -> Result<bool> {
+        let lists = self.names_of(environment).await?;
+        Ok(lists.iter().all(|list| list.all_say(search, attribute)))
+    }
+
     async fn names_of(&self, environment: EnvironmentId) -> Result<[Arc<Names>; 2]> {
         const NEWEST: &str = "SELECT MAX(number) FROM version WHERE environment_id = $1";
         let slot = self.names.slot(environment);

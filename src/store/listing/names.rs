@@ -12,7 +12,7 @@ use std::ops::Range;
 use memchr::memmem;
 
 use super::Search;
-use crate::domain::ResourceId;
+use crate::domain::{Like, ResourceId};
 
 /// What divides texts: no word that is searched for has it.
 const END: char = '\0';
@@ -69,12 +69,11 @@ impl Texts {
             return None;
         }
         let (from, to) = (self.start(places.start), self.start(places.end));
-        let text = self.bytes.as_bytes();
         let found = words.iter_mut().filter_map(|word| {
             if is_last {
-                word.last_before(text, from, to)
+                word.last_before(self, from, to)
             } else {
-                word.first_behind(text, from, to)
+                word.first_behind(self, from, to)
             }
         });
         let byte = if is_last { found.max() } else { found.min() };
@@ -97,7 +96,10 @@ impl Texts {
 /// A word that is looked for, and where it was found last, so that of several words each is looked for once.
 #[derive(Debug)]
 struct Word {
+    /// Finds the word, or of a pattern the longest text that is sure to be there.
     finder: memmem::Finder<'static>,
+    /// What the whole text has to fit, if the word has wildcards.
+    pattern: Option<Like>,
     /// Where it was found, and `None` for nowhere from there on; outer `None`: it was not looked for.
     known: Option<Option<usize>>,
 }
@@ -105,32 +107,63 @@ struct Word {
 impl Word {
     fn new(word: &str) -> Self {
         // What divides texts is in none of them.
-        let lower = word.replace(END, "\u{fffd}").to_lowercase();
+        let word = word.replace(END, "\u{fffd}");
+        let pattern = (!Like::is_plain(&word)).then(|| Like::part(&word));
+        let sure = match &pattern {
+            None => word.to_lowercase(),
+            Some(pattern) => pattern.longest_text(),
+        };
         Self {
-            finder: memmem::Finder::new(&lower).into_owned(),
+            finder: memmem::Finder::new(&sure).into_owned(),
+            pattern,
             known: None,
         }
     }
 
+    /// Whether the text with this byte fits, where more than the word counts.
+    fn fits_at(&self, texts: &Texts, at: usize) -> bool {
+        let pattern = self.pattern.as_ref();
+        pattern.is_none_or(|pattern| pattern.fits_lower(texts.get(texts.place_of(at))))
+    }
+
     /// The range only ever gets shorter, so what was found within it is still the next.
-    fn first_behind(&mut self, text: &[u8], from: usize, to: usize) -> Option<usize> {
+    fn first_behind(&mut self, texts: &Texts, from: usize, to: usize) -> Option<usize> {
         match self.known {
             Some(None) => None,
             Some(Some(at)) if at >= from => (at < to).then_some(at),
             _ => {
-                let found = self.finder.find(&text[from..to]).map(|at| from + at);
+                let found = self.look_ahead(texts, from, to);
                 self.known = Some(found);
                 found
             }
         }
     }
 
-    fn last_before(&mut self, text: &[u8], from: usize, to: usize) -> Option<usize> {
+    fn look_ahead(&self, texts: &Texts, mut from: usize, to: usize) -> Option<usize> {
+        let bytes = texts.bytes.as_bytes();
+        while from < to {
+            let at = from + self.finder.find(&bytes[from..to])?;
+            if at >= to || self.fits_at(texts, at) {
+                return (at < to).then_some(at);
+            }
+            from = texts.start(texts.place_of(at) + 1);
+        }
+        None
+    }
+
+    fn last_before(&mut self, texts: &Texts, from: usize, to: usize) -> Option<usize> {
         match self.known {
             Some(None) => None,
             Some(Some(at)) if at < to => (at >= from).then_some(at),
             _ => {
-                let found = self.look_back(text, from, to);
+                let (mut to, bytes) = (to, texts.bytes.as_bytes());
+                let mut found = self.look_back(bytes, from, to);
+                while let Some(at) = found.filter(|at| !self.fits_at(texts, *at)) {
+                    to = texts.start(texts.place_of(at));
+                    found = (to > from)
+                        .then(|| self.look_back(bytes, from, to))
+                        .flatten();
+                }
                 self.known = Some(found);
                 found
             }
@@ -158,7 +191,10 @@ impl Word {
     }
 
     fn is_in(&self, text: &str) -> bool {
-        self.finder.find(text.as_bytes()).is_some()
+        match &self.pattern {
+            None => self.finder.find(text.as_bytes()).is_some(),
+            Some(pattern) => pattern.fits_lower(text),
+        }
     }
 }
 
@@ -169,6 +205,14 @@ struct Head {
     resource_type: u32,
     agent: u32,
     n_places: u32,
+}
+
+impl Head {
+    fn attribute(&self) -> Option<&str> {
+        let (_, rest) = self.text.split_once('[')?;
+        let (_, pair) = rest.split_once(',')?;
+        pair.strip_suffix('=')
+    }
 }
 
 /// Type, agent, head and value of an id.
@@ -340,6 +384,16 @@ impl Names {
             is_few: n_places * 8 < self.len(),
             values,
         }
+    }
+
+    /// Whether the ids of all resources with these types and agents have this attribute in them.
+    pub(super) fn all_say(&self, search: &Search, attribute: &str) -> bool {
+        let wanted = self.wanted(search).heads;
+        let mut heads = self.heads.iter().enumerate();
+        heads.all(|(place, head)| {
+            let will_do = wanted.as_ref().is_none_or(|wanted| wanted[place]);
+            !will_do || head.attribute() == Some(attribute)
+        })
     }
 
     /// The next place of the range that is wanted: the first one, or the last.

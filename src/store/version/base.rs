@@ -10,7 +10,7 @@ use super::cycle::{Requirements, Search, describe};
 use super::partial::{Base, PartialCode, PartialVersion, crossing};
 use super::plan::{Plan, SetChange, crossing_of, sets_of};
 use super::rows::{Header, Writer, on_both};
-use super::{NewVersion, Version};
+use super::{NewVersion, Sent, Version};
 use crate::domain::{ResourceId, Timestamp, VersionCode, VersionNumber};
 use crate::store::macros::transaction;
 use crate::store::{CompileEnd, Error, Result, Store, StoredResource, document, resource};
@@ -293,6 +293,7 @@ fn header_of(partial: &PartialVersion, base: &Base, known: &BaseVersion) -> Resu
     // A partial model knows of some agents; the others stay where they are.
     let mut agent_places = known.agent_places.clone();
     agent_places.extend(sent.agent_places.clone());
+    let ids = sent.resources.iter().map(|one| one.resource_id.clone());
     Ok(NewVersion {
         agent_places,
         environment_id: sent.environment_id,
@@ -309,6 +310,10 @@ fn header_of(partial: &PartialVersion, base: &Base, known: &BaseVersion) -> Resu
         unknowns: partial.unknowns(base, &known.unknowns),
         resources: Vec::new(),
         release: sent.release,
+        sent: Sent {
+            partial: Some((known.version.number, ids.collect())),
+            ..sent.sent.clone()
+        },
     })
 }
 

@@ -288,11 +288,13 @@ on_both! {
             end: Option<&CompileEnd>,
         ) -> Result<()> {
             const VERSION: &str = "INSERT INTO version (environment_id, number, created_us, released_us, compile_id, \
-                                   commit_id, tree_id, metadata, modules, unknowns, n_resources, crossing, agent_places) \
-                                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+                                   commit_id, tree_id, metadata, modules, unknowns, n_resources, crossing, agent_places, \
+                                   partial_base, sent_ids, pip_config, project_constraints) \
+                                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
             const ACTION: &str = "INSERT INTO resource_action (id, environment_id, action, version, resource_id, \
                                   started_us, finished_us, messages) VALUES ($1, $2, 'store', $3, '', $4, $4, $5)";
             let (environment, number) = (new.environment_id.to_string(), header.number);
+            let partial = new.sent.partial.as_ref();
             sqlx::query(VERSION)
                 .bind(&environment)
                 .bind(number)
@@ -307,10 +309,14 @@ on_both! {
                 .bind(header.n_resources)
                 .bind(header.crossing)
                 .bind(serde_json::json!(new.agent_places).to_string())
+                .bind(partial.map(|(base, _)| *base))
+                .bind(partial.map(|(_, ids)| serde_json::json!(ids).to_string()))
+                .bind(new.sent.pip_config.as_ref().map(serde_json::Value::to_string))
+                .bind(new.sent.project_constraints.as_deref())
                 .execute(&mut *self)
                 .await?;
             let message = serde_json::json!([{
-                "level": "INFO", "args": [], "kwargs": {"n_resources": header.n_resources},
+                "level": "INFO", "args": [], "kwargs": {"version": number, "n_resources": header.n_resources},
                 "msg": format!("stored version {number} with {} resources", header.n_resources),
                 "timestamp_us": header.now,
             }]);

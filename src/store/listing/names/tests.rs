@@ -49,6 +49,10 @@ fn a_list_finds_what_a_look_at_each_id_finds() {
         vec![""],
         vec!["1"],
         vec!["host-1", "2"],
+        vec!["%"],
+        vec!["m_td", "x_1"],
+        vec!["x%\\]", "_____________________"],
+        vec!["h%1%", "/e%d"],
     ];
     let (mut n_found, mut n_searches) = (0, 0);
     for types in [vec![], vec!["FILE"], vec!["c", "a::b"]] {
@@ -66,8 +70,11 @@ fn a_list_finds_what_a_look_at_each_id_finds() {
                         let text = text.to_lowercase();
                         words.is_empty()
                             || words.iter().any(|word| {
-                                let word = word.replace('\0', "\u{fffd}").to_lowercase();
-                                text.contains(&word)
+                                let word = word.replace('\0', "\u{fffd}");
+                                match Like::is_plain(&word) {
+                                    true => text.contains(&word.to_lowercase()),
+                                    false => Like::part(&word).fits(&text),
+                                }
                             })
                     };
                     has(&search.types, resource_type)
