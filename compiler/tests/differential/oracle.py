@@ -63,6 +63,19 @@ warnings.simplefilter("ignore")
 logging.disable(logging.CRITICAL)
 
 
+def in_order(list_python_files):
+    """The reference imports the files of a module as the file system lists them, so that the first one that fails differs from
+    disk to disk. Here a package comes before what is in it, and files come by their names, as ours."""
+
+    def listed(directory):
+        return sorted(list_python_files(directory), key=lambda path: path.removesuffix(".py").removesuffix("__init__"))
+
+    return listed
+
+
+inmanta.loader.list_python_files = in_order(inmanta.loader.list_python_files)
+
+
 def plain(value):
     """The value of an attribute or a variable, as the compile contract writes it."""
     if value is None or isinstance(value, NoneValue):
