@@ -46,17 +46,39 @@ class TheCommandOfAuthors(unittest.TestCase):
         for given, expected in [
             ("compile", "compile"),
             ("-vvv --log-file x compile --project p", "compile --project p"),
+            ("-X compile -f main.cf -vvv --no-cache -e 1234 --extended-errors", "compile"),
+            ("compile -f ./main.cf --message-format=json", "compile --message-format json"),
             ("project install", "project install"),
-            ("export -j out.json", "compile --export-json out.json"),
-            ("export -j out.json --partial", "compile --export-json out.json --partial"),
+            ("deploy --dry-run", "deploy --dry-run"),
+            ("export -j out.json", "export -j out.json"),
+            ("export -j out.json --partial", "export -j out.json --partial"),
+            ("export -P -X -j=out.json", "export --partial -j out.json"),
+            (
+                "export -e 12 -d --server_address h --server_port=1 --no-ssl --token t --delete-resource-set -f -f main.cf",
+                "export -e 12 -d --server-address h --server-port 1 --token t --delete-resource-set -f",
+            ),
             ("--help", "--help"),
+            ("help", "--help"),
+            ("export", "export"),
         ]:
             self.assertEqual(app._arguments(given.split()), expected.split(), given)
 
-    def test_what_only_the_reference_has_says_so(self) -> None:
-        for given in ["module create x", "server", "export", "export --server_port 1 -j x", "--nope compile"]:
-            with self.assertRaisesRegex(SystemExit, "Steward", msg=given):
+    def test_what_only_the_reference_has_says_so_and_what_does_it_here(self) -> None:
+        for given, instead in [
+            ("module create x", "pip install -e"),
+            ("modules build", "python -m build"),
+            ("project init -n x", "project.yml and main.cf"),
+            ("project freeze", "steward.lock"),
+            ("server", "steward serve"),
+            ("compile -f other.cf", "main.cf"),
+            ("compile --server_address h", "inmanta export"),
+            ("export -g", "steward compile --help"),
+            ("compile --export-compile-data", "steward compile --help"),
+            ("--nope compile", "not part of Steward"),
+        ]:
+            with self.assertRaisesRegex(SystemExit, "is not part of Steward") as refused:
                 app._arguments(given.split())
+            self.assertIn(instead, str(refused.exception), given)
 
 
 class Named:
