@@ -1,5 +1,6 @@
 //! The plugins of std, native. Source: docs/reference/std.md § 5.
 
+mod durations;
 mod environment;
 mod files;
 mod json_values;

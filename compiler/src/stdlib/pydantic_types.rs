@@ -4,6 +4,7 @@
 use num_traits::Signed;
 
 use crate::stdlib::Value;
+use crate::stdlib::durations;
 use crate::stdlib::text_types as texts;
 use crate::types::{Heap, cast};
 
@@ -82,6 +83,19 @@ pub(super) fn is_valid(heap: &Heap, name: &str, value: Value) -> Option<bool> {
         _ => None,
     };
     let on_text = |check: &dyn Fn(&str) -> bool| Some(text.is_some_and(check));
+    if name == "datetime.timedelta" {
+        return Some(match text {
+            Some(text) => durations::is_duration(text),
+            None => {
+                let seconds = match value {
+                    Value::Bool(_) => Some(1.0),
+                    Value::Int(_) | Value::Big(_) | Value::Float(_) => heap.to_float(value),
+                    _ => None,
+                };
+                seconds.is_some_and(durations::is_number)
+            }
+        });
+    }
     let name = name.strip_prefix("pydantic.")?;
     if let Some((_, schemes, needs_host)) = URLS.iter().find(|(known, ..)| *known == name) {
         return on_text(&|text| {
@@ -114,6 +128,17 @@ pub(super) fn is_valid(heap: &Heap, name: &str, value: Value) -> Option<bool> {
         "NaiveDatetime" => on_text(&|text| texts::is_datetime(text) && !texts::has_zone(text)),
         "SecretStr" | "SecretBytes" => Some(text.is_some()),
         "Json" => on_text(&is_json),
+        // What a model can hold is JSON.
+        "JsonValue" => Some(true),
+        "PaymentCardNumber" => on_text(&is_card_number),
+        "Base64Bytes" => on_text(&|text| base64(text, *b"+/").is_some()),
+        "Base64UrlBytes" => on_text(&|text| base64(&as_url(text), *b"-_").is_some()),
+        "Base64Str" => on_text(&|text| base64(text, *b"+/").is_some_and(|it| is_utf8(&it))),
+        "Base64UrlStr" => {
+            on_text(&|text| base64(&as_url(text), *b"-_").is_some_and(|it| is_utf8(&it)))
+        }
+        // There are no bytes in a model.
+        "StrictBytes" => Some(false),
         "ByteSize" => Some(match value {
             Value::Bool(_) => true,
             Value::Int(_) | Value::Big(_) | Value::Float(_) => {
@@ -129,6 +154,70 @@ pub(super) fn is_valid(heap: &Heap, name: &str, value: Value) -> Option<bool> {
 fn is_json(text: &str) -> bool {
     matches!(text.trim(), "NaN" | "Infinity" | "-Infinity")
         || serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+}
+
+/// Twelve to nineteen digits whose last one is their check digit (ISO/IEC 7812-1).
+fn is_card_number(text: &str) -> bool {
+    let digits = text.trim().as_bytes();
+    let sum: u32 = digits
+        .iter()
+        .rev()
+        .enumerate()
+        .map(|(place, digit)| {
+            let digit = u32::from(digit.wrapping_sub(b'0'));
+            match (place % 2, digit * 2) {
+                (0, _) => digit,
+                (_, double @ 10..) => double - 9,
+                (_, double) => double,
+            }
+        })
+        .sum();
+    (12..=19).contains(&digits.len())
+        && digits.iter().all(u8::is_ascii_digit)
+        && sum.is_multiple_of(10)
+}
+
+fn is_utf8(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok()
+}
+
+/// Texts of the alphabet for URLs may have the two characters of the other one, too.
+fn as_url(text: &str) -> String {
+    text.replace('+', "-").replace('/', "_")
+}
+
+/// What a text in base 64 stands for, read as Python reads it: characters that are no digits are skipped, and it ends where the
+/// padding does. `None`: digits are missing at its end.
+fn base64(text: &str, last: [u8; 2]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    let (mut in_group, mut padding, mut left) = (0u8, 0u8, 0u32);
+    for byte in text.bytes() {
+        let digit = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            _ if byte == last[0] => 62,
+            _ if byte == last[1] => 63,
+            b'=' => {
+                padding += 1;
+                if in_group >= 2 && in_group + padding >= 4 {
+                    return Some(bytes);
+                }
+                continue;
+            }
+            _ => continue,
+        };
+        padding = 0;
+        left = left << 6 | u32::from(digit);
+        in_group = (in_group + 1) % 4;
+        match in_group {
+            1 => {}
+            2 => bytes.push((left >> 4) as u8),
+            3 => bytes.push((left >> 2) as u8),
+            _ => bytes.push(left as u8),
+        }
+    }
+    (in_group == 0).then_some(bytes)
 }
 
 /// A number at the beginning and a unit behind it, `1.5 MiB`; what follows the unit is not looked at.

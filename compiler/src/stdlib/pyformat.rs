@@ -52,6 +52,7 @@ fn render(
                 name,
                 conversion,
                 spec,
+                ..
             } => {
                 let value = field(model, name, positional, named, automatic)?;
                 let spec = render(model, spec, positional, named, automatic)?;

@@ -33,6 +33,7 @@ pub(super) fn validate(
 ) -> Result<bool, PluginError> {
     match name {
         "pydantic.constr" => return constr(heap, value, parameters),
+        "pydantic.conbytes" => return conbytes(heap, value, parameters),
         "pydantic.conint" => return connumber(heap, value, parameters, Kind::Int),
         "pydantic.confloat" => return connumber(heap, value, parameters, Kind::Float),
         "pydantic.condecimal" => return connumber(heap, value, parameters, Kind::Decimal),
@@ -204,6 +205,22 @@ fn constr(heap: &Heap, value: Value, parameters: Option<DictId>) -> Result<bool,
         }
     }
     Ok(true)
+}
+
+/// Texts are taken for the bytes of their UTF-8; strictly taken, there are no bytes in a model.
+fn conbytes(heap: &Heap, value: Value, parameters: Option<DictId>) -> Result<bool, PluginError> {
+    only(heap, parameters, &["min_length", "max_length", "strict"])?;
+    let length = match value {
+        Value::Str(id) if !flag(heap, parameters, "strict") => heap.str(id).len() as i64,
+        _ => return Ok(false),
+    };
+    let bound = |name: &str| match parameter(heap, parameters, name) {
+        Some(Value::Int(bound)) => Some(bound),
+        _ => None,
+    };
+    let is_long_enough = bound("min_length").is_none_or(|least| length >= least);
+    let is_short_enough = bound("max_length").is_none_or(|most| length <= most);
+    Ok(is_long_enough && is_short_enough)
 }
 
 #[derive(Clone, Copy, PartialEq)]
