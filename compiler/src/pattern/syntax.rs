@@ -20,6 +20,51 @@ struct Checker<'p> {
     closed: Vec<bool>,
     names: Vec<(String, usize)>,
     verbose: bool,
+    /// Of what was read last: a piece, or all branches of a group.
+    width: Width,
+    /// Of groups by number, when they are closed.
+    widths: Vec<Width>,
+    /// Within a look-behind: how many groups there were in front of it.
+    in_look_behind: Option<usize>,
+    /// A look-behind whose text has no fixed length. That is found when all of the pattern was read.
+    has_loose_look_behind: bool,
+}
+
+/// How many characters the text of a piece has: at least, at most.
+#[derive(Clone, Copy, PartialEq)]
+struct Width {
+    least: u64,
+    most: u64,
+}
+
+impl Width {
+    const fn of(length: u64) -> Self {
+        Self {
+            least: length,
+            most: length,
+        }
+    }
+
+    fn and(self, next: Self) -> Self {
+        Self {
+            least: self.least.saturating_add(next.least),
+            most: self.most.saturating_add(next.most),
+        }
+    }
+
+    fn or(self, other: Self) -> Self {
+        Self {
+            least: self.least.min(other.least),
+            most: self.most.max(other.most),
+        }
+    }
+
+    fn repeated(self, (least, most): (u64, u64)) -> Self {
+        Self {
+            least: self.least.saturating_mul(least),
+            most: self.most.saturating_mul(most),
+        }
+    }
 }
 
 /// Errors read like Python's: `multiple repeat at position 6`.
@@ -68,10 +113,17 @@ pub(in crate::pattern) fn check(pattern: &str) -> Result<Checked<'_>, String> {
         closed: vec![true],
         names: Vec::new(),
         verbose: flags.contains('x'),
+        width: Width::of(0),
+        widths: vec![Width::of(0)],
+        in_look_behind: None,
+        has_loose_look_behind: false,
     };
-    checker.alternatives(0)?;
+    checker.alternatives(0, false)?;
     if checker.at < checker.chars.len() {
         return Err(format!("unbalanced parenthesis at position {}", checker.at));
+    }
+    if checker.has_loose_look_behind {
+        return Err("look-behind requires fixed-width pattern".to_owned());
     }
     Ok(Checked { body, flags })
 }
@@ -88,13 +140,16 @@ impl Checker<'_> {
     }
 
     /// Up to a `)` or the end; where the third branch begins, if there is one.
-    fn alternatives(&mut self, depth: usize) -> Result<Option<usize>, String> {
+    fn alternatives(&mut self, depth: usize, is_condition: bool) -> Result<Option<usize>, String> {
         if depth > MAX_DEPTH {
             return Err(format!("too many nested groups in {}", self.pattern));
         }
         // Whether the piece before can be repeated, and whether it was already.
         let (mut repeatable, mut repeated) = (false, false);
         let mut bars = Vec::new();
+        // The branches before this one, this one without its last piece, and that piece.
+        let mut branches: Option<Width> = None;
+        let (mut branch, mut piece) = (Width::of(0), Width::of(0));
         while let Some(c) = self.peek() {
             let here = self.at;
             match c {
@@ -102,10 +157,14 @@ impl Checker<'_> {
                 '|' => {
                     self.at += 1;
                     bars.push(here);
+                    let whole = branch.and(piece);
+                    branches = Some(branches.map_or(whole, |other| other.or(whole)));
+                    (branch, piece) = (Width::of(0), Width::of(0));
                     (repeatable, repeated) = (false, false);
                     continue;
                 }
                 '*' | '+' | '?' | '{' if self.repeat(here)? => {
+                    let times = self.times(here);
                     if repeated {
                         return Err(format!("multiple repeat at position {here}"));
                     }
@@ -117,11 +176,13 @@ impl Checker<'_> {
                         self.take('+');
                     }
                     repeated = true;
+                    piece = piece.repeated(times);
                     continue;
                 }
                 '\\' => repeatable = self.escape(false)?,
                 '[' => {
                     self.set()?;
+                    self.width = Width::of(1);
                     repeatable = true;
                 }
                 // A comment is nothing: what is before it can be repeated behind it.
@@ -132,6 +193,7 @@ impl Checker<'_> {
                 '(' => repeatable = self.group(depth)?,
                 '^' => {
                     self.at += 1;
+                    self.width = Width::of(0);
                     repeatable = false;
                 }
                 c if self.verbose && (c.is_whitespace() || c == '#') => {
@@ -141,12 +203,21 @@ impl Checker<'_> {
                     }
                     continue;
                 }
-                _ => {
+                c => {
                     self.at += 1;
+                    self.width = Width::of(u64::from(c != '$'));
                     repeatable = true;
                 }
             }
             repeated = false;
+            branch = branch.and(piece);
+            piece = self.width;
+        }
+        let whole = branch.and(piece);
+        self.width = branches.map_or(whole, |other| other.or(whole));
+        if is_condition && bars.is_empty() {
+            // Without the group there is nothing.
+            self.width = self.width.or(Width::of(0));
         }
         Ok(bars.get(1).copied())
     }
@@ -186,10 +257,45 @@ impl Checker<'_> {
         Ok(true)
     }
 
+    /// How often a repeat that begins there has its piece.
+    fn times(&self, here: usize) -> (u64, u64) {
+        match self.chars[here] {
+            '*' => (0, u64::MAX),
+            '+' => (1, u64::MAX),
+            '?' => (0, 1),
+            _ => {
+                let text: String = self.chars[here + 1..self.at - 1].iter().collect();
+                let (low, high) = text.split_once(',').unwrap_or((&text, &text));
+                (low.parse().unwrap_or(0), high.parse().unwrap_or(u64::MAX))
+            }
+        }
+    }
+
+    /// What a look-behind refers to must be known when it is read backwards.
+    fn check_look_behind(&self, group: usize) -> Result<(), String> {
+        let Some(n_before) = self.in_look_behind else {
+            return Ok(());
+        };
+        if self.closed.get(group) != Some(&true) {
+            return Err(format!(
+                "cannot refer to an open group at position {}",
+                self.at
+            ));
+        }
+        if group > n_before {
+            return Err(format!(
+                "cannot refer to group defined in the same lookbehind subpattern at position {}",
+                self.at
+            ));
+        }
+        Ok(())
+    }
+
     /// Reads an escape. True: it can be repeated.
     fn escape(&mut self, in_set: bool) -> Result<bool, String> {
         let here = self.at;
         self.at += 1;
+        self.width = Width::of(1);
         let Some(c) = self.peek() else {
             return Err(format!("bad escape (end of pattern) at position {here}"));
         };
@@ -241,11 +347,16 @@ impl Checker<'_> {
                     }
                     Some(true) => {}
                 }
+                self.check_look_behind(group)?;
+                self.width = self.widths[group];
             }
             'A' | 'Z' | 'B' if in_set => {
                 return Err(format!("bad escape \\{c} at position {here}"));
             }
-            'A' | 'Z' | 'b' | 'B' if !in_set => return Ok(false),
+            'A' | 'Z' | 'b' | 'B' if !in_set => {
+                self.width = Width::of(0);
+                return Ok(false);
+            }
             'b' | 'd' | 'D' | 's' | 'S' | 'w' | 'W' | 'a' | 'f' | 'n' | 'r' | 't' | 'v' => {}
             c if c.is_ascii_alphabetic() => {
                 return Err(format!("bad escape \\{c} at position {here}"));
@@ -368,8 +479,9 @@ impl Checker<'_> {
         let start = self.at;
         self.at += 1;
         let mut number = None;
-        let mut repeatable = true;
         let is_condition = self.chars[self.at..].starts_with(&['?', '(']);
+        let (mut is_look_around, mut is_look_behind) = (false, false);
+        let outer = self.in_look_behind;
         if self.take('?') {
             let Some(kind) = self.peek() else {
                 return Err(format!("unexpected end of pattern at position {}", self.at));
@@ -393,9 +505,13 @@ impl Checker<'_> {
                     }
                     return Ok(false);
                 }
-                '=' | '!' => repeatable = true,
+                '=' | '!' => is_look_around = true,
                 '<' => match self.peek() {
-                    Some('=' | '!') => self.at += 1,
+                    Some('=' | '!') => {
+                        self.at += 1;
+                        (is_look_around, is_look_behind) = (true, true);
+                        self.in_look_behind = outer.or(Some(self.n_groups));
+                    }
                     Some(c) => {
                         return Err(format!("unknown extension ?<{c} at position {}", start + 1));
                     }
@@ -410,7 +526,8 @@ impl Checker<'_> {
         } else {
             number = Some(self.open(String::new()));
         }
-        let third_branch = self.alternatives(depth + 1)?;
+        let third_branch = self.alternatives(depth + 1, is_condition)?;
+        self.in_look_behind = outer;
         if let Some(at) = third_branch.filter(|_| is_condition) {
             return Err(format!(
                 "conditional backref with more than two branches at position {at}"
@@ -423,13 +540,19 @@ impl Checker<'_> {
         }
         if let Some(number) = number {
             self.closed[number] = true;
+            self.widths[number] = self.width;
         }
-        Ok(repeatable)
+        self.has_loose_look_behind |= is_look_behind && self.width.least != self.width.most;
+        if is_look_around {
+            self.width = Width::of(0);
+        }
+        Ok(true)
     }
 
     fn open(&mut self, name: String) -> usize {
         self.n_groups += 1;
         self.closed.push(false);
+        self.widths.push(Width::of(0));
         if !name.is_empty() {
             self.names.push((name, self.n_groups));
         }
@@ -494,7 +617,11 @@ impl Checker<'_> {
                     Some((_, group)) if !self.closed[*group] => {
                         Err(format!("cannot refer to an open group at position {start}"))
                     }
-                    Some(_) => Ok(None),
+                    Some((_, group)) => {
+                        self.width = self.widths[*group];
+                        self.check_look_behind(*group)?;
+                        Ok(None)
+                    }
                 }
             }
             Some(c) => Err(format!("unknown extension ?P{c} at position {}", start + 1)),
@@ -509,16 +636,16 @@ impl Checker<'_> {
     fn condition(&mut self, _start: usize) -> Result<(), String> {
         let here = self.at;
         let name = self.name_until(')')?;
-        let known = match name.parse::<usize>() {
+        let group = match name.parse::<usize>() {
             Ok(0) => return Err(format!("bad group number at position {here}")),
             // Groups may come later.
-            Ok(_) => true,
-            Err(_) => self.names.iter().any(|(known, _)| *known == name),
+            Ok(group) => group,
+            Err(_) => match self.names.iter().find(|(known, _)| *known == name) {
+                Some((_, group)) => *group,
+                None => return Err(format!("unknown group name '{name}' at position {here}")),
+            },
         };
-        match known {
-            true => Ok(()),
-            false => Err(format!("unknown group name '{name}' at position {here}")),
-        }
+        self.check_look_behind(group)
     }
 
     /// `(?i:`; what ends with a parenthesis holds for the whole pattern, and stands at its start.
