@@ -5,6 +5,22 @@ pub struct Unescaped {
     pub text: String,
     /// An unknown escape was kept as it is.
     pub invalid_escape: bool,
+    /// Behind each escape: how far that is in the text, and in the source.
+    behind_escapes: Vec<(usize, usize)>,
+}
+
+impl Unescaped {
+    /// Where in the source the character at an offset of the text is, from the beginning of the string's body.
+    pub fn source_offset(&self, offset: usize) -> usize {
+        let n_before = self
+            .behind_escapes
+            .partition_point(|(of_text, _)| *of_text <= offset);
+        let (of_text, of_source) = match n_before {
+            0 => (0, 0),
+            n_before => self.behind_escapes[n_before - 1],
+        };
+        of_source + offset - of_text
+    }
 }
 
 /// Decodes escapes; a malformed `\x`, `\u`, `\N` is an error text.
@@ -13,10 +29,12 @@ pub fn unescape(body: &str) -> Result<Unescaped, String> {
         return Ok(Unescaped {
             text: body.to_owned(),
             invalid_escape: false,
+            behind_escapes: Vec::new(),
         });
     }
     let mut text = String::with_capacity(body.len());
     let mut invalid_escape = false;
+    let mut behind_escapes = Vec::new();
     let mut rest = body;
     while let Some(at) = rest.find('\\') {
         text.push_str(&rest[..at]);
@@ -82,11 +100,13 @@ pub fn unescape(body: &str) -> Result<Unescaped, String> {
                 text.push(other);
             }
         }
+        behind_escapes.push((text.len(), body.len() - rest.len()));
     }
     text.push_str(rest);
     Ok(Unescaped {
         text,
         invalid_escape,
+        behind_escapes,
     })
 }
 
@@ -143,6 +163,8 @@ pub enum FormatPiece {
     Text(String),
     Field {
         name: String,
+        /// Where the name begins, in bytes of the whole text.
+        at: usize,
         conversion: Option<char>,
         spec: Vec<FormatPiece>,
     },
@@ -150,6 +172,11 @@ pub enum FormatPiece {
 
 /// Parses the grammar of Python's `string.Formatter`; the error is its reason.
 pub fn format_pieces(text: &str, nesting: u32) -> Result<Vec<FormatPiece>, String> {
+    pieces_from(text, 0, nesting)
+}
+
+/// The pieces of a part of a text that begins there.
+fn pieces_from(text: &str, start: usize, nesting: u32) -> Result<Vec<FormatPiece>, String> {
     let mut pieces = Vec::new();
     let mut literal = String::new();
     let mut rest = text;
@@ -184,11 +211,12 @@ pub fn format_pieces(text: &str, nesting: u32) -> Result<Vec<FormatPiece>, Strin
             return Err("Max string recursion exceeded".to_owned());
         }
         let field = &rest[..end];
+        let at = start + text.len() - rest.len();
         rest = &rest[end + 1..];
         if !literal.is_empty() {
             pieces.push(FormatPiece::Text(std::mem::take(&mut literal)));
         }
-        pieces.push(format_field(field, nesting)?);
+        pieces.push(format_field(field, at, nesting)?);
     }
     literal.push_str(rest);
     if !literal.is_empty() {
@@ -197,7 +225,7 @@ pub fn format_pieces(text: &str, nesting: u32) -> Result<Vec<FormatPiece>, Strin
     Ok(pieces)
 }
 
-fn format_field(field: &str, nesting: u32) -> Result<FormatPiece, String> {
+fn format_field(field: &str, at: usize, nesting: u32) -> Result<FormatPiece, String> {
     let mut in_brackets = false;
     let name_end = field
         .char_indices()
@@ -227,11 +255,12 @@ fn format_field(field: &str, nesting: u32) -> Result<FormatPiece, String> {
         }
     }
     let spec = match after.strip_prefix(':') {
-        Some(spec) => format_pieces(spec, nesting - 1)?,
+        Some(spec) => pieces_from(spec, at + field.len() - spec.len(), nesting - 1)?,
         None => Vec::new(),
     };
     Ok(FormatPiece::Field {
         name,
+        at,
         conversion,
         spec,
     })

@@ -91,6 +91,7 @@ impl Fields<'_> {
                     name,
                     conversion,
                     spec,
+                    ..
                 } => {
                     let value = self.field(name)?;
                     let spec = self.render(spec)?;

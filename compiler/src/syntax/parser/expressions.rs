@@ -1,13 +1,21 @@
 //! Expressions. Precedences are those of docs/reference/language.md § 2.2, surprises included.
 
 use super::super::ast::{Arg, ExprId, ExprKind, FPart, FValue, Literal, Name, Operator, Part};
-use super::super::strings::{self, FormatPiece, Piece};
+use super::super::strings::{self, FormatPiece, Piece, Unescaped};
 use super::super::token::{Keyword, Kind, Token};
 use super::{Parse, Parser, SyntaxError, TokenRole};
 use crate::span::Span;
 
 /// Longer integers take long to read: the time grows with the square of their length.
 const MAX_DIGITS: usize = 200_000;
+
+/// A string whose text names variables.
+struct StringText {
+    decoded: Unescaped,
+    /// From where its body begins.
+    body: Span,
+    whole: Span,
+}
 
 /// Binding powers: a larger one binds tighter.
 fn binary(kind: Kind) -> Option<(u8, Operator)> {
@@ -149,7 +157,7 @@ impl Parser<'_> {
         self.literal(literal, span)
     }
 
-    fn decoded(&mut self, token: Token, place: &str) -> Parse<String> {
+    fn decoded(&mut self, token: Token, place: &str) -> Parse<Unescaped> {
         let span = self.span(token);
         match strings::unescape(self.string_body(token)) {
             Ok(decoded) => {
@@ -157,10 +165,18 @@ impl Parser<'_> {
                     self.warnings
                         .push((format!("Invalid escape sequence in {place}."), span));
                 }
-                Ok(decoded.text)
+                Ok(decoded)
             }
             Err(reason) => self.error(span, reason),
         }
+    }
+
+    fn text_with_places(&mut self, token: Token, place: &str) -> Parse<StringText> {
+        Ok(StringText {
+            decoded: self.decoded(token, place)?,
+            body: self.body_start(token),
+            whole: self.span(token),
+        })
     }
 
     fn string(&mut self, token: Token) -> Parse<ExprId> {
@@ -170,66 +186,86 @@ impl Parser<'_> {
         } else {
             "string"
         };
-        let text = self.decoded(token, place)?;
+        let string = self.text_with_places(token, place)?;
+        let text = &string.decoded.text;
         if !text.as_bytes().contains(&b'{') {
-            return self.literal(Literal::Str(text.into()), span);
+            return self.literal(Literal::Str(string.decoded.text.into()), span);
         }
-        let pieces = strings::placeholders(&text);
+        let pieces = strings::placeholders(text);
         if pieces.iter().all(|piece| matches!(piece, Piece::Text(_))) {
-            return self.literal(Literal::Str(text.into()), span);
+            return self.literal(Literal::Str(string.decoded.text.into()), span);
         }
         let mut parts = Vec::with_capacity(pieces.len());
         for piece in pieces {
             parts.push(match piece {
                 Piece::Text(text) => Part::Text(text.into()),
-                Piece::Placeholder(path) => Part::Placeholder(self.dotted(path, span)?),
+                Piece::Placeholder(path) => {
+                    let at = path.as_ptr() as usize - text.as_ptr() as usize;
+                    Part::Placeholder(self.dotted(path, at, &string)?)
+                }
             });
         }
         self.add(ExprKind::Interpolated(parts), span)
     }
 
-    /// `a.b.c` inside a string.
-    fn dotted(&mut self, path: &str, span: Span) -> Parse<ExprId> {
-        let mut parts = path.split('.').map(str::trim);
-        let symbol = self.intern(parts.next().unwrap_or(""));
-        let mut expr = self.add(ExprKind::Var(Name { symbol, span }), span)?;
-        for part in parts {
-            let symbol = self.intern(part);
-            expr = self.add(ExprKind::Attr(expr, Name { symbol, span }), span)?;
+    /// `a.b.c` inside a string: at an offset of its text. A variable is read where the string is, an attribute at its own
+    /// place, which is said with it.
+    fn dotted(&mut self, path: &str, mut at: usize, string: &StringText) -> Parse<ExprId> {
+        let body = string.body;
+        let mut expr = None;
+        for part in path.split('.') {
+            let name = part.trim();
+            let start = at + part.len() - part.trim_start().len();
+            at += part.len() + 1;
+            let offset = |at: usize| body.start + string.decoded.source_offset(at) as u32;
+            let span = Span {
+                start: offset(start),
+                end: offset(start + name.len()),
+                ..body
+            };
+            let name = Name {
+                symbol: self.intern(name),
+                span,
+            };
+            expr = Some(match expr {
+                None => self.add(ExprKind::Var(name), string.whole)?,
+                Some(object) => self.add(ExprKind::Attr(object, name), span)?,
+            });
         }
-        Ok(expr)
+        Ok(expr.expect("a text has a first part"))
     }
 
     fn fstring(&mut self, token: Token) -> Parse<ExprId> {
         let span = self.span(token);
-        let text = self.decoded(token, "f-string")?;
-        let pieces = match strings::format_pieces(&text, 2) {
+        let string = self.text_with_places(token, "f-string")?;
+        let pieces = match strings::format_pieces(&string.decoded.text, 2) {
             Ok(pieces) => pieces,
             Err(reason) => return self.error(span, format!("Invalid f-string: {reason}")),
         };
-        let parts = self.format_parts(pieces, span)?;
+        let parts = self.format_parts(pieces, &string)?;
         self.add(ExprKind::FString(parts), span)
     }
 
-    fn format_parts(&mut self, pieces: Vec<FormatPiece>, span: Span) -> Parse<Vec<FPart>> {
+    fn format_parts(&mut self, pieces: Vec<FormatPiece>, string: &StringText) -> Parse<Vec<FPart>> {
         let mut parts = Vec::with_capacity(pieces.len());
         for piece in pieces {
             parts.push(match piece {
                 FormatPiece::Text(text) => FPart::Text(text.into()),
                 FormatPiece::Field {
                     name,
+                    at,
                     conversion,
                     spec,
                 } => {
                     let value = if name.is_empty() {
                         FValue::Positional
                     } else {
-                        FValue::Expr(self.dotted(&name, span)?)
+                        FValue::Expr(self.dotted(&name, at, string)?)
                     };
                     FPart::Field {
                         value,
                         conversion,
-                        spec: self.format_parts(spec, span)?,
+                        spec: self.format_parts(spec, string)?,
                     }
                 }
             });
@@ -499,7 +535,7 @@ impl Parser<'_> {
                 }
                 Kind::Str => {
                     self.bump();
-                    let text = self.decoded(token, "string")?;
+                    let text = self.decoded(token, "string")?.text;
                     if strings::placeholders(&text)
                         .iter()
                         .any(|piece| matches!(piece, Piece::Placeholder(_)))

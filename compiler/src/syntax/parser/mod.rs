@@ -373,6 +373,16 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Where the body of a string begins.
+    fn body_start(&self, token: Token) -> Span {
+        let at = self.string_body(token).as_ptr() as usize - self.slice(token).as_ptr() as usize;
+        let span = self.span(token);
+        Span {
+            start: span.start + at as u32,
+            ..span
+        }
+    }
+
     fn take_doc(&mut self) -> Option<Span> {
         self.is(Kind::MultiLine).then(|| self.bump_span())
     }
