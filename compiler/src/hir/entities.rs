@@ -586,12 +586,14 @@ impl Builder<'_> {
         if using.is_empty() {
             return Ok(());
         }
+        let entity_loc = self.loc(implement.entity.span);
         self.program.implements.push(Implement {
             entity,
             namespace,
             condition: None,
             using,
-            loc,
+            // What is wrong when it runs is said of the entity.
+            loc: entity_loc,
         });
         let id = ImplementId(self.program.implements.len() as u32 - 1);
         self.program.entities[entity.index()].implements.push(id);
