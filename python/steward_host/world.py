@@ -113,7 +113,7 @@ class World(runtime.World):
 
 
 class Types(_Types):
-    """The entities of the model by full name, looked up when they are asked for."""
+    """The types of the model by full name, looked up when they are asked for: entities, typedefs and plugins."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,15 +123,21 @@ class Types(_Types):
         if self._is_complete:
             return
         self._is_complete = True
-        for name in runtime.world.entities():
+        for name in [*runtime.world.entities(), *self._plugins()]:
             self.get(name)
 
-    def __missing__(self, name: str) -> Entity:
-        found = runtime.entity(name)
+    def __missing__(self, name: str) -> Any:
+        found: Entity | Type | Plugin | None = runtime.model_type(name) or self._plugins().get(name)
         if found is None:
             raise KeyError(name)
-        self[name] = found
+        self[name] = found  # type: ignore[assignment]  # more than entities
         return found
+
+    @staticmethod
+    def _plugins() -> dict[str, Plugin]:
+        from inmanta.plugins import _Compiler
+
+        return _Compiler().get_plugins()
 
     def __contains__(self, name: object) -> bool:
         try:
@@ -159,29 +165,6 @@ class Types(_Types):
 
     def items(self) -> ItemsView[str, Entity]:  # type: ignore[override]
         return ItemsView(self)
-
-
-class NamedTypes(Types):
-    """The types that a plugin can ask for: beside the entities, typedefs and plugins."""
-
-    def _complete(self) -> None:
-        if not self._is_complete:
-            super()._complete()
-            for name in self._plugins():
-                self.get(name)
-
-    def __missing__(self, name: str) -> Any:
-        found: Entity | Type | Plugin | None = runtime.model_type(name) or self._plugins().get(name)
-        if found is None:
-            raise KeyError(name)
-        self[name] = found  # type: ignore[assignment]  # more than entities
-        return found
-
-    @staticmethod
-    def _plugins() -> dict[str, Plugin]:
-        from inmanta.plugins import _Compiler
-
-        return _Compiler().get_plugins()
 
 
 def variables(error: UnsetException | MultiUnsetException) -> list[list[object]]:

@@ -142,7 +142,7 @@ class Host:
             elif got == "entity":
                 self.send("entity_info", self.entities.get(body["name"], {"name": "", "attributes": [], "parents": []}))
             elif got == "entities":
-                self.send("entity_names", {"names": list(self.entities)})
+                self.send("entity_names", {"names": [*self.entities, *self.typedefs]})
             elif got == "typedef":
                 self.send("typedef_info", {"base": self.typedefs.get(body["name"]), "condition": None})
             elif got == "lookup":

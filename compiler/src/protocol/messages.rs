@@ -170,7 +170,7 @@ pub enum ToHost {
         /// Its own condition; `None`: it has another form than those that are exported.
         condition: Option<ConditionInfo>,
     },
-    /// Answer to `entities`: the full names of all, in the order of their definitions.
+    /// Answer to `entities`: the full names of all entities, then of all typedefs, each in the order of their definitions.
     EntityNames {
         /// Full names.
         names: Vec<String>,
@@ -533,7 +533,7 @@ pub enum FromHost {
         #[serde(default)]
         identity: Option<String>,
     },
-    /// Which entities there are. Answer: `entity_names`.
+    /// Which entities and typedefs there are. Answer: `entity_names`.
     Entities {},
     /// All instances of an entity so far. Answer: `instance_list`.
     Instances {

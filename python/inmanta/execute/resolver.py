@@ -11,7 +11,7 @@ from inmanta.ast import NotFoundException, OptionalValueException, RuntimeExcept
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from inmanta.plugins import _Compiler
-    from steward_host.world import NamedTypes
+    from steward_host.world import Types
 
 # In place of the number of an instance: the names of the call.
 _CALL = 2**32 - 1
@@ -87,14 +87,14 @@ class QueueScheduler:
     """Who runs the model: a plugin can ask it for the types."""
 
     def __init__(self) -> None:
-        self._types: NamedTypes | None = None
+        self._types: Types | None = None
 
-    def get_types(self) -> NamedTypes:
+    def get_types(self) -> Types:
         """Entities, typedefs and plugins by full name. Each is found by its name; typedefs are left out of the list of all."""
         if self._types is None:
-            from steward_host.world import NamedTypes
+            from steward_host.world import Types
 
-            self._types = NamedTypes()
+            self._types = Types()
         return self._types
 
     types = property(get_types)

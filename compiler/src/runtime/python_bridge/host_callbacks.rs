@@ -174,10 +174,12 @@ impl HostCallbacks for MachineCallbacks<'_, '_> {
 
     fn entities(&mut self) -> ToHost {
         let program = self.machine.program;
-        let names = program.entities.iter();
+        let entities = program.entities.iter().map(|entity| entity.name);
+        let typedefs = program.typedefs.iter().map(|typedef| typedef.name);
         ToHost::EntityNames {
-            names: names
-                .map(|entity| program.text(entity.name).to_owned())
+            names: entities
+                .chain(typedefs)
+                .map(|name| program.text(name).to_owned())
                 .collect(),
         }
     }
