@@ -47,7 +47,11 @@ class ModuleNotFoundException(CompilerException):
 
 
 class ModuleLoadingException(WrappingRuntimeException):
-    """A module that cannot be loaded."""
+    """A module that an import names and that cannot be loaded; the cause says why."""
+
+    def __init__(self, name: str, stmt: object, cause: BaseException | None, msg: str | None = None) -> None:
+        super().__init__(stmt, f"Failed to load module {name}" if msg is None else msg, cause)
+        self.name = name
 
 
 class ModuleDeprecationWarning(InmantaWarning):

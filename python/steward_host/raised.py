@@ -28,6 +28,17 @@ _RAISED = re.compile(r"([A-Za-z_][\w.]*): (.*)", re.DOTALL)
 _ATTRIBUTE = re.compile(r"attribute `(?P<attribute>[^`]+)` (?:on|of) (?:instance )?`(?P<instance>[^`]+)`")
 _INCOMPLETE = re.compile(r"The object (?P<instance>.+) is not complete: attribute (?P<attribute>\S+) ")
 _NAME = re.compile(r"(?:variable|attribute) (\S+) not found|Could not find module (\S+)|could not find (?:type )?(\S+)")
+_NOT_LOADED = re.compile(r"Failed to load module (\S+)")
+# The word at which a text stops being a model.
+_WORD = re.compile(
+    r"Syntax error(?: at token (?P<token>.+)|: (?:Illegal character '(?P<character>.+)'|invalid identifier, (?P<keyword>\S+) is .*))",
+    re.DOTALL,
+)
+_SET_TWICE = re.compile(
+    r"value set twice:\n\told value: (?P<old>.*)\n\t\tset at (?P<old_place>.*)\n"
+    r"\tnew value: (?P<new>.*)\n\t\tset at (?P<new_place>.*)\n",
+    re.DOTALL,
+)
 _NO_ATTRIBUTE = re.compile(r"no attribute (\S+) on type ")
 # What is defined twice.
 _TWICE = re.compile(r"(?:Entity|Implementation|TypeConstraint) (\S+) |[^']*'([^']+)'")
@@ -209,6 +220,14 @@ class Reported(ast.Locatable):
         return self._text
 
 
+class FirstValue:
+    """What a variable had when it got another value."""
+
+    def __init__(self, value: str, location: ast.Location | None) -> None:
+        self.value = value
+        self.location = location
+
+
 def _named(name: str, places: tuple[object, ...]) -> Any:
     """What has this name in the first of these modules that has it; None if none has."""
     found = (getattr(place, name, None) for place in places)
@@ -272,6 +291,33 @@ def _describe(made: ast.CompilerException, message: str) -> None:
     elif isinstance(made, ast.NotFoundException):
         match = _NAME.search(message)
         made.name = next(filter(None, match.groups()), None) if match else None
+    elif isinstance(made, ast.DoubleSetException):
+        match = _SET_TWICE.match(message)
+        made.variable = FirstValue(match["old"], _place(match["old_place"])) if match else None
+        made.newvalue, made.newlocation = (match["new"], _place(match["new_place"])) if match else (None, None)
+    else:
+        _describe_text(made, message)
+
+
+def _describe_text(made: ast.CompilerException, message: str) -> None:
+    """The attributes of mistakes that are found before a model runs."""
+    from inmanta import module, parser
+
+    if isinstance(made, module.ModuleLoadingException):
+        match = _NOT_LOADED.match(message)
+        made.name = match[1] if match else ""
+    elif isinstance(made, parser.ParserException):
+        match = _WORD.fullmatch(message)
+        made.value = next(filter(None, match.groups()), None) if match else None
+
+
+def _place(written: str) -> ast.Location | None:
+    """The place that a message writes as `file:line` or `file:line:column`."""
+    match = re.fullmatch(r"(.+?):(\d+)(?::(\d+))?", written)
+    if match is None:
+        return None
+    line, column = int(match[2]), match[3] and int(match[3])
+    return ast.Location(match[1], line) if not column else ast.Range(match[1], line, column, line, column)
 
 
 def _inherit_place(cause: ast.RuntimeException, of: ast.RuntimeException) -> None:

@@ -6,7 +6,7 @@ import os
 import tempfile
 import unittest
 
-from inmanta import ast
+from inmanta import ast, module, parser
 from steward_host.raised import Raised
 from steward_host.statement import at_place, entity_around
 
@@ -107,6 +107,32 @@ class Exceptions(unittest.TestCase):
         self.assertEqual(error.attribute, "x")
         error = self.raised("x = y", diagnostic("TypeNotFoundException", "could not find type a in namespace m::n", (1, 1)))
         self.assertEqual((error.type, error.ns.get_full_name()), ("a", "m::n"))
+
+    def test_a_variable_of_two_values_tells_both_and_their_places(self) -> None:
+        message = "value set twice:\n\told value: 1\n\t\tset at ./main.cf:1\n\tnew value: x\ny\n\t\tset at ./main.cf:2:5\n"
+        error = self.raised("a = 1\na = 'x'", diagnostic("DoubleSetException", message, (2, 1)))
+        path = os.path.join(self.directory, "main.cf")
+        self.assertEqual((error.variable.value, str(error.variable.location)), ("1", f"{path}:1"))
+        self.assertEqual((error.newvalue, str(error.newlocation)), ("x\ny", f"{path}:2:5"))
+        again = ast.DoubleSetException(error.variable, None, error.newvalue, error.newlocation)
+        self.assertEqual(again.get_message(), message.replace("./main.cf", path))
+        self.assertIsNone(again.root_ns)
+
+    def test_what_is_no_model_tells_the_word_and_what_is_no_module_the_name(self) -> None:
+        words = {
+            "Syntax error at token =": "=",
+            "Syntax error: Illegal character '§'": "§",
+            "Syntax error: invalid identifier, end is a reserved keyword": "end",
+            "Syntax error: Unexpected end of file": None,
+        }
+        for message, word in words.items():
+            self.assertEqual(self.raised("x = =", diagnostic("ParserException", message, (1, 5))).value, word)
+        error = parser.ParserException(ast.Location("a.cf", 3), "=")
+        self.assertEqual((str(error), error.value), ("Syntax error at token = (a.cf:3)", "="))
+        error = self.raised("import a::b", diagnostic("ModuleLoadingException", "Failed to load module a::b", (1, 1)))
+        self.assertEqual(error.name, "a::b")
+        error = module.ModuleLoadingException("a", None, module.ModuleNotFoundException("no a"))
+        self.assertEqual((str(error), [str(cause) for cause in error.get_causes()]), ("Failed to load module a", ["no a"]))
 
     def test_of_what_is_defined_twice_both_definitions_are_told(self) -> None:
         note = diagnostic("", "the other definition is here", (1, 8))

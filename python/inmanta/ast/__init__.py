@@ -185,6 +185,8 @@ class CompilerException(Exception):
         super().__init__(msg)
         self.msg = msg
         self.location = location
+        # The namespaces of a compile are gone when somebody reads its mistakes.
+        self.root_ns: None = None
 
     def set_location(self, location: Location | None) -> None:
         if self.location is None:
@@ -313,7 +315,19 @@ class NotFoundException(RuntimeException):
 
 
 class DoubleSetException(RuntimeException):
-    """A variable that got two different values."""
+    """A variable that got two different values: `variable` has the first one and its place.
+
+    Where a compile has raised it, the values are texts, as its message writes them.
+    """
+
+    def __init__(self, variable: object, stmt: object | None, newvalue: object, newlocation: Location | None) -> None:
+        self.variable = variable
+        self.newvalue = newvalue
+        self.newlocation = newlocation
+        first = (getattr(variable, "value", None), getattr(variable, "location", None))
+        values = (first, (newvalue, newlocation))
+        old, new = (f"{value}\n\t\tset at {place}\n" for value, place in values)
+        super().__init__(stmt, f"value set twice:\n\told value: {old}\tnew value: {new}")
 
 
 class DuplicateException(TypingException):

@@ -8,7 +8,11 @@ from inmanta.warnings import InmantaWarning
 
 
 class ParserException(CompilerException):
-    """Text that is no model."""
+    """Text that is no model; `value` is the word at which that was seen, None at the end of the text."""
+
+    def __init__(self, location: Location | None, value: object, msg: str | None = None) -> None:
+        super().__init__(f"Syntax error at token {value}" if msg is None else f"Syntax error: {msg}", location)
+        self.value = value
 
 
 class ParserWarning(InmantaWarning, ParserException):
@@ -16,8 +20,9 @@ class ParserWarning(InmantaWarning, ParserException):
 
     def __init__(self, location: Location | None, value: object, msg: str) -> None:
         InmantaWarning.__init__(self)
-        ParserException.__init__(self, msg, location)
-        self.value = value
+        ParserException.__init__(self, location, value, msg)
+        # It is no error.
+        self.msg = msg
 
 
 class SyntaxDeprecationWarning(ParserWarning):
