@@ -124,6 +124,27 @@ fn what_cannot_be_right_in_a_question_is_refused() {
     ] {
         assert_eq!(running.get_ok(empty)["data"], json!([]), "{empty}");
     }
+    let agents = running.get_ok("/api/v2/agents?sort=paused.asc");
+    assert_eq!(agents["data"][0]["name"], "localhost", "{agents}");
+    for (version, expected) in [(1, 200), (2, 404), (2_147_483_648_i64, 404)] {
+        let paths = [
+            format!("/api/v2/desiredstate/{version}/resource/{rid}"),
+            format!(
+                "/api/v1/resource/{}",
+                crate::harness::segment(&format!("{id},v={version}"))
+            ),
+        ];
+        for path in paths {
+            let (status, body) = running.get(&path);
+            assert_eq!(status, expected, "{path}: {body}");
+        }
+    }
+}
+
+/// Input: limits, numbers and filters as clients write them. Expected: what they mean.
+#[test]
+fn numbers_and_patterns_are_read_as_clients_write_them() {
+    let (_repo, _host, running) = start();
     // No limit, and numbers as clients write them.
     for (path, expected) in [
         ("/api/v2/resource?limit=-1", 3),
@@ -139,6 +160,17 @@ fn what_cannot_be_right_in_a_question_is_refused() {
     assert_eq!(running.call("POST", setting, Some(&keep)).0, 200);
     let kept = running.get_ok(setting)["data"]["settings"]["available_versions_to_keep"].clone();
     assert_eq!(kept, json!(7));
+    // A number is no text, and a half is no whole number.
+    let parameter = json!({"source": "user", "value": 5});
+    for (method, path, body) in [
+        ("PUT", "/api/v2/project", json!({"name": 5})),
+        ("PUT", "/api/v2/parameters/p", parameter),
+        ("POST", setting, json!({"value": 7.5})),
+        ("GET", "/api/v2/resource?limit=1.5", Value::Null),
+    ] {
+        let (status, answer) = running.call(method, path, Some(&body));
+        assert_eq!(status, 400, "{method} {path}: {answer}");
+    }
     // Parts are patterns: `%` is any text, `_` one character, `\` takes that from what is behind it.
     for (pattern, expected) in [
         ("%25", 3),
@@ -161,7 +193,12 @@ fn what_cannot_be_right_in_a_question_is_refused() {
             .clone()
     };
     assert_eq!((named("l%25t"), named("l_t")), (json!(1), json!(0)));
-    // A picture of the environment is of a kind that browsers show, and not too large.
+}
+
+/// Input: pictures of an environment. Expected: one of a kind that browsers show, and not too large, is kept; others are refused.
+#[test]
+fn the_icon_of_an_environment_is_checked_and_kept() {
+    let (_repo, _host, running) = start();
     let environment = format!("/api/v2/environment/{}", running.environment());
     let modify = |icon: &str| {
         let body = json!({"name": "up", "icon": icon});
@@ -184,21 +221,6 @@ fn what_cannot_be_right_in_a_question_is_refused() {
     let shown = running.get_ok(&format!("{environment}?details=true"))["data"]["icon"].clone();
     assert_eq!(shown, json!(icon));
     assert_eq!(modify(""), 200);
-    let agents = running.get_ok("/api/v2/agents?sort=paused.asc");
-    assert_eq!(agents["data"][0]["name"], "localhost", "{agents}");
-    for (version, expected) in [(1, 200), (2, 404), (2_147_483_648_i64, 404)] {
-        let paths = [
-            format!("/api/v2/desiredstate/{version}/resource/{rid}"),
-            format!(
-                "/api/v1/resource/{}",
-                crate::harness::segment(&format!("{id},v={version}"))
-            ),
-        ];
-        for path in paths {
-            let (status, body) = running.get(&path);
-            assert_eq!(status, expected, "{path}: {body}");
-        }
-    }
 }
 
 /// All rows of a list, one page of one row after the other.
@@ -594,21 +616,6 @@ fn bad_requests_are_answered_clearly_and_harm_nothing() {
             400,
         ),
         ("PUT", "/api/v2/project", "{}", 400),
-        // A number is no text.
-        ("PUT", "/api/v2/project", "{\"name\": 5}", 400),
-        (
-            "PUT",
-            "/api/v2/parameters/p",
-            "{\"source\": \"user\", \"value\": 5}",
-            400,
-        ),
-        (
-            "POST",
-            "/api/v2/environment_settings/available_versions_to_keep",
-            "{\"value\": 7.5}",
-            400,
-        ),
-        ("GET", "/api/v2/resource?limit=1.5", "", 400),
         ("PUT", "/api/v2/project", "{\"name\": \"up\"}", 400),
         (
             "PUT",

@@ -37,6 +37,32 @@ fn requires_of(running: &Running, id: &str) -> Value {
     all.find(|one| one["resource_id"] == id).unwrap()["requires"].clone()
 }
 
+/// What was stored names what was sent, and the version what it builds on: version 2 is a partial export of `one`.
+fn assert_what_was_stored(running: &Running, host: &Host) {
+    let stored: Vec<Value> = running.get_ok("/api/v2/resource_actions")["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|action| action["action"] == "store")
+        .map(|action| action["resource_version_ids"].clone())
+        .collect();
+    let of = |name: &str, version: i64| format!("{},v={version}", id(host, name));
+    let first = ["one", "shared", "two"].map(|name| of(name, 1));
+    assert_eq!(stored, [json!([of("one", 2)]), json!(first)]);
+    let n_lines = |name: &str| {
+        let path = format!(
+            "/api/v2/resource/{}/logs?filter.action=store",
+            segment(&id(host, name))
+        );
+        running.get_ok(&path)["metadata"]["total"].clone()
+    };
+    assert_eq!((n_lines("one"), n_lines("two")), (json!(2), json!(1)));
+    let bases = ["1", "2"].map(|version| {
+        running.get_ok(&format!("/api/v1/version/{version}"))["model"]["partial_base"].clone()
+    });
+    assert_eq!(bases, [Value::Null, json!(1)]);
+}
+
 //: deploy 38, 39, 40, 42, 44; lsm 83
 #[test]
 fn a_partial_export_changes_its_sets_and_nothing_else_and_says_what_it_may_not() {
@@ -64,29 +90,7 @@ fn a_partial_export_changes_its_sets_and_nothing_else_and_says_what_it_may_not()
         .iter()
         .filter(|action| action["action"] == "deploy" && action["version"] == 2);
     assert_eq!(of_2.count(), 1, "only what changed is deployed");
-    // What was stored names what was sent, and the version what it builds on.
-    let stored: Vec<Value> = running.get_ok("/api/v2/resource_actions")["data"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|action| action["action"] == "store")
-        .map(|action| action["resource_version_ids"].clone())
-        .collect();
-    let of = |name: &str, version: i64| format!("{},v={version}", id(&host, name));
-    let first = ["one", "shared", "two"].map(|name| of(name, 1));
-    assert_eq!(stored, [json!([of("one", 2)]), json!(first)]);
-    let n_lines = |name: &str| {
-        let path = format!(
-            "/api/v2/resource/{}/logs?filter.action=store",
-            segment(&id(&host, name))
-        );
-        running.get_ok(&path)["metadata"]["total"].clone()
-    };
-    assert_eq!((n_lines("one"), n_lines("two")), (json!(2), json!(1)));
-    let bases = ["1", "2"].map(|version| {
-        running.get_ok(&format!("/api/v1/version/{version}"))["model"]["partial_base"].clone()
-    });
-    assert_eq!(bases, [Value::Null, json!(1)]);
+    assert_what_was_stored(&running, &host);
     let version = running.get_ok("/api/v2/desiredstate/2");
     assert_eq!(version["metadata"]["total"], 3);
 
