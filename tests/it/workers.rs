@@ -308,6 +308,37 @@ fn a_commit_that_asks_python_nothing_new_starts_no_python() {
     }
 }
 
+const UNBLOCKS: &str = r#"
+import fcntl, os
+from inmanta.plugins import plugin
+
+@plugin
+def unblocks(n: "int") -> "string":
+    """As an event loop does, of all files that it is given, and as programs do that inherit them; and packets, which are cut."""
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            fcntl.fcntl(int(number), fcntl.F_SETFL, os.O_NONBLOCK | os.O_DIRECT)
+        except OSError:
+            pass
+    return f"unblocked {n}" + " " * 100000 + "whole"
+"#;
+
+/// Input: a plugin that makes all files of its process not block, which it has in common with the one that later compiles of the same Python code are forked from (docs/reference/security.md § 3.38). Answer: these block again.
+#[test]
+fn what_a_plugin_makes_of_the_files_of_its_process_harms_no_later_compile() {
+    let home = tempfile::tempdir().unwrap();
+    let model = |n| format!("import unblocker\nstd::print(unblocker::unblocks({n}))\n");
+    let repo = repo_with("unblocker", UNBLOCKS, &model(0));
+    let (_, config) = server_of(home.path(), &repo);
+    let served = serve(home.path(), &config);
+    for n in 1..4 {
+        repo.write("main.cf", &model(n));
+        let report = report_of(&served, &repo.commit("once more"));
+        assert!(report.contains(&format!("unblocked {n}")), "{report}");
+        assert!(report.contains("  whole"), "{report}");
+    }
+}
+
 const ENVIRONMENT: &str = r#"
 import os
 from inmanta.plugins import Runtime, plugin
