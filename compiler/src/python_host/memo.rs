@@ -30,7 +30,7 @@ use crate::hash::Map;
 pub type Place = (u64, u64);
 
 /// The form of what is kept.
-const FORM: &[u8; 8] = b"memo\0\0\0\x01";
+const FORM: &[u8; 8] = b"memo\0\0\0\x02";
 /// Places at most. More are not added.
 const MOST_PLACES: usize = 1_000_000;
 /// Bytes of all results at most, for the same reason.
@@ -82,12 +82,12 @@ pub fn place(before: Place, found: &[u8]) -> Place {
 
 impl Memo {
     /// What [`Memo::to_bytes`] wrote for the same `identity`; empty if it did not.
-    pub(in crate::python_host) fn from_bytes(bytes: &[u8], identity: [u8; 16]) -> Self {
+    pub(in crate::python_host) fn from_bytes(bytes: &[u8], identity: [u8; 32]) -> Self {
         read(bytes, identity).unwrap_or_default()
     }
 
     /// All of it that this compile used or added, if there is anything new in that. `identity`: of what it depends on.
-    pub(in crate::python_host) fn to_bytes(&self, identity: [u8; 16]) -> Option<Vec<u8>> {
+    pub(in crate::python_host) fn to_bytes(&self, identity: [u8; 32]) -> Option<Vec<u8>> {
         if !self.is_changed && self.n_used * 2 >= self.places.len() {
             return None;
         }
@@ -117,7 +117,7 @@ impl Memo {
             records.extend_from_slice(&first.to_le_bytes());
             records.extend_from_slice(&second.to_le_bytes());
         }
-        let mut bytes = Vec::with_capacity(32 + head.len() + records.len() + results.len());
+        let mut bytes = Vec::with_capacity(64 + head.len() + records.len() + results.len());
         bytes.extend_from_slice(FORM);
         bytes.extend_from_slice(&identity);
         for part in [&head, &records] {
@@ -230,7 +230,7 @@ impl Memo {
     }
 }
 
-fn read(bytes: &[u8], identity: [u8; 16]) -> Option<Memo> {
+fn read(bytes: &[u8], identity: [u8; 32]) -> Option<Memo> {
     let rest = bytes.strip_prefix(FORM)?;
     let rest = rest.strip_prefix(&identity)?;
     let (head, rest) = part(rest)?;
@@ -277,7 +277,7 @@ fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 mod tests {
     use super::*;
 
-    const IDENTITY: [u8; 16] = [7; 16];
+    const IDENTITY: [u8; 32] = [7; 32];
 
     fn sample() -> Memo {
         let mut memo = Memo::default();
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn broken_files_are_forgotten() {
         let bytes = sample().to_bytes(IDENTITY).expect("there is something new");
-        assert!(Memo::from_bytes(&bytes, [8; 16]).is_empty());
+        assert!(Memo::from_bytes(&bytes, [8; 32]).is_empty());
         for end in 0..bytes.len() {
             let memo = Memo::from_bytes(&bytes[..end], IDENTITY);
             let results = memo.places.values().filter_map(|(next, _)| match next {
