@@ -77,6 +77,7 @@ use serde::{Deserialize, Serialize};
 pub use attributes::Broker;
 pub use open_network::{OpenNetwork, may_connect_anywhere};
 pub use signals::Kin;
+pub use starts::MAX_TASKS;
 pub use supervisor_link::{SUPERVISOR, SupervisorLink};
 
 /// What a sandboxed process may do. Paths are absolute and without links.

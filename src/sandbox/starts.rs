@@ -21,7 +21,7 @@ pub(super) const BROKERED: &[i64] = &[
 
 /// Processes and threads in one sandbox at the same time. What was allowed and is not made yet is not seen when they are counted,
 /// so for a moment there may be as many more as there are that start something: twice as many at most.
-pub(super) const MAX_TASKS: usize = 2048;
+pub const MAX_TASKS: usize = 2048;
 
 /// How many of something there may be.
 #[derive(Debug)]
