@@ -39,6 +39,7 @@ def can_fork() -> bool:
 def is_child(pipe: Pipe) -> bool:
     """Makes forks, one after the other. True in each; False, in the first process, when there are to be no more."""
     parent = os.getpid()
+    shared = _Flags((1, 2, pipe.read_fd, pipe.write_fd))
     while True:
         sys.stderr.flush()
         child = os.fork()
@@ -49,6 +50,7 @@ def is_child(pipe: Pipe) -> bool:
         _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status)
         if code == DONE:
+            shared.restore()
             continue
         if code != 0:
             try:
@@ -56,6 +58,32 @@ def is_child(pipe: Pipe) -> bool:
             except Closed:
                 pass
         return False
+
+
+class _Flags:
+    """How files are used that all forks have in common (`F_SETFL`): one that does not block, or that makes packets of what is
+    written, would lose output of the next compile, and what it answers."""
+
+    def __init__(self, numbers: tuple[int, ...]) -> None:
+        try:
+            import fcntl
+        except ImportError:
+            # There are no such flags here.
+            self._set, self._flags = None, {}
+            return
+        self._set = lambda number, flags: fcntl.fcntl(number, fcntl.F_SETFL, flags)
+        self._flags = {}
+        for number in numbers:
+            try:
+                self._flags[number] = fcntl.fcntl(number, fcntl.F_GETFL)
+            except OSError:
+                # A module has closed it.
+                pass
+
+    def restore(self) -> None:
+        if self._set is not None:
+            for number, flags in self._flags.items():
+                self._set(number, flags)
 
 
 def described(code: int) -> str:

@@ -1,7 +1,9 @@
 """Frames over the two ends of a pipe: four bytes of length, big-endian, then one MessagePack value.
 
 A value is one message in serde's externally tagged form: `{"call": {...}}`, or the bare name of a variant without
-fields. Reading and writing block; `request` may be used by several threads at once.
+fields. Reading and writing block; `request` may be used by several threads at once. Module code may have said otherwise of the
+files (`asyncio` does, and so do some programs that it starts, of files that they have in common with us): then they are told
+again.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class Pipe:
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self.read_fd = read_fd
-        self._write_fd = write_fd
+        self.write_fd = write_fd
         self._buffer = b""
         # No message of this process may be larger.
         self.most = MAX_FRAME_BYTES
@@ -102,7 +104,7 @@ class Pipe:
 
     def close(self) -> None:
         """Closes both ends."""
-        for number in {self.read_fd, self._write_fd}:
+        for number in {self.read_fd, self.write_fd}:
             os.close(number)
 
     def _forked(self) -> None:
@@ -175,12 +177,19 @@ class Pipe:
             data = self._held.unsent() + data
             self._has_unsent = False
         try:
-            sent = os.write(self._write_fd, data)
+            sent = self._write_some(data)
             while sent < len(data):
                 data = data[sent:]
-                sent = os.write(self._write_fd, data)
+                sent = self._write_some(data)
         except BrokenPipeError as error:
             raise Closed from error
+
+    def _write_some(self, data: bytes) -> int:
+        while True:
+            try:
+                return os.write(self.write_fd, data)
+            except BlockingIOError:
+                os.set_blocking(self.write_fd, True)
 
     def request(self, name: str, fields: Mapping[str, object], answer: str) -> Any:
         """Sends a message and gives the fields of its answer, which must have the name `answer`."""
@@ -197,7 +206,12 @@ class Pipe:
                 self._pending.append(message)
 
     def _read(self, size: int = 65536) -> bytes:
-        chunk = os.read(self.read_fd, size)
+        while True:
+            try:
+                chunk = os.read(self.read_fd, size)
+                break
+            except BlockingIOError:
+                os.set_blocking(self.read_fd, True)
         if not chunk:
             raise Closed
         if self._processors is not None:

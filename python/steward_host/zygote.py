@@ -50,7 +50,12 @@ class Control(Pipe):
         import _socket
 
         space = _socket.CMSG_SPACE(8)
-        data, ancillary, _, _ = self._socket.recvmsg(size, space, _socket.MSG_CMSG_CLOEXEC)
+        while True:
+            try:
+                data, ancillary, _, _ = self._socket.recvmsg(size, space, _socket.MSG_CMSG_CLOEXEC)
+                break
+            except BlockingIOError:
+                os.set_blocking(self.read_fd, True)
         for level, kind, numbers in ancillary:
             if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
                 ends = range(4, len(numbers) + 1, 4)

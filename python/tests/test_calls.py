@@ -4,11 +4,13 @@ import fcntl
 import marshal
 import os
 import select
+import tempfile
+import threading
 import unittest
 from unittest import mock
 
 from inmanta.execute import runtime
-from steward_host import calls, compiling, msgpack
+from steward_host import calls, compiling, forks, msgpack
 from steward_host.held import BYTES as held_bytes, Held
 from steward_host.pipe import Pipe
 
@@ -75,6 +77,43 @@ class CallsTest(unittest.TestCase):
             self.assertFalse(calls.works())
         finally:
             calls.loads = real
+
+
+class BlockingTest(unittest.TestCase):
+    def test_a_pipe_blocks_again_whatever_module_code_has_made_of_it(self) -> None:
+        incoming, outgoing = os.pipe()
+        for number in (incoming, outgoing):
+            os.set_blocking(number, False)
+        writer, reader = Pipe(-1, outgoing), Pipe(incoming, -1)
+        # More than a pipe takes, so that the writer has to wait; and a reader that is there before there is anything to read.
+        body = msgpack.pack({"printed": {"line": "x" * (1 << 20)}})
+        thread = threading.Timer(0.05, writer.send_packed, [body])
+        thread.start()
+        name, fields = reader.receive()
+        thread.join()
+        self.assertEqual((name, len(fields["line"])), ("printed", 1 << 20))
+
+
+    def test_a_fork_leaves_the_files_that_all_forks_have_as_they_were(self) -> None:
+        kept = os.pipe()
+        pipe = Pipe(*kept)
+        before = [fcntl.fcntl(number, fcntl.F_GETFL) for number in kept]
+        with mock.patch.object(forks, "end_with"):
+            # The second one finds what the first one has left, and says so by how it ends.
+            if forks.is_child(pipe):
+                now = [fcntl.fcntl(number, fcntl.F_GETFL) for number in kept]
+                is_first = os.path.getsize(self.told.name) == 0
+                with open(self.told.name, "a") as told:
+                    told.write("same " if now == before else "changed ")
+                for number in kept:
+                    fcntl.fcntl(number, fcntl.F_SETFL, os.O_NONBLOCK | os.O_DIRECT)
+                os._exit(forks.DONE if is_first else 0)
+        with open(self.told.name) as told:
+            self.assertEqual(told.read(), "same same ")
+
+    def setUp(self) -> None:
+        self.told = tempfile.NamedTemporaryFile()
+        self.addCleanup(self.told.close)
 
 
 @unittest.skipUnless(hasattr(os, "memfd_create"), "this system has no such memory")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 import importlib.util
 import unittest
+import uuid
 from typing import Any
 
 import inmanta  # noqa: F401  # makes our modules importable
 from inmanta.execute import runtime
 from inmanta.plugins import Runtime
+from inmanta.protocol.common import Result
 from inmanta.util import dict_path
+from inmanta_plugins.lsm import partial
 from inmanta_plugins.lsm._compile import kept
 from inmanta_plugins.lsm._inventory import CacheManager
 from inmanta_plugins.lsm._lifecycles import problems
@@ -79,6 +82,70 @@ class Values(unittest.TestCase):
         Runtime.inputs = {"services": {"has_more": False, "instances": '{"link": []}'}}
         self.assertIn(allocator.allocate_for(context, instance)["vlan"], range(5, 10))
         self.assertEqual(inventory.asked, ["free_number"])
+
+
+class Catalog:
+    """A client of a server elsewhere: ports of version 1 belong to a switch, those of version 0 to nobody."""
+
+    def __init__(self, knows_versions: bool) -> None:
+        if knows_versions:
+            self.lsm_service_catalog_get_entity_version = lambda tid, name, version: self._answer(name, version)
+
+    def lsm_service_catalog_get_entity(self, tid: object, name: str) -> Any:
+        return self._answer(name, 1)
+
+    def lsm_services_list(self, tid: object, service_entity: str, **options: object) -> Any:
+        return Result(200, {"data": [one for one in PORTS.values() if one["service_entity"] == service_entity], "links": {}})
+
+    def lsm_services_get_by_id(self, tid: object, service_id: object) -> Any:
+        found = PORTS.get(str(service_id))
+        return Result(200, {"data": found}) if found else Result(404, {})
+
+    def _answer(self, name: str, version: int) -> Any:
+        if name == "switch":
+            return Result(200, {"data": {"owner": None, "owned_entities": ["port"]}})
+        owner = {"owner": "switch", "relation_to_owner": "switch"} if version == 1 else {"owner": None}
+        return Result(200, {"data": {**owner, "owned_entities": []}})
+
+
+def _port(name: str, version: int) -> dict[str, Any]:
+    attributes = {"candidate_attributes": {"switch": SWITCH}, "active_attributes": None, "rollback_attributes": None}
+    service = {"service_entity": "port", "service_entity_version": version}
+    return {"id": name, "deleted": False, **service, **attributes}
+
+
+SWITCH, OLD, NEW = (str(uuid.UUID(int=number)) for number in range(3))
+PORTS = {
+    SWITCH: {**_port(SWITCH, 0), "service_entity": "switch", "candidate_attributes": {}},
+    OLD: _port(OLD, 0),
+    NEW: _port(NEW, 1),
+}
+
+
+class Trees(unittest.TestCase):
+    def selected(self, requested: str) -> dict[str, list[str]]:
+        found = partial.DefaultSelector(None, [requested]).select_all()
+        return {service: [one["id"] for one in records] for service, records in found.items()}
+
+    def test_an_instance_belongs_to_the_owner_that_its_own_version_has(self) -> None:
+        before = Runtime.inputs, partial.global_cache._client
+        self.addCleanup(lambda: (setattr(Runtime, "inputs", before[0]), setattr(partial.global_cache, "_client", before[1])))
+        instances = {"switch": [PORTS[SWITCH]], "port": [PORTS[OLD], PORTS[NEW]]}
+        owners = {"owners": {"port": {"owner": "switch", "relation": "switch"}}, "owners_of_versions": {"port": {"0": None}}}
+        reverse = {"owners": {}, "owners_of_versions": {"port": {"1": {"owner": "switch", "relation": "switch"}}}}
+        for services in ({"instances": instances, **owners}, {"instances": instances, **reverse}, None):
+            Runtime.inputs = {} if services is None else {"services": services}
+            if services is None:
+                partial.global_cache._client = Catalog(True)  # type: ignore[assignment]
+            partial.global_cache.reset()
+            tree = {"switch": [SWITCH], "port": [NEW]}
+            self.assertEqual(self.selected(OLD), {"port": [OLD]}, services)
+            self.assertEqual(self.selected(NEW), tree, services)
+            self.assertEqual(self.selected(SWITCH), tree, services)
+        # A client that knows of no versions has the owner of the default one for all.
+        partial.global_cache._client = Catalog(False)  # type: ignore[assignment]
+        partial.global_cache.reset()
+        self.assertEqual(self.selected(OLD), {"switch": [SWITCH], "port": [OLD, NEW]})
 
 
 class Paths(unittest.TestCase):

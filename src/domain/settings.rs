@@ -241,6 +241,13 @@ const DEFINITIONS: &[Definition] = &[
         doc: "Days for which notifications are kept.",
     },
     Definition {
+        name: "lsm_order_retention",
+        section: "storage",
+        kind: SettingKind::Int,
+        default: "365",
+        doc: "Days for which orders of services are kept after their last item has ended. 0: for ever.",
+    },
+    Definition {
         name: "redeploy_failed_on_export",
         section: "scheduler",
         kind: SettingKind::Bool,
@@ -383,6 +390,12 @@ impl Settings {
     pub fn metrics_retention(&self) -> Option<Duration> {
         let hours = self.number("environment_metrics_retention") as u64;
         (hours > 0).then(|| Duration::from_secs(hours * 3600))
+    }
+
+    /// How long orders that have ended are kept; `None`: for ever.
+    pub fn order_retention(&self) -> Option<Duration> {
+        let days = self.number("lsm_order_retention") as u64;
+        (days > 0).then(|| Duration::from_secs(days * 86_400))
     }
 
     /// The effective values of all settings, by name.

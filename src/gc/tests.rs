@@ -186,3 +186,45 @@ async fn facts_go_with_the_last_version_that_has_their_resource() {
     collect(&garbage).await;
     assert_eq!(left().await, ["", "t::R[a,name=stays]"]);
 }
+
+#[tokio::test]
+async fn orders_that_ended_go_after_the_retention_but_never_where_it_is_zero() {
+    let dir = tempfile::tempdir().unwrap();
+    let garbage = garbage(&dir).await;
+    let store = &garbage.store;
+    let (free, kept) = (
+        environment(store, "free").await,
+        environment(store, "kept").await,
+    );
+    let ended = |days: i64| Timestamp(Timestamp::now().0 - days * DAY);
+    for id in [free, kept] {
+        for (number, completed) in [(1, Some(400)), (2, Some(100)), (3, None)] {
+            let order = crate::store::Order {
+                id: uuid::Uuid::from_u128(number),
+                description: String::new(),
+                created: ended(500),
+                completed: completed.map(ended),
+                items: Vec::new(),
+            };
+            store.order_create(id, &order).await.unwrap();
+        }
+    }
+    let set = async |id, days| {
+        let name = "lsm_order_retention";
+        store.setting_set(id, name, &json!(days)).await.unwrap();
+    };
+    let n_left = async |id| {
+        let span = crate::store::OrderSpan::default();
+        store.order_count(id, &span).await.unwrap()
+    };
+    set(kept, 0).await;
+    collect(&garbage).await;
+    assert_eq!(
+        (n_left(free).await, n_left(kept).await),
+        (2, 3),
+        "a year is kept"
+    );
+    set(free, 90).await;
+    collect(&garbage).await;
+    assert_eq!(n_left(free).await, 1, "it is in progress");
+}

@@ -25,6 +25,7 @@ use super::progress::{Progress, Watcher};
 use super::repositories::Repositories;
 use super::turns::Turns;
 use crate::files::{ScratchFolder, WatchedDisk};
+use crate::process::cgroup::{CGROUP, Cgroup};
 use crate::process::{self, Ended, Launcher};
 use crate::sandbox::{CODE_FILE_BYTES, Network, OpenNetwork, SandboxPolicy};
 
@@ -380,6 +381,11 @@ impl Runner {
         let is_over = || is_late() || held.stop.is_cancelled() || is_full();
         // The proxy would be enough for most of them, but not for a git that copies.
         let open = OpenNetwork::begin();
+        // It lives as long as the command.
+        let group = Cgroup::make(held.memory_bytes);
+        if let Some(group) = &group {
+            command.env(CGROUP, group.path());
+        }
         let ended = process::run_supervised(command, is_over);
         match ended.map_err(cannot)? {
             Ended::Done(output) => {

@@ -14,6 +14,9 @@ const MAX_ROUNDS: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(2);
 /// What a socket may keep of what was sent, where the kernel does not say: its own default.
 const SOCKET_BUFFER_BYTES: u64 = 212_992;
+/// What the kernel keeps for one pipe, as it makes them; larger ones have to share a small part of the machine's memory
+/// (`fs.pipe-user-pages-soft`).
+const PIPE_BYTES: u64 = 64 << 10;
 /// Files that a process can have open in a sandbox (`sandbox::limits`).
 const MAX_OPEN_FILES: u64 = 1024;
 
@@ -214,55 +217,85 @@ pub fn memory_bytes(processes: &BTreeSet<i32>, limit: u64) -> u64 {
 
 /// What a process has in use, in bytes; `None`: it is gone.
 fn resident(process: i32) -> Option<u64> {
-    let pages = |thread: i32| -> Option<u64> {
-        let text = fs::read_to_string(format!("/proc/{thread}/statm")).ok()?;
-        text.split_whitespace().nth(1)?.parse().ok()
-    };
-    let pages = match pages(process)? {
-        0 => pages(living_thread(process)?)?,
-        pages => pages,
-    };
-    Some(pages.saturating_mul(rustix::param::page_size() as u64))
+    match used(process)? {
+        0 => used(living_thread(process)?),
+        bytes => Some(bytes),
+    }
 }
 
-/// A process's share of the memory that it has in use: what n processes share counts an nth.
+/// The resident pages of a process, and the tables that say where they are: these are the kernel's, and may be many times as
+/// large, since whoever touches a byte here and a byte there gets a page of a table for each. 0: it has no memory any more.
+fn used(thread: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    Some(kib(&text, "VmRSS:").saturating_add(kib(&text, "VmPTE:")) << 10)
+}
+
+/// A number behind its name, in a text of the kernel; 0: it is not there.
+fn kib(text: &str, name: &str) -> u64 {
+    let number = text.lines().find_map(|line| line.strip_prefix(name));
+    let number = number.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    number.unwrap_or_default()
+}
+
+/// A process's share of the memory that it has in use: what n processes share counts an nth, and each has tables of its own.
 fn share(process: i32) -> Option<u64> {
     let thread = living_thread(process)?;
-    let text = fs::read_to_string(format!("/proc/{thread}/smaps_rollup")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
-    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kib << 10)
+    let pages = fs::read_to_string(format!("/proc/{thread}/smaps_rollup")).ok()?;
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    Some(kib(&pages, "Pss:").saturating_add(kib(&status, "VmPTE:")) << 10)
 }
 
-/// What the kernel may keep for the sockets of processes, in bytes: what was sent and not read yet is no process's memory.
-/// Each counts with the most that it may have, as nobody else is told how much it is; a socket that several have open counts
-/// once. Beyond `limit` it is not counted on.
+/// What the kernel may keep for the sockets and pipes of processes, in bytes: what was sent and not read yet is no process's
+/// memory. Each counts with the most that it may have, as nobody else is told how much it is; one that several have open
+/// counts once. Beyond `limit` it is not counted on.
 ///
 /// Open files that are on their way from one process to another are in a socket, and may be sockets. A process that does not
 /// let us look at its open files may have as many as a process can.
-pub fn socket_bytes(processes: &BTreeSet<i32>, limit: u64) -> u64 {
+pub fn buffer_bytes(processes: &BTreeSet<i32>, limit: u64) -> u64 {
     let each = socket_buffer_bytes();
-    let (mut seen, mut n_unseen) = (BTreeSet::new(), 0_u64);
+    let (mut sockets, mut pipes, mut n_unseen) = (BTreeSet::new(), BTreeSet::new(), 0_u64);
+    let mut sum = 0;
     for process in processes {
-        let Ok(files) = open_files(*process) else {
-            n_unseen = n_unseen.saturating_add(MAX_OPEN_FILES);
-            continue;
-        };
-        let sockets = files.into_iter().filter(|file| file.is_socket());
-        for socket in sockets {
-            let n_sent = socket.n_on_their_way();
-            if seen.insert(socket.target) {
-                n_unseen = n_unseen.saturating_add(n_sent);
+        match open_files(*process) {
+            Err(_) => n_unseen = n_unseen.saturating_add(MAX_OPEN_FILES),
+            Ok(files) => {
+                for file in files {
+                    if file.is_pipe() {
+                        pipes.insert(file.target);
+                    } else if file.is_socket() {
+                        let n_sent = file.n_on_their_way();
+                        if sockets.insert(file.target) {
+                            n_unseen = n_unseen.saturating_add(n_sent);
+                        }
+                    }
+                }
             }
         }
-        let n_sockets = n_unseen.saturating_add(seen.len() as u64);
-        if n_sockets.saturating_mul(each) > limit {
+        let n_sockets = n_unseen.saturating_add(sockets.len() as u64);
+        let of_pipes = PIPE_BYTES.saturating_mul(pipes.len() as u64);
+        sum = n_sockets.saturating_mul(each).saturating_add(of_pipes);
+        if sum > limit {
             break;
         }
     }
-    n_unseen
-        .saturating_add(seen.len() as u64)
-        .saturating_mul(each)
+    sum
+}
+
+/// How many parts of files the processes below one have locked. A lock of a process that is gone, whose open files another
+/// one has in common with it, counts for all.
+pub fn n_locks(process: i32) -> usize {
+    let list = fs::read_to_string("/proc/locks").unwrap_or_default();
+    let processes = below([process]);
+    // Other machines' have numbers below zero.
+    let is_ours = |owner: i32| processes.contains(&owner) || (owner > 0 && !is_running(owner));
+    // `7: POSIX  ADVISORY  WRITE 4711 fe:00:1234 0 9`; who waits for a lock has an arrow before the second word.
+    let owners = list.lines().filter_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let is_posix = words.next()? == "POSIX";
+        let owner = words.nth(2)?.parse().ok()?;
+        is_posix.then_some(owner)
+    });
+    owners.filter(|owner| is_ours(*owner)).count()
 }
 
 /// An open file of a process.
@@ -312,6 +345,11 @@ impl OpenFile {
     pub fn is_socket(&self) -> bool {
         let target = self.target.as_os_str().as_encoded_bytes();
         target.starts_with(b"socket:")
+    }
+
+    pub fn is_pipe(&self) -> bool {
+        let target = self.target.as_os_str().as_encoded_bytes();
+        target.starts_with(b"pipe:")
     }
 
     /// How many open files were sent into this socket, and not received yet (Linux 5.9).
@@ -390,7 +428,7 @@ ctypes.CDLL(None).syscall(60, 0)
         assert!(is_running(id));
         assert!(memory_bytes(&processes, u64::MAX) > 64 << 20);
         assert!(memory_bytes(&processes, 0) > 64 << 20);
-        let n_sockets = socket_bytes(&processes, u64::MAX) / socket_buffer_bytes();
+        let n_sockets = buffer_bytes(&processes, u64::MAX) / socket_buffer_bytes();
         assert_eq!(n_sockets, 2);
         end_all(|| [id].into_iter().filter(|id| is_running(*id)).collect());
         assert!(!is_running(id));

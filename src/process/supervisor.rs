@@ -19,7 +19,7 @@
 //! - is the supervisor of the program's sandbox ([`Broker`]), which has to be outside of the
 //!   sandbox;
 //! - adds up the memory and counts the processes of the tree, since the limits of the kernel are
-//!   for one process; memory is also what the kernel keeps for their sockets. Over the limit, first everything below the program is ended, so that a
+//!   for one process; memory is also what the kernel keeps for their sockets, pipes and page tables. Over the limit, first everything below the program is ended, so that a
 //!   program that knows what it was doing can say so (a compile worker names the call of the
 //!   plugin), then, if there is still too much, the program itself.
 //!
@@ -56,7 +56,8 @@ use rustix::process::{Signal, WaitId, WaitIdOptions};
 
 use super::cgroup::{self, CGROUP};
 use super::descendants::{
-    below, children, end_all, is_running, memory_bytes, n_tasks, parent, reap, socket_bytes,
+    below, buffer_bytes, children, end_all, is_running, memory_bytes, n_locks, n_tasks, parent,
+    reap,
 };
 use crate::sandbox::{Broker, Kin, SUPERVISOR, SupervisorLink};
 
@@ -165,6 +166,7 @@ fn serve_sandbox(link: Arc<SupervisorLink>, program: u32) {
         below: |process| below([process]),
         parent,
         n_tasks,
+        n_locks,
     };
     std::thread::spawn(move || {
         if let Ok(Some(broker)) = Broker::accept(&link, program, kin) {
@@ -188,7 +190,7 @@ fn watch(supervision: Supervision, child: u32, link: Arc<SupervisorLink>) {
             let all = below([own]);
             let mut memory = memory_bytes(&all, limit);
             if limit < u64::MAX {
-                memory = memory.saturating_add(socket_bytes(&all, limit));
+                memory = memory.saturating_add(buffer_bytes(&all, limit));
             }
             // What was ended a moment ago may still wait for its parent to take note.
             let n_processes = match was_over {

@@ -13,11 +13,12 @@
 //! 4. and makes the change itself, so the process never makes the call. (To let the call go on would be a race: the
 //!    process could change the arguments between check and use.)
 //!
-//! Signals are handed over in the same way where Landlock lets them out (`signals`), and so is every start of a process or
-//! thread, to be counted (`starts`).
+//! Signals are handed over in the same way where Landlock lets them out (`signals`), and so are every start of a process or
+//! thread (`starts`) and every lock of a part of a file (`locks`), to be counted.
 //!
 //! Set-user-id bits are taken off. What the supervisor cannot read or open it refuses.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -31,10 +32,14 @@ use rustix::fs::{
     chmodat, chownat, fstat, ftruncate, openat, openat2, removexattr, setxattr, utimensat,
 };
 use rustix::io::Errno;
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
 
+use super::locks;
 use super::signals::{self, Kin, Sender};
-use super::starts;
+use super::starts::{self, Count};
 use super::supervisor_link::{Roots, SupervisorLink};
 use super::syscalls::architecture;
 
@@ -89,14 +94,29 @@ pub(super) fn is_supported() -> bool {
     actions.is_ok_and(|actions| actions.contains("user_notif")) && program(true, true).is_ok()
 }
 
-/// The filter that hands the calls over, with `signals` those that send signals, with `starts` those that start something, too. seccompiler has no such action, so the
-/// filter is built with another one, whose marked instructions are changed.
-fn program(signals: bool, starts: bool) -> Result<BpfProgram, String> {
+/// The filter that hands the calls over, with `signals` those that send signals, with `counted` those that start or lock
+/// something, too. seccompiler has no such action, so the filter is built with another one, whose marked instructions are
+/// changed.
+fn program(signals: bool, counted: bool) -> Result<BpfProgram, String> {
     let target = architecture()?;
     let signals = if signals { signals::BROKERED } else { &[] };
-    let starts = if starts { starts::BROKERED } else { &[] };
+    let starts = if counted { starts::BROKERED } else { &[] };
     let numbers = BROKERED.iter().chain(signals).chain(starts);
-    let rules = numbers.map(|number| (*number, Vec::new())).collect();
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        numbers.map(|number| (*number, Vec::new())).collect();
+    if counted {
+        let locks = locks::REQUESTS.map(|request| {
+            let (is, request) = (SeccompCmpOp::Eq, u64::from(request.cast_unsigned()));
+            SeccompRule::new(vec![SeccompCondition::new(
+                1,
+                SeccompCmpArgLen::Dword,
+                is,
+                request,
+            )?])
+        });
+        let locks = locks.into_iter().collect::<Result<_, _>>();
+        rules.insert(libc::SYS_fcntl, locks.map_err(|error| error.to_string())?);
+    }
     let notify = SeccompAction::Trace(u32::from(MARK));
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, notify, target)
         .map_err(|error| error.to_string())?;
@@ -117,8 +137,8 @@ fn program(signals: bool, starts: bool) -> Result<BpfProgram, String> {
 )]
 pub(super) fn listen(signals: bool) -> io::Result<OwnedFd> {
     rustix::thread::set_no_new_privs(true)?;
-    let install = |flags: libc::c_ulong, starts: bool| {
-        let program = program(signals, starts).map_err(io::Error::other)?;
+    let install = |flags: libc::c_ulong, counted: bool| {
+        let program = program(signals, counted).map_err(io::Error::other)?;
         let filter = libc::sock_fprog {
             len: libc::c_ushort::try_from(program.len()).map_err(io::Error::other)?,
             filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut(),
@@ -176,18 +196,26 @@ impl Broker {
 
     /// Answers until there is no process left in the sandbox.
     pub fn serve(&self) {
-        let mut count = starts::Count::default();
+        let own = std::process::id().cast_signed();
+        let mut tasks = Count::of(starts::MAX_TASKS);
+        let mut locks = Count::of(locks::MAX_LOCKS);
+        let counted = |may, error| match may {
+            true => Answer::GoOn,
+            false => Answer::Made(Err(error)),
+        };
         loop {
             match receive(&self.listener) {
                 Ok(call) => {
-                    let answer = if starts::BROKERED.contains(&i64::from(call.data.nr)) {
-                        let own = std::process::id().cast_signed();
-                        match count.may_start(|| (self.kin.n_tasks)(own)) {
-                            true => Answer::GoOn,
-                            false => Answer::Made(Err(Errno::AGAIN)),
+                    let answer = match i64::from(call.data.nr) {
+                        number if starts::BROKERED.contains(&number) => {
+                            let may = tasks.may_add(|| (self.kin.n_tasks)(own));
+                            counted(may, Errno::AGAIN)
                         }
-                    } else {
-                        Answer::Made(self.answer(&call))
+                        libc::SYS_fcntl => {
+                            let may = locks.may_add(|| (self.kin.n_locks)(own));
+                            counted(may, Errno::NOLCK)
+                        }
+                        _ => Answer::Made(self.answer(&call)),
                     };
                     // Whoever asked may have been killed meanwhile.
                     let _ = send(&self.listener, call.id, answer);
@@ -665,6 +693,7 @@ mod tests {
         below: |_| std::collections::BTreeSet::new(),
         parent: |_| None,
         n_tasks: |_| 0,
+        n_locks: |_| 0,
     };
 
     #[test]

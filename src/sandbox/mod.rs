@@ -26,7 +26,7 @@
 //! - `attributes`: seccomp hands calls that change modes, owners, times and extended attributes,
 //!   which Landlock does not know, to the supervisor, which does them below the writable folders
 //!   only; and `signals`, where Landlock lets them out, to what is below the supervisor only; and
-//!   `starts`, which asks it before each process and thread.
+//!   `starts` and `locks`, which ask it before each process and thread, and each lock of a part of a file.
 //! - `limits`: of the process (size of a file, open files, processes, memory). Those of all
 //!   processes together are the supervisor's (`process::supervisor`), who also ends what is left of
 //!   them.
@@ -61,6 +61,7 @@ mod attributes;
 mod files;
 pub(crate) mod fuzzing;
 mod limits;
+mod locks;
 mod open_network;
 mod signals;
 mod starts;
@@ -76,6 +77,7 @@ use serde::{Deserialize, Serialize};
 pub use attributes::Broker;
 pub use open_network::{OpenNetwork, may_connect_anywhere};
 pub use signals::Kin;
+pub use starts::MAX_TASKS;
 pub use supervisor_link::{SUPERVISOR, SupervisorLink};
 
 /// What a sandboxed process may do. Paths are absolute and without links.

@@ -60,6 +60,8 @@ pub struct Kin {
     pub parent: fn(i32) -> Option<i32>,
     /// How many processes and threads there are below one.
     pub n_tasks: fn(i32) -> usize,
+    /// How many parts of files the processes below one have locked.
+    pub n_locks: fn(i32) -> usize,
 }
 
 /// Whose signals are sent.

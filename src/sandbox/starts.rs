@@ -21,22 +21,28 @@ pub(super) const BROKERED: &[i64] = &[
 
 /// Processes and threads in one sandbox at the same time. What was allowed and is not made yet is not seen when they are counted,
 /// so for a moment there may be as many more as there are that start something: twice as many at most.
-pub(super) const MAX_TASKS: usize = 2048;
+pub const MAX_TASKS: usize = 2048;
 
-/// How many there may be.
-#[derive(Debug, Default)]
+/// How many of something there may be.
+#[derive(Debug)]
 pub(super) struct Count {
-    /// How many there were when they were counted, and how many were started since then: whatever ended, there are not more.
+    limit: usize,
+    /// How many there were when they were counted, and how many were made since then: whatever ended, there are not more.
     at_most: usize,
 }
 
 impl Count {
-    /// Whether one more may be started. `count`: how many there are, which takes a while to find out.
-    pub(super) fn may_start(&mut self, count: impl FnOnce() -> usize) -> bool {
-        if self.at_most >= MAX_TASKS {
+    /// None yet, and not more than that.
+    pub(super) fn of(limit: usize) -> Self {
+        Self { limit, at_most: 0 }
+    }
+
+    /// Whether one more may be made. `count`: how many there are, which takes a while to find out.
+    pub(super) fn may_add(&mut self, count: impl FnOnce() -> usize) -> bool {
+        if self.at_most >= self.limit {
             self.at_most = count();
         }
-        let may = self.at_most < MAX_TASKS;
+        let may = self.at_most < self.limit;
         self.at_most += usize::from(may);
         may
     }
@@ -48,14 +54,14 @@ mod tests {
 
     #[test]
     fn as_many_as_may_be_are_started_and_they_are_counted_when_there_may_be_too_many() {
-        let mut count = Count::default();
+        let mut count = Count::of(MAX_TASKS);
         let never = || panic!("there cannot be too many");
-        assert!((0..MAX_TASKS).all(|_| count.may_start(never)));
-        assert!(!count.may_start(|| MAX_TASKS));
-        assert!(!count.may_start(|| MAX_TASKS + 5));
+        assert!((0..MAX_TASKS).all(|_| count.may_add(never)));
+        assert!(!count.may_add(|| MAX_TASKS));
+        assert!(!count.may_add(|| MAX_TASKS + 5));
         // Some have ended.
-        assert!(count.may_start(|| MAX_TASKS - 2));
-        assert!(count.may_start(never));
-        assert!(!count.may_start(|| MAX_TASKS));
+        assert!(count.may_add(|| MAX_TASKS - 2));
+        assert!(count.may_add(never));
+        assert!(!count.may_add(|| MAX_TASKS));
     }
 }

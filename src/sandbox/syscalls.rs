@@ -29,9 +29,10 @@ const REFUSED_IOCTLS: &[u64] = &[
     0x8902,
 ];
 /// Requests of `fcntl` for signals that come with input: which signal, and to whom, which may be any process of the user
-/// (`F_SETOWN`, `F_SETSIG`, `F_SETOWN_EX`); for a lease, which keeps others waiting that open the file (`F_SETLEASE`); and for
-/// news of a folder (`F_NOTIFY`).
-const REFUSED_REQUESTS: [u64; 5] = [8, 10, 15, 1024, 1026];
+/// (`F_SETOWN`, `F_SETSIG`, `F_SETOWN_EX`); for a lease, which keeps others waiting that open the file (`F_SETLEASE`); for news
+/// of a folder (`F_NOTIFY`); and for locks of parts of a file that belong to the open file, and are not seen while that is on
+/// its way in a socket (`F_OFD_SETLK`, `F_OFD_SETLKW`; see `locks`).
+const REFUSED_REQUESTS: [u64; 7] = [8, 10, 15, 37, 38, 1024, 1026];
 
 /// Calls that are refused in every sandbox: they reach other processes, the kernel's own
 /// interfaces, or memory that no limit counts.
@@ -124,7 +125,7 @@ const SHARED_WITHOUT_FILE: u64 = (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as u64
 /// Threads with open files of their own, which the kernel does not list with those of their process.
 const THREAD_FILES: u64 = (libc::CLONE_THREAD | libc::CLONE_FILES) as u64;
 /// Options of sockets that let the kernel keep more for each than the supervisor counts
-/// (`process::descendants::socket_bytes`).
+/// (`process::descendants::buffer_bytes`).
 const BUFFER_OPTIONS: [libc::c_int; 2] = [libc::SO_SNDBUF, libc::SO_SNDBUFFORCE];
 /// Calls with a process as their first argument, 0 for the caller: Landlock lets them reach any process of the user.
 const OF_PROCESSES: &[i64] = &[

@@ -193,6 +193,16 @@ async fn open_store(database: &Database, data: &DataDir) -> Result<Store, Error>
 
 /// Makes ready what compiles run in: Python, the sandbox and the first workers.
 async fn start_pool(mut options: PoolOptions, data: &DataDir) -> Result<Pool, Error> {
+    match process::cgroup::prepare() {
+        Ok(true) => {
+            tracing::info!("control groups hold the memory and the processes of each compile")
+        }
+        Ok(false) => {}
+        Err(error) => tracing::warn!(
+            error,
+            "the control group was given to this server, but cannot be used; supervisors hold compiles"
+        ),
+    }
     if options.python.is_none() {
         let (cache, pythons) = (data.runtime(), options.pythons.clone());
         let found = tokio::task::spawn_blocking(move || find_python(&pythons, &cache)).await;

@@ -117,7 +117,7 @@ fn plugins_do_not_get_out_and_do_what_plugins_do() {
     other_checkout(&home.path().join("data"));
     let served = serve(home.path(), &config);
     let report = first_report(&served);
-    let n_attempts = if has_landlock { 77 } else { 61 };
+    let n_attempts = if has_landlock { 80 } else { 62 };
     assert!(report.contains("fine"), "{report}");
     assert!(!report.contains("ESCAPED"), "{report}");
     assert!(

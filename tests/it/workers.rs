@@ -308,6 +308,108 @@ fn a_commit_that_asks_python_nothing_new_starts_no_python() {
     }
 }
 
+const HELPED: &str = r#"
+import os, sys
+from inmanta.plugins import plugin
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools"))
+import helper
+
+@plugin
+def value(n: "int") -> "string":
+    return "honest %d" % n
+"#;
+
+/// Has the process say that it has read nothing, and that any function only computes.
+const LIAR: &str = r#"
+import gc
+import inmanta.plugins
+import steward_host.purity
+
+steward_host.purity.Purity.is_pure = lambda self, function: True
+for found in gc.get_objects():
+    if type(found).__name__ == "Dependencies":
+        found.found = lambda modules: {"read": [], "looked_at": []}
+
+def lying(function):
+    def value(n: "int") -> "string":
+        return "A LIE %d" % n
+    value.__module__ = function.__module__
+    return honest(value)
+
+honest = inmanta.plugins.plugin
+import sys
+sys.modules["inmanta_plugins.helped"].plugin = lying
+"#;
+
+/// Input: a commit with Python code outside of modules that has its process say that nothing was read and all only computes; then it is taken back (docs/reference/security.md § 4.1). Answer: nothing of what it said is known any more, in this server or the next.
+#[test]
+fn a_commit_that_was_taken_back_leaves_no_answers() {
+    let home = tempfile::tempdir().unwrap();
+    let model = |n| format!("import helped\nstd::print(helped::value(1))\nstd::print(\"{n}\")\n");
+    let repo = repo_with("helped", HELPED, "");
+    repo.write("main.cf", &model(0));
+    repo.write("tools/helper.py", "");
+    let honest = repo.commit("with a helper");
+    let (_, config) = server_of(home.path(), &repo);
+    let mut served = serve(home.path(), &config);
+    let report = report_of(&served, &honest);
+    assert!(report.contains("honest 1"), "{report}");
+    repo.write("tools/helper.py", LIAR);
+    for n in 1..4 {
+        // What was written just now is not kept.
+        std::thread::sleep(Duration::from_millis(150));
+        repo.write("main.cf", &model(n));
+        let report = report_of(&served, &repo.commit("a liar"));
+        assert!(report.contains("A LIE 1"), "{report}");
+    }
+    repo.write("tools/helper.py", "");
+    for n in 4..7 {
+        repo.write("main.cf", &model(n));
+        let report = report_of(&served, &repo.commit("taken back"));
+        assert!(report.contains("honest 1"), "{report}");
+        if n == 5 {
+            drop(served);
+            served = serve(home.path(), &config);
+        }
+    }
+}
+
+const UNBLOCKS: &str = r#"
+import fcntl, os
+from inmanta.plugins import plugin
+
+@plugin
+def unblocks(n: "int") -> "string":
+    """As an event loop does, of all files that it is given, and as programs do that inherit them; and packets, which are cut."""
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            fcntl.fcntl(int(number), fcntl.F_SETFL, os.O_NONBLOCK | os.O_DIRECT)
+        except OSError:
+            pass
+    return f"unblocked {n}" + " " * 100000 + "whole"
+"#;
+
+/// Input: a plugin that makes all files of its process not block, which it has in common with the one that later compiles of the same Python code are forked from (docs/reference/security.md § 3.38). Answer: these block again.
+#[test]
+fn what_a_plugin_makes_of_the_files_of_its_process_harms_no_later_compile() {
+    let home = tempfile::tempdir().unwrap();
+    let model = |n| format!("import unblocker\nstd::print(unblocker::unblocks({n}))\n");
+    let repo = repo_with(
+        "unblocker",
+        UNBLOCKS,
+        "std::print(unblocker::unblocks(0))\n",
+    );
+    let (_, config) = server_of(home.path(), &repo);
+    let served = serve(home.path(), &config);
+    for n in 1..4 {
+        repo.write("main.cf", &model(n));
+        let report = report_of(&served, &repo.commit("once more"));
+        assert!(report.contains(&format!("unblocked {n}")), "{report}");
+        assert!(report.contains("  whole"), "{report}");
+    }
+}
+
 const ENVIRONMENT: &str = r#"
 import os
 from inmanta.plugins import Runtime, plugin

@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use md5::{Digest, Md5};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::file_stamp::{self, FileStamp};
 use crate::protocol::{self, Depends, FromHost, PythonModule, ToHost};
@@ -39,7 +39,7 @@ pub trait AnswerStore: std::fmt::Debug + Send + Sync {
 }
 
 /// The form of what is kept. Another one is another question.
-const FORM: u32 = 2;
+const FORM: u32 = 3;
 
 /// The state of a path on which an answer depends.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ pub(in crate::python_host) struct Declarations {
     started: SystemTime,
     is_outdated: Arc<AtomicBool>,
     /// The digest of the answer and of all that it depends on, once that is known: what calls gave is kept with it.
-    identity: Arc<OnceLock<[u8; 16]>>,
+    identity: Arc<OnceLock<[u8; 32]>>,
 }
 
 impl Declarations {
@@ -97,7 +97,7 @@ impl Declarations {
         };
         let is_valid = is_same(&kept.read, state_read) && is_same(&kept.looked_at, state_looked_at);
         is_valid.then(|| {
-            let _ = self.identity.set(Md5::digest(&bytes).into());
+            let _ = self.identity.set(Sha256::digest(&bytes).into());
             kept.loaded
         })
     }
@@ -107,7 +107,7 @@ impl Declarations {
         let kept = self.identity.get();
         let kept =
             kept.and_then(|identity| Some((self.store.get(&self.memo_digest())?, *identity)));
-        kept.map_or_else(Memo::default, |(bytes, identity)| {
+        kept.map_or_else(Memo::new, |(bytes, identity)| {
             Memo::from_bytes(bytes, identity)
         })
     }
@@ -122,7 +122,7 @@ impl Declarations {
     }
 
     fn memo_digest(&self) -> String {
-        hex(Md5::digest(format!("memo of {}", self.digest)).into())
+        hex(Sha256::digest(format!("memo of {}", self.digest)).into())
     }
 
     /// Keeps an answer, if all that it depends on is known and was the same while it was made. `false`: something had changed so
@@ -159,7 +159,7 @@ impl Declarations {
             && let Ok(bytes) = rmp_serde::to_vec_named(&kept)
         {
             self.store.put(&self.digest, &bytes);
-            let _ = self.identity.set(Md5::digest(&bytes).into());
+            let _ = self.identity.set(Sha256::digest(&bytes).into());
         }
         is_settled
     }
@@ -212,7 +212,8 @@ fn state_looked_at(path: &str) -> PathState {
     }
 }
 
-/// The digest of all that is known to count before Python runs.
+/// The digest of all that is known to count before Python runs. Nobody must be able to write two modules with one digest, of
+/// which one is looked at and the other has answered before.
 fn question(runtime: &PythonRuntime, request: &ToHost) -> Option<String> {
     let ToHost::LoadCompile {
         modules,
@@ -226,7 +227,7 @@ fn question(runtime: &PythonRuntime, request: &ToHost) -> Option<String> {
     else {
         return None;
     };
-    let mut hasher = Md5::new();
+    let mut hasher = Sha256::new();
     let mut add = |part: &[u8]| crate::hash::add_part(&mut hasher, part);
     add(&FORM.to_be_bytes());
     add(env!("CARGO_PKG_VERSION").as_bytes());
@@ -255,7 +256,7 @@ fn question(runtime: &PythonRuntime, request: &ToHost) -> Option<String> {
     Some(hex(hasher.finalize().into()))
 }
 
-fn hex(digest: [u8; 16]) -> String {
+fn hex(digest: [u8; 32]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

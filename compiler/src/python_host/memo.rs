@@ -21,7 +21,7 @@
 
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
-use std::hash::Hasher as _;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use hashbrown::HashTable;
 use siphasher::sip128::{Hasher128, SipHasher13};
@@ -32,7 +32,7 @@ use crate::hash::Map;
 pub type Place = (u64, u64);
 
 /// The form of what is kept.
-const FORM: &[u8; 8] = b"memo\0\0\0\x02";
+const FORM: &[u8; 8] = b"memo\0\0\0\x03";
 /// Places at most. More are not added.
 const MOST_PLACES: usize = 1_000_000;
 /// Bytes of all results at most, for the same reason.
@@ -74,6 +74,8 @@ struct Record {
 /// new to it before. An index, which is much smaller, finds the others.
 #[derive(Debug, Default)]
 pub struct Memo {
+    /// The place before all calls. Nobody but us knows it, so nobody can write arguments that lead to a place of others.
+    start: Place,
     /// Plugins that are known to compute only, or not to.
     verdicts: BTreeMap<String, bool>,
     names: Vec<String>,
@@ -122,17 +124,26 @@ pub fn place(before: Place, found: &[u8]) -> Place {
 }
 
 impl Memo {
+    /// An empty one.
+    pub(in crate::python_host) fn new() -> Self {
+        let random = RandomState::new();
+        Memo {
+            start: (random.hash_one(0), random.hash_one(1)),
+            ..Memo::default()
+        }
+    }
+
     /// What [`Memo::to_bytes`] wrote for the same `identity`; empty if it did not.
-    pub(in crate::python_host) fn from_bytes(bytes: Vec<u8>, identity: [u8; 16]) -> Self {
-        read(bytes, identity).unwrap_or_default()
+    pub(in crate::python_host) fn from_bytes(bytes: Vec<u8>, identity: [u8; 32]) -> Self {
+        read(bytes, identity).unwrap_or_else(Memo::new)
     }
 
     /// All of it that this compile used or added, if there is anything new in that. `identity`: of what it depends on.
-    pub(in crate::python_host) fn to_bytes(&self, identity: [u8; 16]) -> Option<Vec<u8>> {
+    pub(in crate::python_host) fn to_bytes(&self, identity: [u8; 32]) -> Option<Vec<u8>> {
         if !self.is_changed && self.used.len() * 2 >= self.n_records() {
             return None;
         }
-        let head = rmp_serde::to_vec(&(&self.verdicts, &self.names)).ok()?;
+        let head = rmp_serde::to_vec(&(self.start, &self.verdicts, &self.names)).ok()?;
         let mut records = Vec::with_capacity(self.used.len() * RECORD);
         let mut results = Vec::new();
         for at in &self.used {
@@ -152,7 +163,7 @@ impl Memo {
             records.extend_from_slice(&first.to_le_bytes());
             records.extend_from_slice(&second.to_le_bytes());
         }
-        let mut bytes = Vec::with_capacity(32 + head.len() + records.len() + results.len());
+        let mut bytes = Vec::with_capacity(64 + head.len() + records.len() + results.len());
         bytes.extend_from_slice(FORM);
         bytes.extend_from_slice(&identity);
         for part in [&head, &records] {
@@ -161,6 +172,11 @@ impl Memo {
         }
         bytes.extend_from_slice(&results);
         Some(bytes)
+    }
+
+    /// The place before all calls.
+    pub fn start(&self) -> Place {
+        self.start
     }
 
     /// Which plugins are known to compute only, or not to.
@@ -316,12 +332,12 @@ impl Memo {
     }
 }
 
-fn read(file: Vec<u8>, identity: [u8; 16]) -> Option<Memo> {
+fn read(file: Vec<u8>, identity: [u8; 32]) -> Option<Memo> {
     let rest = file.strip_prefix(FORM)?;
     let rest = rest.strip_prefix(&identity)?;
     let (head, rest) = part(rest)?;
     let (records, results) = part(rest)?;
-    let (verdicts, names): (BTreeMap<String, bool>, Vec<String>) =
+    let (start, verdicts, names): (Place, BTreeMap<String, bool>, Vec<String>) =
         rmp_serde::from_slice(head).ok()?;
     let known = names.iter().enumerate();
     let known_names = known.map(|(at, name)| Some((name.clone(), u32::try_from(at).ok()?)));
@@ -334,6 +350,7 @@ fn read(file: Vec<u8>, identity: [u8; 16]) -> Option<Memo> {
         file,
     };
     Some(Memo {
+        start,
         verdicts,
         known_names,
         names,
@@ -368,7 +385,7 @@ fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 mod tests {
     use super::*;
 
-    const IDENTITY: [u8; 16] = [7; 16];
+    const IDENTITY: [u8; 32] = [7; 32];
 
     fn sample() -> Memo {
         let mut memo = Memo::default();
@@ -455,6 +472,18 @@ mod tests {
         }
     }
 
+    /// Input: arguments that were made to lead to the place of others (docs/reference/security.md § 3.38). Answer: where calls begin is another place in each memo, and the same one in each compile that reads it.
+    #[test]
+    fn nobody_knows_where_calls_begin() {
+        let (mut memo, other) = (Memo::new(), Memo::new());
+        assert_ne!(memo.start(), other.start());
+        assert!(memo.add_result(place(memo.start(), b"f"), b"\xc0"));
+        let bytes = memo.to_bytes(IDENTITY).expect("there is something new");
+        let again = Memo::from_bytes(bytes, IDENTITY);
+        assert_eq!(again.start(), memo.start());
+        assert!(again.next(place(memo.start(), b"f")).is_some());
+    }
+
     /// Given: calls of which a compile used none. Expected: they are forgotten.
     #[test]
     fn what_is_of_no_use_goes() {
@@ -479,7 +508,7 @@ mod tests {
     #[test]
     fn broken_files_are_forgotten() {
         let bytes = sample().to_bytes(IDENTITY).expect("there is something new");
-        assert!(Memo::from_bytes(bytes.clone(), [8; 16]).is_empty());
+        assert!(Memo::from_bytes(bytes.clone(), [8; 32]).is_empty());
         for end in 0..bytes.len() {
             let memo = Memo::from_bytes(bytes[..end].to_vec(), IDENTITY);
             read_all(&memo);

@@ -51,7 +51,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
-use md5::{Digest, Md5};
+use sha2::{Digest, Sha256};
 
 use crate::protocol::{FromHost, PythonModule, ToHost};
 use crate::python_host::asleep::{Asleep, Woken};
@@ -62,8 +62,8 @@ use crate::python_host::process::{HostError, Process, TimeLimit};
 use crate::python_host::{HostCallbacks, PluginHost};
 use crate::{CHANGING_VARIABLES, Options, PythonRuntime, Variables};
 
-/// A digest of what makes two compiles have the same modules.
-pub(in crate::python_host) type Key = [u8; 16];
+/// A digest of what makes two compiles have the same modules. As in `declarations`, nobody must be able to write two with one.
+pub(in crate::python_host) type Key = [u8; 32];
 
 /// Where a host is kept after a compile, and under which key.
 pub(in crate::python_host) type Shelf = (Arc<WarmHosts>, Key);
@@ -141,7 +141,7 @@ impl WarmHosts {
 pub(in crate::python_host) fn digest(path: &str) -> Option<Key> {
     crate::world::read_plain(path)
         .ok()
-        .map(|content| Md5::digest(content).into())
+        .map(|content| Sha256::digest(content).into())
 }
 
 /// What makes two compiles have the same modules.
@@ -156,7 +156,7 @@ fn key(runtime: &PythonRuntime, request: &ToHost) -> Option<Key> {
     else {
         return None;
     };
-    let mut hasher = Md5::new();
+    let mut hasher = Sha256::new();
     let mut add = |part: &[u8]| crate::hash::add_part(&mut hasher, part);
     add(runtime.interpreter.as_os_str().as_encoded_bytes());
     add(runtime.package.as_os_str().as_encoded_bytes());
@@ -459,5 +459,38 @@ pub(in crate::python_host) fn answer(
             FromHost::WriteService { write } => callbacks.write_service(write),
             answer => return Ok(answer),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes of the first of two contents with one MD5 (Wang and others, 2004), and where the other has another first bit.
+    const ONE: &str = "d131dd02c5e6eec4693d9a0698aff95c2fcab58712467eab4004583eb8fb7f8955ad340609f4b30283e488832571415a085125e8f7cdc99fd91dbdf280373c5bd8823e3156348f5bae6dacd436c919c6dd53e2b487da03fd02396306d248cda0e99f33420f577ee8ce54b67080a80d1ec69821bcb6a8839396f9652b6ff72a70";
+    const DIFFERENT: [usize; 6] = [19, 45, 59, 83, 109, 123];
+
+    /// Input: two Python modules that were made to have one MD5, of which one has been compiled (docs/reference/security.md § 3.38). Answer: they are two; the second is not given what the first one declared.
+    #[test]
+    fn modules_that_were_made_alike_are_two() {
+        let digit = |at: usize| u8::from_str_radix(&ONE[at..at + 2], 16).unwrap();
+        let one: Vec<u8> = (0..ONE.len()).step_by(2).map(digit).collect();
+        let mut other = one.clone();
+        for at in DIFFERENT {
+            other[at] ^= 0x80;
+        }
+        assert_eq!(md5_of(&one), md5_of(&other));
+        let dir = tempfile::tempdir().unwrap();
+        let digest_of = |content: &[u8]| {
+            let path = dir.path().join("plugins.py");
+            std::fs::write(&path, content).unwrap();
+            digest(path.to_str().unwrap()).unwrap()
+        };
+        assert_ne!(digest_of(&one), digest_of(&other));
+    }
+
+    fn md5_of(content: &[u8]) -> [u8; 16] {
+        use md5::Digest as _;
+        md5::Md5::digest(content).into()
     }
 }

@@ -4,9 +4,11 @@
 //!
 //! Nothing that comes out of a repository is parsed by the server: a worker reads it, within limits of time and memory, and
 //! tells what the server must know in a frame of limited size.
+//! `commit_code` says what may be kept from one commit to the next.
 //! `breadcrumb` is how a worker that was killed still says where it was; `stopped` notices one that somebody has stopped.
 
 mod breadcrumb;
+mod commit_code;
 mod frames;
 mod pool;
 mod process;

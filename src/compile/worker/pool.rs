@@ -387,7 +387,7 @@ impl Pool {
 
     fn start(&self) -> std::io::Result<Worker> {
         let memory = self.options.memory_bytes.to_string();
-        let group = Cgroup::make();
+        let group = Cgroup::make(self.options.memory_bytes);
         let trail = Trail::make()?;
         let mut child = process::spawn_own_supervised(
             &["compile-worker", "--memory-bytes", &memory],

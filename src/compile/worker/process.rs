@@ -14,6 +14,7 @@ use steward_compiler::{
     Severity, WarmHosts, World, protocol,
 };
 
+use super::commit_code;
 use super::frames::{Job, JobDone, Refusal, Reply, Reported, Request};
 use super::scratch::{self, Watch};
 use crate::compile::code::{self, Kept};
@@ -44,6 +45,7 @@ pub fn run(memory_bytes: u64) -> ExitCode {
         policy: None,
         breadcrumb: super::breadcrumb::inherited(),
         hosts: Arc::default(),
+        code: None,
         answers: Answers::default(),
         server: Arc::default(),
     };
@@ -97,6 +99,8 @@ struct Worker {
     /// The file in which it notes which place of the model a compile is at.
     breadcrumb: Option<Arc<Breadcrumb>>,
     hosts: Arc<WarmHosts>,
+    /// The code of the commit that was compiled last, whose hosts these are.
+    code: Option<String>,
     /// The places at which Python has found modules.
     answers: Answers,
     server: Arc<Server>,
@@ -184,7 +188,10 @@ impl Worker {
         Ok(support)
     }
 
-    fn compile(&self, job: Job) -> JobDone {
+    fn compile(&mut self, job: Job) -> JobDone {
+        let code = commit_code::digest(&job.project_dir);
+        let is_same = code.is_some() && code == self.code;
+        self.code = code;
         let Some(policy) = &self.policy else {
             let message = "the worker is in no sandbox: nothing is compiled there".to_owned();
             return JobDone {
@@ -194,7 +201,7 @@ impl Worker {
         };
         // What the supervisor told since the last compile is not this one's doing.
         self.notices();
-        descendants::resume(&ids(self.hosts.keep(|_| true)));
+        descendants::resume(&ids(self.hosts.keep(|_| is_same)));
         let hosts = Arc::clone(&self.hosts);
         let end = move || {
             end_all_but(&hosts, false);
@@ -203,7 +210,7 @@ impl Worker {
         let mut done = compile(
             job,
             policy,
-            &self.hosts,
+            (&self.hosts, self.code.clone()),
             &self.answers,
             (self.breadcrumb.clone(), Arc::clone(&self.server)),
         );
@@ -299,7 +306,7 @@ fn end_all_but(hosts: &WarmHosts, with_hosts: bool) -> BTreeSet<i32> {
 fn compile(
     job: Job,
     policy: &SandboxPolicy,
-    hosts: &Arc<WarmHosts>,
+    (hosts, code): (&Arc<WarmHosts>, Option<String>),
     answers: &Answers,
     (breadcrumb, server): (Option<Arc<Breadcrumb>>, Arc<Server>),
 ) -> JobDone {
@@ -341,9 +348,8 @@ fn compile(
         time_limit: Some(job.time_limit),
         inventory: Some(server),
         breadcrumb,
-        declarations: job.answers.map(|folder| {
-            let store = KeptAnswers::new(folder, KEPT_ANSWERS);
-            Arc::new(store) as Arc<dyn steward_compiler::AnswerStore>
+        declarations: job.answers.zip(code).map(|(folder, code)| {
+            commit_code::answers(KeptAnswers::new(folder, KEPT_ANSWERS), code)
         }),
         ..steward_compiler::Options::default()
     };

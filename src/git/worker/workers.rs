@@ -309,7 +309,7 @@ impl Worker {
         let certificates = CERTIFICATES
             .into_iter()
             .filter_map(|name| Some((name, std::env::var_os(name)?)));
-        let group = Cgroup::make();
+        let group = Cgroup::make(memory_bytes);
         let mut child = process::spawn_own_supervised(
             &["git-worker"],
             memory_bytes,

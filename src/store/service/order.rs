@@ -15,6 +15,8 @@ use crate::store::{Error, Result, Store, document, is_duplicate, parsed, storabl
 const TABLE: &str = "service_order_item";
 /// Items of the orders of a page. One with more is a page of its own: an order may have a thousand, and a page a thousand orders.
 const MAX_PAGE_ITEMS: i64 = 10_000;
+/// Orders that are removed in one transaction.
+const PURGED_AT_ONCE: i64 = 100;
 
 /// Changes to several instances.
 #[derive(Debug, Clone, PartialEq)]
@@ -408,6 +410,29 @@ impl Store {
                 .await?;
         });
         Ok(())
+    }
+
+    /// Removes orders that ended before that time; gives how many went. Some at a time, since each may have a thousand items,
+    /// and others want to write meanwhile.
+    pub async fn order_purge(&self, environment: EnvironmentId, before: Timestamp) -> Result<u64> {
+        const SQL: &str = "DELETE FROM service_order WHERE environment_id = $1 AND id IN (SELECT id FROM service_order \
+                           WHERE environment_id = $1 AND completed_us < $2 ORDER BY created_us LIMIT $3)";
+        let mut n_removed = 0;
+        loop {
+            let n_now = write!(self.db, pool => {
+                sqlx::query(SQL)
+                    .bind(environment.to_string())
+                    .bind(before.0)
+                    .bind(PURGED_AT_ONCE)
+                    .execute(pool)
+                    .await?
+                    .rows_affected()
+            });
+            n_removed += n_now;
+            if n_now < PURGED_AT_ONCE.unsigned_abs() {
+                return Ok(n_removed);
+            }
+        }
     }
 }
 

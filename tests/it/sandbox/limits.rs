@@ -216,6 +216,107 @@ fn what_the_kernel_keeps_for_sockets_counts_as_memory() {
     assert!(report.contains("all processes together took"), "{report}");
 }
 
+const SPREADS: &str = r#"
+import ctypes, os, time
+from inmanta.plugins import plugin
+
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+
+@plugin
+def spreads(n: "int") -> "string":
+    """One byte in each GiB of the address space: a page that all have in common, and two pages of tables for each."""
+    for _ in range(n):
+        if os.fork() == 0:
+            for number in range(60000):
+                at = libc.mmap((1 << 44) + number * (1 << 30), 4096, 1, 0x22, -1, 0)
+                ctypes.c_char.from_address(at).value
+            time.sleep(600)
+            os._exit(0)
+    time.sleep(600)
+    return "never"
+
+@plugin
+def pipes(n: "int") -> "string":
+    for _ in range(n):
+        if os.fork() == 0:
+            kept = []
+            try:
+                while True:
+                    kept += os.pipe()
+            except OSError:
+                time.sleep(600)
+            os._exit(0)
+    time.sleep(600)
+    return "never"
+"#;
+
+/// Input: a plugin whose processes touch a byte here and there of their address space, so that the tables of their pages are a hundred times as large as these (docs/reference/security.md § 4.5). Answer: they count as their memory.
+#[test]
+fn tables_of_pages_count_as_memory() {
+    let home = tempfile::tempdir().unwrap();
+    let repo = repo_with("spreader", SPREADS, "x = spreader::spreads(3)\n");
+    let (_, config) = server_of(home.path(), &repo);
+    let config = format!("{config}compile: {{ memory_mib: 1024 }}\n");
+    let report = first_report(&serve(home.path(), &config));
+    assert!(report.contains("all processes together took"), "{report}");
+}
+
+/// Input: a plugin whose processes make as many pipes as they may (docs/reference/security.md § 4.5). Answer: each counts with what the kernel may keep for it.
+#[test]
+fn what_the_kernel_keeps_for_pipes_counts_as_memory() {
+    let home = tempfile::tempdir().unwrap();
+    let repo = repo_with("spreader", SPREADS, "x = spreader::pipes(40)\n");
+    let (_, config) = server_of(home.path(), &repo);
+    let config = format!("{config}compile: {{ memory_mib: 1024 }}\n");
+    let report = first_report(&serve(home.path(), &config));
+    assert!(report.contains("all processes together took"), "{report}");
+}
+
+const LOCKS: &str = r#"
+import errno, fcntl, os, struct
+from inmanta.plugins import plugin
+
+def lock(file, kind, start, length=1):
+    fcntl.fcntl(file, fcntl.F_SETLK, struct.pack("hhqqi4x", kind, 0, start, length, 0))
+
+@plugin
+def locks() -> "string":
+    """Parts of a file that do not touch one another."""
+    files = [open(os.path.join(os.environ["TMPDIR"], f"locked{number}"), "w+") for number in range(100)]
+    # Those that are given back do not count.
+    for _ in range(10000):
+        lock(files[0], fcntl.F_WRLCK, 0)
+        lock(files[0], fcntl.F_UNLCK, 0)
+    try:
+        for number in range(100000):
+            lock(files[number % 100], fcntl.F_WRLCK, number * 2)
+    except OSError as error:
+        refused = errno.errorcode[error.errno]
+        for file in files:
+            file.close()
+        with open(os.path.join(os.environ["TMPDIR"], "locked"), "w+") as file:
+            lock(file, fcntl.F_WRLCK, 0)
+        return f"{refused} after {number // 1000} thousand"
+    return "ENDLESS"
+"#;
+
+/// Input: a plugin that locks parts of files without end, each of which the kernel remembers (docs/reference/security.md § 4.5). Answer: eight thousand at a time; more are refused until some are given back.
+#[test]
+fn locks_of_parts_of_files_have_a_limit() {
+    let support = steward::sandbox::support();
+    if !support.attributes {
+        return crate::harness::skip("seccomp with notifications");
+    }
+    let home = tempfile::tempdir().unwrap();
+    let model = "std::print(locker::locks())\n";
+    let repo = repo_with("locker", LOCKS, model);
+    let (_, config) = server_of(home.path(), &repo);
+    let report = first_report(&serve(home.path(), &config));
+    assert!(report.contains("ENOLCK after 8 thousand"), "{report}");
+}
+
 const FORKS: &str = r#"
 import os, threading, time
 from inmanta.plugins import plugin

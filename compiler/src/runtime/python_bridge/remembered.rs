@@ -153,7 +153,7 @@ impl Machine<'_> {
         if !memo.has_calls_of(&name) {
             return None;
         }
-        let mut path = self.begin(&name, asked)?;
+        let mut path = self.begin(memo, &name, asked)?;
         let mut records = SmallVec::new();
         loop {
             let (record, next) = memo.next(path.place)?;
@@ -180,9 +180,9 @@ impl Machine<'_> {
     }
 
     /// The place at which a call begins. `None`: it has arguments that only Python understands.
-    fn begin(&self, name: &str, asked: Computation) -> Option<Path> {
+    fn begin(&self, memo: &Memo, name: &str, asked: Computation) -> Option<Path> {
         let mut path = Path {
-            place: (0, 0),
+            place: memo.start(),
             instances: SmallVec::new(),
             found: Vec::new(),
         };
@@ -307,7 +307,7 @@ impl Machine<'_> {
                 Reads::Untold => memo.judge(&name, true),
                 Reads::Told(reads) => {
                     memo.judge(&name, true);
-                    let begin = self.begin(&name, asked);
+                    let begin = self.begin(&memo, &name, asked);
                     let added =
                         begin.and_then(|path| self.add(&mut memo, path, (value, reads), assumed));
                     if added == Some(false) {

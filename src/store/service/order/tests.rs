@@ -83,3 +83,34 @@ async fn an_item_is_read_and_written_at_its_place() {
     })
     .await;
 }
+
+/// Given: more orders that have ended than one transaction removes, some of them not long ago, and one in progress.
+/// Expected: those that ended before go, with their items.
+#[tokio::test]
+async fn orders_that_ended_long_ago_are_removed_and_others_are_not() {
+    check(async |store| {
+        let environment = environment(&store).await;
+        for number in 1..=230 {
+            let order = order(number, 2);
+            store.order_create(environment, &order).await.unwrap();
+            if number > 1 {
+                let ended = Timestamp(1000 + number as i64);
+                let id = Uuid::from_u128(number);
+                store.order_complete(environment, id, ended).await.unwrap();
+            }
+        }
+        let purge = async |time| store.order_purge(environment, Timestamp(time)).await;
+        assert_eq!(purge(1225).await.unwrap(), 223);
+        assert_eq!(purge(1225).await.unwrap(), 0);
+        let span = OrderSpan {
+            limit: 1000,
+            ..OrderSpan::default()
+        };
+        let left = store.order_page(environment, &span).await.unwrap();
+        let left: Vec<i64> = left.iter().map(|order| order.created.0).collect();
+        assert_eq!(left, [1, 225, 226, 227, 228, 229, 230]);
+        let key = (environment, Uuid::from_u128(2));
+        assert_eq!(store.order_item_fetch(key, 0).await.unwrap(), None);
+    })
+    .await;
+}

@@ -81,66 +81,89 @@ class DefaultSelector(AbstractSelector):
         selected.setdefault(service, []).extend(level)
         ids = {record["id"] for record in level}
         for name in owned_services(service):
-            _, relation = ownership(name) or ("", "")
-            below = [record for record in global_cache.get_all_instances(self.env, name) if attribute(record, relation) in ids]
+            below = [record for record in global_cache.get_all_instances(self.env, name) if _owner_id(record, service) in ids]
             if below:
                 self._add(name, below, selected)
 
 
-def ownership(service: str) -> Owner | None:
-    """The owner of the instances of a service: as the compile was told, as the catalog has it, as the model says it."""
-    values, key = kept.values(), ("owner", service)
+def _owner_id(record: Record, service: str) -> object:
+    """The id of the instance that owns an instance, if it is one of that service."""
+    owner = ownership(record)
+    return attribute(record, owner[1]) if owner is not None and owner[0] == service else None
+
+
+def ownership(record: Record) -> Owner | None:
+    """The owner of an instance, by its own version of the service: as the compile was told, the catalog or the model says it."""
+    service, version = record["service_entity"], int(record.get("service_entity_version") or 0)
+    values, key = kept.values(), ("owner", service, version)
     if key not in values:
-        values[key] = _ownership(service)
+        values[key] = _ownership(service, version)
     found: Owner | None = values[key]
     return found
 
 
-def _ownership(service: str) -> Owner | None:
+def _ownership(service: str, version: int) -> Owner | None:
     services = _compile.inputs()
     if services is not None:
-        owner = services["owners"].get(service)
+        other = (services.get("owners_of_versions") or {}).get(service) or {}
+        owner = other[str(version)] if str(version) in other else services["owners"].get(service)
         return None if owner is None else (owner["owner"], owner["relation"])
-    definition = _definition(service)
+    definition = _definition(service, version)
     if definition is not None:
-        return (definition["owner"], definition["relation_to_owner"]) if definition.get("owner") else None
-    return _owners_in_model().get(service)
+        return _owner_in(definition)
+    versions = _owners_in_model().get(service, {})
+    # A model may have left out the version that an instance is of; then it is like those that there are.
+    return versions[version] if version in versions else next(filter(None, versions.values()), None)
 
 
 def owned_services(service: str) -> list[str]:
-    """The services whose instances are owned by those of this one."""
+    """The services of which instances of some version are owned by those of this one."""
     services = _compile.inputs()
     if services is not None:
-        return [name for name, owner in services["owners"].items() if owner["owner"] == service]
+        all_owners = {name: [owner] for name, owner in services["owners"].items()}
+        for name, versions in (services.get("owners_of_versions") or {}).items():
+            all_owners.setdefault(name, []).extend(filter(None, versions.values()))
+        return [name for name, owners in all_owners.items() if any(owner["owner"] == service for owner in owners)]
     definition = _definition(service)
     if definition is not None:
         return list(definition.get("owned_entities") or ())
-    return [name for name, (owner, _) in _owners_in_model().items() if owner == service]
+    found = _owners_in_model().items()
+    return [name for name, versions in found if any(owner is not None and owner[0] == service for owner in versions.values())]
 
 
-def _definition(service: str) -> Record | None:
-    """What the catalog says."""
-    result = global_cache.get_client().lsm_service_catalog_get_entity(_compile.environment(), service)
+def _definition(service: str, version: int | None = None) -> Record | None:
+    """What the catalog says of a version; of the default one, if it does not know that."""
+    client, environment = global_cache.get_client(), _compile.environment()
+    if version is not None and hasattr(client, "lsm_service_catalog_get_entity_version"):
+        result = client.lsm_service_catalog_get_entity_version(environment, service, version)
+        if result.code == 200:
+            found: Record = result.result["data"]
+            return found
+    result = client.lsm_service_catalog_get_entity(environment, service)
     return result.result["data"] if result.code == 200 else None
 
 
-def _owners_in_model() -> dict[str, Owner]:
-    """The owner of each service, as far as the model has bindings by now."""
-    from ._model import owner_of, service_names
+def _owner_in(definition: Record) -> Owner | None:
+    return (definition["owner"], definition["relation_to_owner"]) if definition.get("owner") else None
 
-    found: dict[str, Owner] = {}
+
+def _owners_in_model() -> dict[str, dict[int, Owner | None]]:
+    """The owner of each version of each service, as far as the model has bindings by now."""
+    from ._model import kind_of, owner_of, service_names
+
+    found: dict[str, dict[int, Owner | None]] = {}
     for instance in runtime.world.instances("lsm::DefinitionBinding"):
         binding = DynamicProxy.return_value(instance)
-        owner = owner_of(binding)
-        if owner is not None:
-            found.update((name, owner) for name in service_names(binding))
+        version = binding.version if kind_of(binding) == "lsm::ServiceBindingVersion" else 0
+        for name in service_names(binding):
+            found.setdefault(name, {})[int(version)] = owner_of(binding)
     return found
 
 
 def root_of(record: Record) -> Record:
     """The instance at the top of the tree that an instance belongs to. Its id is the name of the tree's resource set."""
     seen = [record["id"]]
-    while (owner := ownership(record["service_entity"])) is not None:
+    while (owner := ownership(record)) is not None:
         record = owner_record(record, owner)
         if record["id"] in seen:
             raise LsmError(f"the service instances {', '.join(seen)} own one another in a circle")
