@@ -141,7 +141,7 @@ fn what_cannot_be_right_in_a_question_is_refused() {
     }
 }
 
-/// Input: limits, numbers and filters as clients write them. Expected: what they mean.
+/// Given: limits, numbers and filters as clients write them. Expected: what they mean.
 #[test]
 fn numbers_and_patterns_are_read_as_clients_write_them() {
     let (_repo, _host, running) = start();
@@ -195,7 +195,7 @@ fn numbers_and_patterns_are_read_as_clients_write_them() {
     assert_eq!((named("l%25t"), named("l_t")), (json!(1), json!(0)));
 }
 
-/// Input: pictures of an environment. Expected: one of a kind that browsers show, and not too large, is kept; others are refused.
+/// Given: pictures of an environment. Expected: one of a kind that browsers show, and not too large, is kept; others are refused.
 #[test]
 fn the_icon_of_an_environment_is_checked_and_kept() {
     let (_repo, _host, running) = start();
