@@ -190,10 +190,8 @@ async fn up(
             () = show.reader_gone() => break interrupted(arguments.once),
             _ = ticks.tick() => {
                 show.tick();
-                patience = patience.and_then(|left| left.checked_sub(1));
-                if patience == Some(0) {
+                if is_over(&mut patience) {
                     show.still_beginning();
-                    patience = None;
                 }
                 continue;
             }
@@ -255,6 +253,12 @@ async fn up(
         _ = terminate.recv() => {}
     }
     Ok(code)
+}
+
+/// Counts a tick; `true` at the last one.
+fn is_over(patience: &mut Option<u8>) -> bool {
+    *patience = patience.and_then(|left| left.checked_sub(1));
+    patience.take_if(|left| *left == 0).is_some()
 }
 
 /// Somebody ended it: that is the end of `up`, but with `--once` not all is deployed.
