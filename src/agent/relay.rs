@@ -284,6 +284,7 @@ impl Relay {
             mut commands,
             mut replies,
             process,
+            is_reached: _,
         } = transport.connect()?;
         process::write_frame(&mut commands, &ExecutorCommand::Hello(Hello::ours())).await?;
         let (heard, generation) = (self.heard.clone(), self.generation);

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -27,6 +28,7 @@ use crate::executor::protocol::{
 };
 use crate::executor::replies::{self, Held};
 use crate::executor::transport::{Commands, Connection, Far, RemoteProcess, Transport};
+use crate::executor::unreached::Unreached;
 use crate::files::Files;
 use crate::process;
 
@@ -49,6 +51,7 @@ pub(crate) struct Executor {
     transport: Box<dyn Transport>,
     messages: mpsc::UnboundedSender<Message>,
     running: Option<Running>,
+    unreached: Unreached,
     generation: u64,
     /// The room for answers that are not written yet, in KiB.
     room: Arc<Semaphore>,
@@ -58,6 +61,7 @@ pub(crate) struct Executor {
 struct Running {
     commands: Box<dyn Commands>,
     process: Box<dyn RemoteProcess>,
+    is_reached: Arc<AtomicBool>,
     known_code: Vec<String>,
     in_flight: HashMap<ActionId, InFlight>,
     /// Frames of tasks that are sent together.
@@ -185,6 +189,7 @@ impl Executor {
             transport,
             messages,
             running: None,
+            unreached: Unreached::default(),
             // So that generations of all executors differ; see `executor_of`.
             generation: u64::from(number) << 32,
             room: Arc::new(Semaphore::new(ROOM_KIB)),
@@ -341,8 +346,11 @@ impl Executor {
             None => "ended unexpectedly".to_owned(),
             Some(why) => format!("was ended: {why}"),
         };
-        if let Some(running) = self.running.as_mut().filter(|_| why.is_some()) {
+        if let Some((running, why)) = self.running.as_mut().zip(why) {
             running.process.abort();
+            if !running.is_reached.load(Relaxed) {
+                self.unreached.note(why);
+            }
         }
         self.stop(&format!(
             "Failure during executor execution for resource: the executor process {what}"
@@ -363,11 +371,13 @@ impl Executor {
 
     async fn start(&mut self) -> io::Result<&mut Running> {
         if self.running.is_none() {
+            self.unreached.check()?;
             self.generation += 1;
             let Connection {
                 mut commands,
                 replies,
                 process,
+                is_reached,
             } = self.transport.connect()?;
             let source = replies::Source {
                 generation: self.generation,
@@ -385,6 +395,7 @@ impl Executor {
             self.running = Some(Running {
                 commands,
                 process,
+                is_reached,
                 known_code: Vec::new(),
                 in_flight: HashMap::new(),
                 unsent: Vec::new(),

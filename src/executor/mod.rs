@@ -32,4 +32,5 @@ mod python;
 pub mod remote;
 pub(crate) mod replies;
 pub(crate) mod transport;
+mod unreached;
 pub mod variables;

@@ -117,6 +117,29 @@ fn a_machine_with_another_host_key_gets_nothing() {
     assert_eq!(far.left(), 0);
 }
 
+/// Given: several resources of a machine that cannot be reached. Expected: one of them waits for the attempt; the others are
+/// refused at once, in its words, so that a round of a thousand does not take hours.
+#[test]
+fn a_machine_that_cannot_be_reached_is_left_alone_for_a_while() {
+    let main = files(&[("a", "x"), ("b", "x"), ("c", "x")]);
+    let Some(far) = Far::new(&main, "no_known_hosts") else {
+        return;
+    };
+    let served = far.world.serve();
+    let environment = served.environment("prod");
+    let said = || {
+        let actions = served.get(&environment, "/api/v2/resource_actions?action=deploy");
+        let actions = actions["data"].as_array().unwrap();
+        let all = actions.iter().map(|action| action["messages"].to_string());
+        all.filter(|said| said.contains("Host key verification failed"))
+            .collect::<Vec<_>>()
+    };
+    wait_until("all of them say why", || said().len() >= 3);
+    let said = said();
+    let refused = said.iter().filter(|one| one.contains("is tried again in"));
+    assert!(refused.count() >= 2, "{said:#?}");
+}
+
 /// Given: an account whose shell is /bin/false, as those of services have it. Expected: the resource says that, though neither ssh
 /// nor the account says a word.
 #[test]

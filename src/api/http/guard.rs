@@ -230,8 +230,12 @@ async fn check_environment_token(
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
-    let value = headers.get(AUTHORIZATION)?;
-    value.as_bytes().strip_prefix(b"Bearer ")
+    // The name of the scheme is the same in small letters (RFC 9110, section 11.1).
+    let (scheme, token) = headers
+        .get(AUTHORIZATION)?
+        .as_bytes()
+        .split_at_checked(b"Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
 }
 
 fn check_token(headers: &HeaderMap, token: &str) -> Result<(), ApiError> {
@@ -376,13 +380,12 @@ mod tests {
     #[test]
     fn a_token_is_compared_whole() {
         let token = "0123456789abcdef";
-        assert!(
-            check_token(
-                &headers(&[("authorization", "Bearer 0123456789abcdef")]),
-                token
-            )
-            .is_ok()
-        );
+        for good in ["Bearer 0123456789abcdef", "bearer 0123456789abcdef"] {
+            assert!(
+                check_token(&headers(&[("authorization", good)]), token).is_ok(),
+                "{good}"
+            );
+        }
         for bad in [
             "Bearer 0123456789abcde",
             "Bearer ",

@@ -9,6 +9,8 @@ mod ssh;
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -47,6 +49,8 @@ pub(crate) struct Connection {
     /// From it to us. Ends when it ends.
     pub(crate) replies: Box<dyn Replies>,
     pub(crate) process: Box<dyn RemoteProcess>,
+    /// Whether its machine was reached: set once something runs there.
+    pub(crate) is_reached: Arc<AtomicBool>,
 }
 
 pub(crate) trait Commands: AsyncWrite + fmt::Debug + Send + Sync + Unpin {}

@@ -1,6 +1,8 @@
 //! An executor on this machine: a child process, spoken to over its standard input and output.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use tokio::process::Child;
 
@@ -40,6 +42,7 @@ impl Transport for Pipe {
             commands: Box::new(stdin),
             replies: Box::new(stdout),
             process: Box::new(child),
+            is_reached: Arc::new(AtomicBool::new(true)),
         })
     }
 }

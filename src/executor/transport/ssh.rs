@@ -17,7 +17,7 @@ use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::Stdio;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -85,11 +85,14 @@ impl Transport for Ssh {
             is_ready,
             (frames, Arc::clone(&unsent)),
         ));
-        tokio::spawn(read(stdout, ready, answers, last_lines, errors));
+        let is_reached = Arc::new(AtomicBool::new(false));
+        let greeting = (ready, Arc::clone(&is_reached));
+        tokio::spawn(read(stdout, greeting, answers, last_lines, errors));
         Ok(Connection {
             commands: Box::new(Frames { commands, unsent }),
             replies: Box::new(StreamReader::new(ReceiverStream::new(pieces))),
             process: Box::new(Tunnel(child)),
+            is_reached,
         })
     }
 
@@ -239,7 +242,7 @@ async fn write(
 /// Passes on what comes, from the mark on. At the end, why it ended.
 async fn read(
     stdout: ChildStdout,
-    ready: tokio::sync::oneshot::Sender<()>,
+    (ready, is_reached): (tokio::sync::oneshot::Sender<()>, Arc<AtomicBool>),
     answers: mpsc::Sender<io::Result<Bytes>>,
     last_lines: LastLines,
     errors: tokio::task::JoinHandle<()>,
@@ -247,6 +250,7 @@ async fn read(
     let mut stdout = BufReader::new(stdout);
     let is_started = find_mark(&mut stdout).await;
     if is_started {
+        is_reached.store(true, Relaxed);
         let _ = ready.send(());
         let mut piece = vec![0; PIECE_BYTES];
         while let Ok(n_bytes @ 1..) = stdout.read(&mut piece).await {
