@@ -202,6 +202,9 @@ struct CompileLoop {
     next_cron: Option<Timestamp>,
 }
 
+/// Between two attempts while the database does not work, each of which is a line of the log: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// While validations wait, the pause between two exports of service instances is this many times as long as the first of them
 /// took, so that exports take about a tenth of the time, on slow machines and fast ones.
 const BATCH_PAUSES: u32 = 8;
@@ -238,6 +241,7 @@ impl CompileLoop {
 
     async fn run(&mut self) {
         let shutdown = self.options.shutdown.clone();
+        let mut pause = FIRST_PAUSE;
         loop {
             // A wake-up during the turn is kept and wakes the next one.
             let wake = Arc::clone(&self.lanes.exports);
@@ -246,6 +250,9 @@ impl CompileLoop {
                 turn = self.turn() => turn,
                 () = shutdown.cancelled() => return,
             };
+            if turn.is_ok() {
+                pause = FIRST_PAUSE;
+            }
             let wait = match turn {
                 Ok(true) => continue,
                 Ok(false) => self.wait(),
@@ -255,11 +262,12 @@ impl CompileLoop {
                     self.options
                         .bus
                         .emit(self.options.environment, EventKind::Trouble { message });
-                    tracing::error!(environment.id = %self.options.environment, error = chain(&error), "the compile loop cannot go on; trying again");
+                    tracing::error!(environment.id = %self.options.environment, error = chain(&error), "the compile loop cannot go on; trying again in {pause:?}");
                     tokio::select! {
-                        () = tokio::time::sleep(Duration::from_secs(1)) => {}
+                        () = tokio::time::sleep(pause) => {}
                         () = shutdown.cancelled() => return,
                     }
+                    pause = (pause * 2).min(LONGEST_PAUSE);
                     continue;
                 }
             };

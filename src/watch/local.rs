@@ -18,6 +18,8 @@ use crate::store::Store;
 /// Git renames several files for one commit, editors for one save: wait for the last.
 const DEBOUNCE: Duration = Duration::from_millis(15);
 const LONGEST_DEBOUNCE: Duration = Duration::from_millis(200);
+/// Between two attempts while the database does not work, each of which is a line of the log.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Watches until `shutdown`. A place that cannot be watched is left to the poll, with a warning.
 pub async fn watch(
@@ -72,12 +74,14 @@ pub async fn watch(
             && let Ok(Some(())) = tokio::time::timeout(DEBOUNCE, events.recv()).await
         {}
         let message = "Compile triggered by a change of the local repository";
+        let mut pause = Duration::from_secs(1);
         while let Err(error) = store.refresh_request(environment, "watch", message).await {
-            tracing::error!(environment.id = %environment, error = chain(&error), "cannot note a change; trying again");
+            tracing::error!(environment.id = %environment, error = chain(&error), "cannot note a change; trying again in {pause:?}");
             tokio::select! {
-                () = tokio::time::sleep(Duration::from_secs(1)) => {}
+                () = tokio::time::sleep(pause) => {}
                 () = shutdown.cancelled() => return,
             }
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
         compiler.wake();
     }

@@ -107,7 +107,7 @@ impl Declarations {
         let kept = self.identity.get();
         let kept =
             kept.and_then(|identity| Some((self.store.get(&self.memo_digest())?, *identity)));
-        kept.map_or_else(Memo::new, |(bytes, identity)| {
+        kept.map_or_else(Memo::empty, |(bytes, identity)| {
             Memo::from_bytes(bytes, identity)
         })
     }

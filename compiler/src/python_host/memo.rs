@@ -124,8 +124,8 @@ pub fn place(before: Place, found: &[u8]) -> Place {
 }
 
 impl Memo {
-    /// An empty one.
-    pub(in crate::python_host) fn new() -> Self {
+    /// An empty one, whose calls begin at a place of its own.
+    pub(in crate::python_host) fn empty() -> Self {
         let random = RandomState::new();
         Memo {
             start: (random.hash_one(0), random.hash_one(1)),
@@ -135,7 +135,7 @@ impl Memo {
 
     /// What [`Memo::to_bytes`] wrote for the same `identity`; empty if it did not.
     pub(in crate::python_host) fn from_bytes(bytes: Vec<u8>, identity: [u8; 32]) -> Self {
-        read(bytes, identity).unwrap_or_else(Memo::new)
+        read(bytes, identity).unwrap_or_else(Memo::empty)
     }
 
     /// All of it that this compile used or added, if there is anything new in that. `identity`: of what it depends on.
@@ -475,7 +475,7 @@ mod tests {
     /// Input: arguments that were made to lead to the place of others (docs/reference/security.md § 3.38). Answer: where calls begin is another place in each memo, and the same one in each compile that reads it.
     #[test]
     fn nobody_knows_where_calls_begin() {
-        let (mut memo, other) = (Memo::new(), Memo::new());
+        let (mut memo, other) = (Memo::empty(), Memo::empty());
         assert_ne!(memo.start(), other.start());
         assert!(memo.add_result(place(memo.start(), b"f"), b"\xc0"));
         let bytes = memo.to_bytes(IDENTITY).expect("there is something new");
