@@ -65,14 +65,14 @@ class _Flags:
     written, would lose output of the next compile, and what it answers."""
 
     def __init__(self, numbers: tuple[int, ...]) -> None:
+        self._flags: dict[int, int] = {}
+        self._set = None
         try:
             import fcntl
         except ImportError:
             # There are no such flags here.
-            self._set, self._flags = None, {}
             return
         self._set = lambda number, flags: fcntl.fcntl(number, fcntl.F_SETFL, flags)
-        self._flags = {}
         for number in numbers:
             try:
                 self._flags[number] = fcntl.fcntl(number, fcntl.F_GETFL)
