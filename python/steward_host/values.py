@@ -78,6 +78,8 @@ class Values:
         self.lent: list[object] = []
         # What the fields of such held when they were seen first, by the objects' own numbers.
         self._first: dict[int, list[Any]] = {}
+        # The types of the fields of such classes.
+        self._checks: dict[type, list[tuple[str, Type]]] = {}
         msgpack.ext_decoders[msgpack.EXT_UNKNOWN] = lambda payload: Unknown()
         msgpack.ext_decoders[msgpack.EXT_INSTANCE] = _decode_instance
         msgpack.ext_decoders[msgpack.EXT_OPAQUE] = lambda payload: self.objects[int.from_bytes(payload, "big")]
@@ -111,9 +113,26 @@ class Values:
         if entity not in self.paired or self.paired[entity] is not cls or not self.is_plain(cls):
             return None
         fields = {name: getattr(value, name) for name in cls.__dataclass_fields__}
-        if not self._is_as_made(value):
+        if not self._is_as_made(value) or not self._can_be_made_again(cls, fields):
             return None
         return msgpack.pack([self.objects.keep(value), entity, fields, False, True])
+
+    def _can_be_made_again(self, cls: Any, fields: dict[str, Any]) -> bool:
+        """Whether an instance with these fields becomes an object of the class (`_to_dataclass`). Python lets an object hold
+        what its fields are not declared for, such as 1 for a float, and the model may take that."""
+        from inmanta.ast.type import of_field
+
+        checks = self._checks.get(cls)
+        if checks is None:
+            types = hints.fields(cls)
+            declared = ((name, hints.of_field(types[name])[0]) for name in cls.__dataclass_fields__)
+            checks = self._checks[cls] = [(name, of_field(one)) for name, one in declared if one != "any"]
+        try:
+            for name, declared_type in checks:
+                declared_type.validate(fields[name])
+        except RuntimeException:
+            return False
+        return True
 
     def _is_as_made(self, value: Any) -> bool:
         """Whether the fields of a dataclass are data, and hold what they did when it was seen first: lists and dicts in them can

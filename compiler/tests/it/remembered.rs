@@ -317,6 +317,22 @@ fn dataclasses_that_are_nothing_but_their_fields_are_known() {
     );
 }
 
+/// Given: a dataclass that holds what its field is not declared for (1 for a float), which the wider attribute takes. Expected:
+/// plugins get this object in each compile; from its fields Python would make none.
+#[test]
+fn an_object_that_its_fields_could_not_make_is_made_by_its_plugin_each_time() {
+    let model = "import m\nr = m::made(\"x\", 3)\nstd::print(m::shown(r))\n";
+    let code = range(FROZEN, "", "return str(given.first)");
+    let code = code.replace("first: int", "first: float");
+    let case = case("", &code);
+    let wide = RANGE.replace("int first", "number first");
+    case.write("libs/m/model/_init.cf", &wide);
+    case.write("main.cf", model);
+    assert_eq!(printed(&case, 1), "ax 30 ['x']\n");
+    case.write("main.cf", &format!("{model}std::print(m::more(r))\n"));
+    assert_eq!(printed(&case, 1), "ax 30 ['x']\n30\n");
+}
+
 /// Given: dataclasses with code of their own that does more than compute, and a plugin that changes one. Expected: they are made
 /// each time.
 #[test]
