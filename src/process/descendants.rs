@@ -312,6 +312,26 @@ pub struct OpenFile {
 /// # Errors
 /// The process does not let us look: it hides itself (`PR_SET_DUMPABLE`), or runs a program that nobody may read.
 pub fn open_files(process: i32) -> io::Result<Vec<OpenFile>> {
+    match open_files_of_living(process) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && is_ending(process) => {
+            Ok(Vec::new())
+        }
+        found => found,
+    }
+}
+
+/// Whether a process is on its way out: none of its threads has memory any more. To give back gigabytes takes a while, in which
+/// it does not count as ended yet, and what is left of it belongs to root.
+fn is_ending(process: i32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{process}/task"));
+    let mut threads = threads.into_iter().flatten().flatten();
+    threads.all(|thread| {
+        let sizes = fs::read_to_string(thread.path().join("statm"));
+        sizes.map_or_else(|error| is_gone(&error), |sizes| sizes.starts_with("0 "))
+    })
+}
+
+fn open_files_of_living(process: i32) -> io::Result<Vec<OpenFile>> {
     let Some(thread) = living_thread(process) else {
         return Ok(Vec::new());
     };
@@ -378,6 +398,21 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
+
+    /// Given: a process that runs, and one that has given its memory back and that nobody has waited for.
+    #[test]
+    fn a_process_without_memory_is_on_its_way_out() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let id = i32::try_from(child.id()).unwrap();
+        while is_running(id) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert!(is_ending(id));
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert!(!is_ending(own));
+        child.wait().unwrap();
+        assert!(open_files(id).unwrap().is_empty());
+    }
 
     #[test]
     fn what_is_below_a_process_is_found_measured_and_ended() {
