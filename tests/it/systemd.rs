@@ -26,3 +26,22 @@ fn the_unit_passes_the_check_of_systemd_analyze() {
     );
     assert!(output.status.success(), "{said}");
 }
+
+/// Given: the server as root, as the drop-in for a host of its own has it. Expected: it may make the call by which its workers give
+/// up root's powers, which the unit forbids; without it no worker starts (seen in a virtual machine with the unit).
+#[test]
+fn workers_of_a_server_that_is_root_may_give_up_its_powers() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd");
+    let calls = |file: &str| {
+        let text = std::fs::read_to_string(folder.join(file)).unwrap();
+        let filters = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("SystemCallFilter="));
+        let words = filters.flat_map(str::split_whitespace);
+        words.map(str::to_owned).collect::<Vec<_>>()
+    };
+    // Of the group `@privileged`, as systemd has it.
+    assert!(calls("steward.service").contains(&"~@privileged".to_owned()));
+    let as_root = calls("steward.service.d/local-host.conf.example");
+    assert!(as_root.contains(&"capset".to_owned()), "{as_root:?}");
+}
