@@ -54,6 +54,7 @@ impl Ready {
 
 /// A commit that can be compiled: its files and packages are there.
 struct Prepared<'a> {
+    commit: CommitId,
     policy: SandboxPolicy,
     project_dir: PathBuf,
     venv: Option<Venv>,
@@ -81,6 +82,7 @@ pub(super) async fn execute(
     *context.ready.lock().await = Some(ready.clone());
     let (project_dir, link) = linked(context, &ready.checkout).await;
     let prepared = Prepared {
+        commit: ready.commit,
         policy: sandbox(context)?,
         project_dir,
         venv: ready.venv,
@@ -329,6 +331,7 @@ async fn work(
     let mut inputs = inputs(context).await?;
     inputs.services = Some(services);
     let job = Job {
+        commit: prepared.commit,
         project_dir: prepared.project_dir.clone(),
         variables,
         environment_id: context.environment.to_string(),

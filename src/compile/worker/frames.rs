@@ -56,6 +56,8 @@ pub(in crate::compile) struct Refusal {
 /// One compile to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::compile) struct Job {
+    /// What lies in `project_dir`.
+    pub(in crate::compile) commit: CommitId,
     pub(in crate::compile) project_dir: PathBuf,
     pub(in crate::compile) variables: Variables,
     pub(in crate::compile) environment_id: String,

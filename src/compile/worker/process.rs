@@ -22,6 +22,7 @@ use crate::compile::packages::{Answers, Packages};
 use crate::compile::settings::{PROJECT_FILE, project_settings};
 use crate::domain::{PackagesElsewhere, VersionCode};
 use crate::files::{Files, KeptAnswers};
+use crate::git::CommitId;
 use crate::modules::{self, Inspection};
 use crate::process::{self, Launcher, descendants};
 use crate::python::carried;
@@ -45,6 +46,7 @@ pub fn run(memory_bytes: u64) -> ExitCode {
         policy: None,
         breadcrumb: super::breadcrumb::inherited(),
         hosts: Arc::default(),
+        commit: None,
         code: None,
         answers: Answers::default(),
         server: Arc::default(),
@@ -99,7 +101,9 @@ struct Worker {
     /// The file in which it notes which place of the model a compile is at.
     breadcrumb: Option<Arc<Breadcrumb>>,
     hosts: Arc<WarmHosts>,
-    /// The code of the commit that was compiled last, whose hosts these are.
+    /// The commit that was compiled last.
+    commit: Option<CommitId>,
+    /// Its code, whose hosts these are.
     code: Option<String>,
     /// The places at which Python has found modules.
     answers: Answers,
@@ -189,9 +193,7 @@ impl Worker {
     }
 
     fn compile(&mut self, job: Job) -> JobDone {
-        let code = commit_code::digest(&job.project_dir);
-        let is_same = code.is_some() && code == self.code;
-        self.code = code;
+        let is_same = self.has_code_of_last(&job);
         let Some(policy) = &self.policy else {
             let message = "the worker is in no sandbox: nothing is compiled there".to_owned();
             return JobDone {
@@ -227,6 +229,16 @@ impl Worker {
             done.export = None;
         }
         done
+    }
+
+    /// Whether a compile has the code of the one before it; notes its code. The files of a commit do not change, so that
+    /// compiles of service instances, which are many of one commit, read no code.
+    fn has_code_of_last(&mut self, job: &Job) -> bool {
+        if self.commit.replace(job.commit) == Some(job.commit) {
+            return self.code.is_some();
+        }
+        let last = std::mem::replace(&mut self.code, commit_code::digest(&job.project_dir));
+        last.is_some() && last == self.code
     }
 
     /// What the supervisor had to do since the last call.
