@@ -10,6 +10,7 @@ use steward_compiler::{
 
 use crate::domain::VersionCode;
 use crate::executor::protocol::Python;
+use crate::git::CommitId;
 use crate::modules::Inspection;
 use crate::sandbox::{SandboxPolicy, SandboxSupport};
 
