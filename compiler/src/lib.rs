@@ -229,8 +229,10 @@ fn prepare(
         }
     }
     let modules = loaded.modules.iter();
+    let python_modules = modules.filter_map(|module| module.python(world)).collect();
+    options.drop(loaded);
     Ok(Prepared {
-        python_modules: modules.filter_map(|module| module.python(world)).collect(),
+        python_modules,
         python_imports: python.imports,
         host: python.host,
         warnings: std::mem::take(&mut program.warnings),
@@ -294,8 +296,12 @@ fn compile_with(
     }
     let has_failed = !products.errors.is_empty();
     let warnings = std::mem::take(&mut machine.report.warnings);
+    let diagnostics = report(&program.sources, products.errors, warnings).diagnostics;
+    machine.python.host = None;
+    options.drop(machine);
+    options.drop(program);
     Compiled {
-        diagnostics: report(&program.sources, products.errors, warnings).diagnostics,
+        diagnostics,
         export: products.export.filter(|_| !has_failed),
         model: products.model,
         services,

@@ -121,6 +121,7 @@ fn prepare(arguments: &CompileArguments, stdout: &Stdout) -> Result<(DirWorld, O
         partial: arguments.partial.then(|| Partial {
             sets: arguments.sets.clone(),
         }),
+        is_last: true,
         ..Options::default()
     };
     Ok((world, options))

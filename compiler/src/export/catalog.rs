@@ -1,6 +1,6 @@
 //! The resources of an export: what they were made of, their ids and attributes.
 
-use super::fields::{Computed, value_of, write, write_shaped};
+use super::fields::{Computed, Shaped, value_of, write, write_shaped};
 use crate::diagnostics::Fail;
 use crate::hash::Map;
 use crate::pages;
@@ -44,7 +44,7 @@ pub(super) struct Catalog {
     /// Those that their classes made.
     pub own_ids: Map<u32, OwnId>,
     /// All that is stored of a resource that Python has changed as an object, sorted by name.
-    shaped: Map<u32, Computed>,
+    shaped: Map<u32, Shaped>,
     /// What becomes of each instance, by its index.
     pub fates: Vec<ExportStatus>,
 }
@@ -151,14 +151,14 @@ impl Catalog {
         let mut fields = Vec::new();
         for field in &self.plan(machine, at).fields {
             let value = value_of(machine, field, self.found[at].owner, computed)?;
-            let name = field.field.name.as_str();
+            let name = &*field.field.name;
             fields.push((rmpv::Value::from(name), machine.to_wire(value)));
         }
         Ok(rmpv::Value::Map(fields))
     }
 
     /// Takes these fields as all that is stored of a resource.
-    pub fn shape(&mut self, at: usize, fields: Computed) {
+    pub fn shape(&mut self, at: usize, fields: Shaped) {
         self.shaped.insert(at as u32, fields);
     }
 }

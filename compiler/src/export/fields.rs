@@ -1,5 +1,7 @@
 //! Ids and fields of one resource. Source: docs/reference/language.md § 12.1, § 12.2.
 
+use std::sync::Arc;
+
 use super::fit::check_field;
 use crate::Location;
 use crate::diagnostics::{Fail, Failure, fail};
@@ -10,7 +12,10 @@ use crate::types::json::{write_json, write_text};
 use crate::types::{InstId, Value};
 
 /// Values that Python computed, by field.
-pub(super) type Computed = Vec<(String, Value)>;
+pub(super) type Computed = Vec<(Arc<str>, Value)>;
+
+/// All that is stored of a resource, by field.
+pub(super) type Shaped = Vec<(String, Value)>;
 
 /// The value of the attribute by which a resource is identified.
 pub(super) fn id_value(machine: &Machine, plan: &Plan, instance: InstId) -> Result<Value, Fail> {
@@ -29,7 +34,9 @@ pub(super) fn value_of(
     computed: &Computed,
 ) -> Result<Value, Fail> {
     let name = &field.field.name;
-    if let Some((_, value)) = computed.iter().find(|(known, _)| known == name) {
+    if may_be_computed(machine, field, computed)
+        && let Some((_, value)) = computed.iter().find(|(known, _)| known == name)
+    {
         return Ok(*value);
     }
     match (field.slot, field.missing) {
@@ -45,6 +52,12 @@ pub(super) fn value_of(
     }
 }
 
+/// Whether the value of a field is possibly not that of its attribute: Python computes it, or it had an object or reference in it.
+fn may_be_computed(machine: &Machine, field: &FieldPlan, computed: &Computed) -> bool {
+    !computed.is_empty()
+        && (field.field.getter || machine.has_objects() || machine.state.heap.has_references())
+}
+
 /// The value of most fields, without detours: that of an attribute, and neither a collection nor an object.
 fn scalar(
     machine: &Machine,
@@ -52,7 +65,9 @@ fn scalar(
     instance: InstId,
     computed: &Computed,
 ) -> Option<Value> {
-    let slot = field.slot.filter(|_| computed.is_empty())?;
+    let slot = field
+        .slot
+        .filter(|_| !may_be_computed(machine, field, computed))?;
     machine
         .state
         .var(VarId(machine.state.instance(instance).slots.0 + slot))
@@ -72,7 +87,7 @@ pub(super) fn check(
         .leave_place(machine.state.instance(instance).loc);
     for field in &plan.fields {
         if let Some(slot) = field.slot
-            && computed.is_empty()
+            && !may_be_computed(machine, field, computed)
             && field.slot != plan.managed_slot
             && machine.state.var(VarId(slots.0 + slot)).is_scalar()
         {
@@ -169,7 +184,7 @@ pub(super) fn write(
 }
 
 /// Appends what Python made of the fields, all of which have a JSON form. True: one is Unknown.
-pub(super) fn write_shaped(machine: &Machine, fields: &Computed, out: &mut String) -> bool {
+pub(super) fn write_shaped(machine: &Machine, fields: &Shaped, out: &mut String) -> bool {
     let mut undefined = false;
     out.push('{');
     for (at, (name, value)) in fields.iter().enumerate() {

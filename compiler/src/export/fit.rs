@@ -1,6 +1,6 @@
 //! Whether values can be fields of resources: they have a JSON form that can be read back.
 
-use super::fields::Computed;
+use super::fields::Shaped;
 use crate::diagnostics::{Fail, fail};
 use crate::runtime::Machine;
 use crate::span::Loc;
@@ -65,7 +65,7 @@ pub(super) fn check_field(
 pub(super) fn check_shaped(
     machine: &Machine,
     of: (EntityId, InstId),
-    fields: &Computed,
+    fields: &Shaped,
 ) -> Result<(), Fail> {
     let mut fields = fields.iter();
     fields.try_for_each(|(name, value)| check_field(machine, of, name, *value))

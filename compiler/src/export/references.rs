@@ -80,7 +80,7 @@ pub(super) fn take_out(
     for (name, found) in [("references", references), ("mutators", mutators)] {
         let items: Vec<Value> = found.into_values().collect();
         let list = machine.state.heap.new_list(&items);
-        computed.push((name.to_owned(), list));
+        computed.push((name.into(), list));
     }
     Ok(true)
 }

@@ -86,6 +86,7 @@ pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<
             resource_set: sets.name(at),
         });
     }
+    machine.options.drop((catalog, requires));
     Ok(sets.removed)
 }
 
@@ -231,11 +232,12 @@ fn asked<'p>(machine: &Machine, plan: &'p Plan, class: u32, instance: InstId) ->
             class,
             identify: plan.registration.identify,
             fields: SmallVec::new(),
+            computation: plan.computation.as_str().into(),
         },
         is_unmanaged: false,
     };
     let base = machine.state.instance(instance).slots.0;
-    if !plan.has_getters && !machine.has_objects() {
+    if plan.n_getters == 0 && !machine.has_objects() {
         // So nearly all classes are. Nothing is asked, whatever the values are.
         let managed = plan.managed_slot.map(|slot| VarId(base + slot));
         let managed = managed.and_then(|var| machine.state.read_slot(var).ok());
@@ -247,10 +249,14 @@ fn asked<'p>(machine: &Machine, plan: &'p Plan, class: u32, instance: InstId) ->
         let value = || machine.state.read_slot(VarId(base + (*slot)?)).ok();
         if field.getter || value().is_some_and(|value| machine.state.heap.has_opaque(value)) {
             asked.rendering.fields.push(&field.name);
-        } else if field.name == "managed" && matches!(value(), Some(Value::Bool(false))) {
+        } else if &*field.name == "managed" && matches!(value(), Some(Value::Bool(false))) {
             asked.is_unmanaged = true;
             break;
         }
+    }
+    if asked.rendering.fields.len() != plan.n_getters || machine.has_objects() {
+        let fields = asked.rendering.fields.iter().map(|name| &***name);
+        asked.rendering.computation = plan.registration.computation_of(fields).into();
     }
     asked
 }

@@ -15,8 +15,10 @@ pub(crate) struct Plan {
     /// Of the attributes that the fields of the registration have their names from, in its order.
     pub class_slots: Vec<Option<u32>>,
     pub managed_slot: Option<u32>,
-    /// Whether Python computes some fields of each resource.
-    pub has_getters: bool,
+    /// How many fields of each resource Python computes.
+    pub n_getters: usize,
+    /// By what it is known what Python computes of most resources: the fields with getters.
+    pub computation: String,
     pub requires_slot: Option<u32>,
 }
 
@@ -63,7 +65,7 @@ impl Plan {
                 let mut key = String::new();
                 crate::types::json::write_text(&field.name, &mut key);
                 key.push_str(": ");
-                let missing = match field.name.as_str() {
+                let missing = match &*field.name {
                     "send_event" | "report_only" => Some(Value::Bool(false)),
                     "receive_events" => Some(Value::Bool(true)),
                     "references" | "mutators" => Some(empty_list),
@@ -86,10 +88,17 @@ impl Plan {
                 .collect(),
             managed_slot: fields
                 .iter()
-                .find(|field| field.field.name == "managed")
+                .find(|field| &*field.field.name == "managed")
                 .and_then(|field| field.slot),
             requires_slot: slot("requires"),
-            has_getters: fields.iter().any(|field| field.field.getter),
+            n_getters: fields.iter().filter(|field| field.field.getter).count(),
+            computation: registration.computation_of(
+                registration
+                    .fields
+                    .iter()
+                    .filter(|field| field.getter)
+                    .map(|field| &*field.name),
+            ),
             fields,
             class_slots: registration
                 .fields

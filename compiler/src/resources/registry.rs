@@ -1,5 +1,7 @@
 //! Which entities are resources, and what of them is exported.
 
+use std::sync::Arc;
+
 use super::native::{BASE, Fields, NATIVE};
 use crate::diagnostics::{Fail, fail};
 use crate::hir::{AttributeKind, Program};
@@ -18,15 +20,32 @@ pub struct Registration {
     pub special: Special,
     /// Of Python: index of the class among `loaded.resources`.
     pub class: Option<u32>,
+    /// By what it is known what its class computes, up to the names of the fields.
+    pub computation: String,
     /// What of the id its class makes.
     pub identify: Identify,
     /// Its class has its own way to make an object of the fields, or to serialize it.
     pub assembles: bool,
 }
 
+impl Registration {
+    /// What the class computes if these fields are asked for: a name that says all of which the result depends on besides the
+    /// resource.
+    pub(crate) fn computation_of<'f>(&self, fields: impl Iterator<Item = &'f str>) -> String {
+        let mut name = self.computation.clone();
+        for (at, field) in fields.enumerate() {
+            if at > 0 {
+                name.push(',');
+            }
+            name.push_str(field);
+        }
+        name
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct Field {
-    pub name: String,
+    pub name: Arc<str>,
     /// Python computes it.
     pub getter: bool,
 }
@@ -112,9 +131,9 @@ pub fn registrations(program: &Program, classes: &[ResourceClassInfo]) -> Vec<Re
         };
         let mut fields: Vec<Field> = Vec::new();
         for name in field_names(program, entity, &native.fields) {
-            if !fields.iter().any(|field| field.name == name) {
+            if !fields.iter().any(|field| &*field.name == name) {
                 fields.push(Field {
-                    name: name.to_owned(),
+                    name: name.into(),
                     getter: false,
                 });
             }
@@ -126,6 +145,7 @@ pub fn registrations(program: &Program, classes: &[ResourceClassInfo]) -> Vec<Re
             fields,
             special: native.special,
             class: None,
+            computation: String::new(),
             identify: Identify::No,
             assembles: false,
         });
@@ -138,7 +158,7 @@ pub fn registrations(program: &Program, classes: &[ResourceClassInfo]) -> Vec<Re
             .fields
             .iter()
             .map(|field| Field {
-                name: field.name.clone(),
+                name: field.name.as_str().into(),
                 getter: field.getter && !is_collected(&field.name),
             })
             .collect();
@@ -149,6 +169,12 @@ pub fn registrations(program: &Program, classes: &[ResourceClassInfo]) -> Vec<Re
             fields,
             special: Special::None,
             class: Some(class as u32),
+            computation: format!(
+                "{} of {}: {} ",
+                info.python_class,
+                info.entity,
+                info.identify.name()
+            ),
             identify: info.identify,
             assembles: info.assembles,
         };

@@ -13,6 +13,7 @@ mod deviations;
 mod deviations_of;
 mod diagnostics;
 mod disk;
+mod guessed_conditions;
 mod hosts;
 mod inputs;
 mod installed;

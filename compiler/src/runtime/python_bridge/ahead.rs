@@ -113,8 +113,8 @@ pub(in crate::runtime) struct Ahead {
     pub turn: Option<Sent>,
     /// Answers count no more, nor does what comes with them.
     pub is_abandoned: bool,
-    /// See [`Machine::observes_types`].
-    observes_types: Option<bool>,
+    /// The plugins that conditions of types call and that are noticed outside.
+    of_types: Option<Vec<PluginId>>,
     /// Plugins that have returned what only Python knows.
     giving_objects: Set<PluginId>,
 }
@@ -458,13 +458,15 @@ impl Machine<'_> {
         self.python.ahead.is_abandoned = false;
     }
 
-    /// Some condition of a type calls what is noticed outside: any value that is stored may do so.
+    /// Some condition of a type calls what is noticed outside: any value that is stored may do so. Nobody notices Python code
+    /// that only computes.
     fn observes_types(&mut self) -> bool {
-        if let Some(known) = self.python.ahead.observes_types {
-            return known;
+        if self.python.ahead.of_types.is_none() {
+            self.python.ahead.of_types = Some(self.observed_in_types());
         }
-        let known = self.types_may_be_observed();
-        self.python.ahead.observes_types = Some(known);
-        known
+        let plugins = self.python.ahead.of_types.iter().flatten();
+        plugins
+            .into_iter()
+            .any(|plugin| !self.only_answers(*plugin))
     }
 }

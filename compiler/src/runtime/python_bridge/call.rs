@@ -81,6 +81,8 @@ impl Machine<'_> {
             if n_others == 0 {
                 guesses = self.guess(site.plugin, &mut calls);
             }
+        } else if site.call.is_none() && self.options.python.attached().is_none() {
+            guesses = self.guess_conditions(site.plugin, &mut calls);
         }
         let frame = Marshal::frame(&calls, 1 + n_others + guesses.len());
         self.with_host(|host, _| host.send_calls(&frame))?;

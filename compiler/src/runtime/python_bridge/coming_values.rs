@@ -131,7 +131,7 @@ impl Machine<'_> {
     }
 
     /// The value of what an action stores, if computing it changes nothing.
-    fn computed_ahead(
+    pub(super) fn computed_ahead(
         &mut self,
         action: &Action,
         dependencies: Option<&Dependencies>,

@@ -103,11 +103,7 @@ impl Machine<'_> {
     /// Writes guesses behind a call that goes now and that nothing else goes with.
     pub(super) fn guess(&mut self, first: PluginId, out: &mut Marshal) -> Vec<Guess> {
         let mut guesses = Vec::new();
-        if !self.only_answers(first) {
-            return guesses;
-        }
-        let record = self.python.guesses.of.entry(first).or_insert(Record::NEW);
-        let n_most = record.step();
+        let n_most = self.most_guesses(first);
         if n_most == 0 {
             return guesses;
         }
@@ -137,8 +133,36 @@ impl Machine<'_> {
         guesses
     }
 
+    /// Writes the next calls in conditions of types behind one that goes now.
+    pub(super) fn guess_conditions(&mut self, first: PluginId, out: &mut Marshal) -> Vec<Guess> {
+        let n_most = self.most_guesses(first);
+        if n_most == 0 {
+            return Vec::new();
+        }
+        let mut guesses = Vec::new();
+        for (site, bound) in self.next_conditions(first, n_most) {
+            guesses.push(self.write_guess(site, bound, out));
+            if out.len() > MOST_BYTES {
+                break;
+            }
+        }
+        if let Some(record) = self.python.guesses.of.get_mut(&first) {
+            record.n_sent = guesses.len();
+        }
+        guesses
+    }
+
+    /// How many guesses may go with a call of a plugin now.
+    fn most_guesses(&mut self, plugin: PluginId) -> usize {
+        if !self.only_answers(plugin) {
+            return 0;
+        }
+        let record = self.python.guesses.of.entry(plugin);
+        record.or_insert(Record::NEW).step()
+    }
+
     /// Whether a plugin is known to do nothing but compute.
-    fn only_answers(&self, plugin: PluginId) -> bool {
+    pub(super) fn only_answers(&self, plugin: PluginId) -> bool {
         let name = self.program.text(self.program.plugins[plugin.index()].name);
         let memo = self.python.memo.as_ref();
         memo.is_some_and(|memo| memo.verdicts().get(name) == Some(&true))

@@ -13,6 +13,7 @@
 //! - `known_values`: attributes that travel with instances, so that they need not be asked for.
 //! - `coming_values`: the same of attributes that a step in the queue is going to store.
 //! - `guesses`: calls that wait for relations, made with what those hold now.
+//! - `guessed_conditions`: the same of calls in conditions of types.
 //! - `host_callbacks`: answers to what a running plugin asks.
 //! - `conditions`: those of typedefs that say something outside of the model.
 //! - `dataclasses`, `references`: values that have a form of their own on the wire.
@@ -27,6 +28,7 @@ pub(in crate::runtime) mod coming_values;
 pub(in crate::runtime) mod conditions;
 pub(in crate::runtime) mod dataclasses;
 pub(in crate::runtime) mod export;
+mod guessed_conditions;
 mod guesses;
 pub(in crate::runtime) mod host_callbacks;
 mod kept_result;

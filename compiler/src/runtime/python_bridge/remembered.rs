@@ -128,18 +128,13 @@ impl Machine<'_> {
 
     /// By what it is known whether something only computes: the name of a plugin, or all that says which getters of a resource
     /// class run (as `Exporting` in `python/steward_host/exporting.py` writes it).
-    fn name_of(&self, asked: Computation) -> Option<Cow<'_, str>> {
+    fn name_of<'n>(&'n self, asked: Computation<'n, '_>) -> &'n str {
         match asked {
             Computation::Call(site, _) => {
                 let plugin = &self.program.plugins[site.plugin.index()];
-                Some(self.program.text(plugin.name).into())
+                self.program.text(plugin.name)
             }
-            Computation::Fields(asked) => {
-                let class = self.resource_classes().get(asked.class as usize)?;
-                let (class, entity) = (&class.python_class, &class.entity);
-                let (identify, fields) = (asked.identify.name(), asked.fields.join(","));
-                Some(format!("{class} of {entity}: {identify} {fields}").into())
-            }
+            Computation::Fields(asked) => &asked.computation,
         }
     }
 
@@ -149,11 +144,11 @@ impl Machine<'_> {
         if memo.is_empty() {
             return None;
         }
-        let name = self.name_of(asked)?;
-        if !memo.has_calls_of(&name) {
+        let name = self.name_of(asked);
+        if !memo.has_calls_of(name) {
             return None;
         }
-        let mut path = self.begin(memo, &name, asked)?;
+        let mut path = self.begin(memo, name, asked)?;
         let mut records = SmallVec::new();
         loop {
             let (record, next) = memo.next(path.place)?;
@@ -301,18 +296,17 @@ impl Machine<'_> {
         let Some(mut memo) = self.python.memo.take() else {
             return;
         };
-        if let Some(name) = self.name_of(asked) {
-            match reads {
-                Reads::Impure => memo.judge(&name, false),
-                Reads::Untold => memo.judge(&name, true),
-                Reads::Told(reads) => {
-                    memo.judge(&name, true);
-                    let begin = self.begin(&memo, &name, asked);
-                    let added =
-                        begin.and_then(|path| self.add(&mut memo, path, (value, reads), assumed));
-                    if added == Some(false) {
-                        memo.judge(&name, false);
-                    }
+        let name = self.name_of(asked);
+        match reads {
+            Reads::Impure => memo.judge(name, false),
+            Reads::Untold => memo.judge(name, true),
+            Reads::Told(reads) => {
+                memo.judge(name, true);
+                let begin = self.begin(&memo, name, asked);
+                let added =
+                    begin.and_then(|path| self.add(&mut memo, path, (value, reads), assumed));
+                if added == Some(false) {
+                    memo.judge(name, false);
                 }
             }
         }

@@ -20,7 +20,9 @@
 //!
 //! The first resource of a class goes alone: what its getters read, and would have to ask for, those behind it take along.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use rmpv::Value as Wire;
 use smallvec::SmallVec;
@@ -52,14 +54,16 @@ pub struct Rendering<'f> {
     /// What of the id is asked for.
     pub identify: Identify,
     /// The names of the fields, in the order of the class.
-    pub fields: SmallVec<[&'f str; 8]>,
+    pub fields: SmallVec<[&'f Arc<str>; 8]>,
+    /// By what it is known what is computed (`Plan::computation`).
+    pub computation: Cow<'f, str>,
 }
 
 /// What Python gave for a resource: values of fields, and its id if that was asked for.
 #[derive(Default)]
 pub struct RenderedFields {
     /// The values of the fields that its class computes, by name.
-    pub computed: Vec<(String, Value)>,
+    pub computed: Vec<(Arc<str>, Value)>,
     /// Its id, if its class makes it.
     pub identity: Option<OwnId>,
     /// The value of the attribute that its id is made of, if that is computed.
@@ -216,7 +220,7 @@ impl Machine<'_> {
             class: asked.class,
             instance: self.to_wire(Value::Instance(asked.instance)),
             identify: asked.identify,
-            fields: asked.fields.iter().map(|&name| name.to_owned()).collect(),
+            fields: asked.fields.iter().map(|name| name.to_string()).collect(),
         })
     }
 
@@ -279,7 +283,7 @@ impl Machine<'_> {
                 let error = self.refusal(answer);
                 return python_failure(error, &what).at(loc);
             }
-            _ => asked.fields.first().map_or("", |name| *name).to_owned(),
+            _ => asked.fields.first().map_or("", |name| &**name).to_owned(),
         };
         let error = self.refusal(answer);
         self.export_failure(error, &field, asked.instance)
@@ -329,7 +333,7 @@ impl Machine<'_> {
 /// What Python gave for a resource: the values of its fields, and behind them that of its id attribute, if it was asked for.
 fn fields_of(asked: &Rendering, values: Vec<Value>) -> RenderedFields {
     let id_value = values.get(asked.fields.len()).copied();
-    let names = asked.fields.iter().map(|&name| name.to_owned());
+    let names = asked.fields.iter().map(|&name| Arc::clone(name));
     RenderedFields {
         computed: names.zip(values).collect(),
         identity: None,

@@ -11,7 +11,8 @@
 
 use crate::hir::plugin::{Body, PluginDef};
 use crate::hir::{
-    BlockId, CallId, Callee, ConstructId, ExprId, ExprKind, FormatPart, QueryKind, StmtKind,
+    BlockId, CallId, Callee, ConstructId, ExprId, ExprKind, FormatPart, PluginId, QueryKind,
+    StmtKind,
 };
 use crate::protocol::{Identify, ResourceClassInfo};
 use crate::types::EntityId;
@@ -56,14 +57,19 @@ impl Machine<'_> {
             && Search::of_all(self, wanted).finds()
     }
 
-    /// The same for the conditions of types alone.
-    pub(in crate::runtime) fn types_may_be_observed(&self) -> bool {
-        let mut search = Search::new(self, is_seen);
+    /// The plugins that conditions of types call and that are noticed outside.
+    pub(in crate::runtime) fn observed_in_types(&self) -> Vec<PluginId> {
+        let mut search = Search::new(self, |_, _| false);
         let conditions = self.program.typedefs.iter();
         search
             .exprs
             .extend(conditions.filter_map(|typedef| typedef.condition));
-        search.finds()
+        search.finds();
+        let mut plugins = search.called;
+        plugins.sort_unstable();
+        plugins.dedup();
+        plugins.retain(|plugin| is_seen(self, &self.program.plugins[plugin.index()]));
+        plugins
     }
 
     /// Whether a call of this is looked for.
@@ -92,6 +98,8 @@ struct Search<'s, 'a> {
     blocks: Vec<BlockId>,
     /// By entity: whether a constructor of it was met already.
     constructed: Vec<bool>,
+    /// The plugins that were met, each as often as it is called.
+    called: Vec<PluginId>,
 }
 
 impl<'s, 'a> Search<'s, 'a> {
@@ -102,6 +110,7 @@ impl<'s, 'a> Search<'s, 'a> {
             exprs: Vec::new(),
             blocks: Vec::new(),
             constructed: vec![false; machine.program.entities.len()],
+            called: Vec::new(),
         }
     }
 
@@ -216,6 +225,9 @@ impl<'s, 'a> Search<'s, 'a> {
 
     fn call(&mut self, call: CallId) {
         let call = &self.machine.program.calls[call.index()];
+        if let Callee::Plugin(plugin) = call.callee {
+            self.called.push(plugin);
+        }
         self.exprs.extend(&call.positional);
         self.exprs.extend(call.named.iter().map(|(_, value)| value));
         self.exprs.extend(&call.spreads);
