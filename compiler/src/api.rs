@@ -35,15 +35,14 @@ pub struct Options {
     pub breadcrumb: Option<std::sync::Arc<crate::Breadcrumb>>,
     /// Service instances that the inputs leave out ([`crate::ServicesInput::has_more`]).
     pub inventory: Option<std::sync::Arc<dyn crate::ServiceInventory>>,
-    /// The process ends after this compile. So it does not give back the memory of the model piece by piece, which takes a
-    /// tenth of the time of a large one.
+    /// The process ends after this compile. So what it has at the end is not given back piece by piece.
     pub is_last: bool,
     /// How large models are run; the result does not depend on it. For tests.
     pub tiling: crate::Tiling,
 }
 
 impl Options {
-    /// Ends the life of a large part of a compile.
+    /// Ends the life of a large part of a compile, at its end.
     pub(crate) fn drop<T>(&self, part: T) {
         if self.is_last {
             std::mem::forget(part);

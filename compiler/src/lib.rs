@@ -229,10 +229,8 @@ fn prepare(
         }
     }
     let modules = loaded.modules.iter();
-    let python_modules = modules.filter_map(|module| module.python(world)).collect();
-    options.drop(loaded);
     Ok(Prepared {
-        python_modules,
+        python_modules: modules.filter_map(|module| module.python(world)).collect(),
         python_imports: python.imports,
         host: python.host,
         warnings: std::mem::take(&mut program.warnings),
