@@ -4,6 +4,7 @@ mod agent;
 mod attached;
 mod check;
 mod compile;
+mod completions;
 mod declarations;
 mod deploy;
 mod explain;
@@ -95,6 +96,11 @@ enum Command {
         /// What there is anyway; editors like to say it.
         #[arg(long, hide = true)]
         stdio: bool,
+    },
+    /// Write what a shell reads to complete commands and options.
+    Completions {
+        #[arg(value_enum, value_name = "SHELL")]
+        shell: completions::Shell,
     },
     /// The life of a process that compiles for a server.
     #[command(hide = true)]
@@ -477,6 +483,7 @@ pub fn main() -> ExitCode {
         Command::PythonPackage { out, lsm } => python_package::run(out, lsm),
         Command::Fmt(arguments) => fmt::run(&arguments),
         Command::Lsp { .. } => lsp::run(),
+        Command::Completions { shell } => completions::run(shell),
         Command::CompileWorker { memory_bytes } => {
             log::child();
             crate::process::prefer_one_heap();

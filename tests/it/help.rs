@@ -37,6 +37,7 @@ const COMMANDS: &[&[&str]] = &[
     &["project", "update"],
     &["project", "verify"],
     &["python-package"],
+    &["completions"],
 ];
 
 fn help_of(command: &[&str]) -> Output {
@@ -70,4 +71,44 @@ fn every_command_that_the_help_names_is_reviewed() {
         let is_listed = COMMANDS.iter().any(|command| *command == [name]);
         assert!(is_listed || name == "help", "{name}");
     }
+}
+
+/// Given: a real bash that has read what `steward completions bash` writes. Input: half a word. Expected: the rest of it.
+#[test]
+fn bash_completes_commands_and_options() {
+    let script = steward()
+        .args(["completions", "bash"])
+        .output()
+        .unwrap()
+        .stdout;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("steward.bash");
+    std::fs::write(&path, script).unwrap();
+    let complete = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let program = format!(
+            "source {}; complete -p steward >/dev/null || exit 3; COMP_WORDS=({}); COMP_CWORD={}; \
+             _steward steward '{}' '{}'; echo \"${{COMPREPLY[@]}}\"",
+            path.display(),
+            words
+                .iter()
+                .map(|word| format!("'{word}'"))
+                .collect::<Vec<_>>()
+                .join(" "),
+            words.len() - 1,
+            words[words.len() - 1],
+            words[words.len() - 2],
+        );
+        let bash = std::process::Command::new("bash")
+            .args(["--norc", "-c", &program])
+            .output();
+        let output = bash.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!(complete("steward exp"), "explain export");
+    assert_eq!(complete("steward lsm set"), "set-state");
+    assert_eq!(complete("steward explain --server-p"), "--server-port");
+    assert_eq!(complete("steward completions f"), "fish");
+    assert_eq!(complete("steward compile-w"), "");
 }
