@@ -7,6 +7,7 @@ pub(super) mod agents;
 mod callers;
 pub(super) mod compiles;
 pub(super) mod compliance;
+mod contract;
 pub(super) mod deployments;
 pub(super) mod discovered_resources;
 mod document;

@@ -13,6 +13,7 @@ use warp::http::{HeaderMap, Method, StatusCode};
 use warp::path::FullPath;
 use warp::{Filter, Rejection};
 
+use crate::api::contract::{self, Endpoint};
 use crate::api::http::args::{self, Args, Segment};
 use crate::api::http::error::ApiError;
 use crate::api::http::principal::Principal;
@@ -341,17 +342,21 @@ pub(in crate::api) fn of_handler(
     };
     args.principal = permit(principal, &method, path).map_err(|_| callers::refusal(route))?;
     match route.handler {
-        Handler::Query(handler) | Handler::Body(handler) => Ok(handler(Call {
-            app,
-            args,
-            segments,
-        })),
+        Handler::Query(handler) | Handler::Body(handler) => {
+            args.endpoint = Endpoint::of(route);
+            let call = Call {
+                app,
+                args,
+                segments,
+            };
+            Ok(Box::pin(contract::checked(route, handler(call))))
+        }
         Handler::Own => Err(callers::refusal(route)),
     }
 }
 
-/// A handler of the table, and the parts of the path that it gets.
-type Picked = (Work, Vec<Segment>);
+/// A handler of the table, with its route and the parts of the path that it gets.
+type Picked = (&'static Route, Work, Vec<Segment>);
 
 /// Lets requests pass that a handler of the table answers, of those that `pick` takes.
 fn picked(
@@ -363,7 +368,7 @@ fn picked(
             let picked = match find(&method, path.as_str()) {
                 RouteMatch::Here(route, segments) => {
                     let handler = pick(route.handler).ok_or_else(warp::reject::not_found);
-                    handler.map(|handler| (handler, segments))
+                    handler.map(|handler| (route, handler, segments))
                 }
                 RouteMatch::OtherMethod => Err(args::reject(ApiError::with_status(
                     StatusCode::METHOD_NOT_ALLOWED,
@@ -385,16 +390,17 @@ pub(in crate::api) struct Prepared {
 impl Prepared {
     /// Lets the handler answer.
     pub(in crate::api) async fn run(self, principal: Principal, app: App) -> Body {
-        let (handler, segments) = self.picked;
+        let (route, handler, segments) = self.picked;
         match self.args {
             Ok(mut args) => {
                 args.principal = principal;
+                args.endpoint = Endpoint::of(route);
                 let call = Call {
                     app,
                     args,
                     segments,
                 };
-                answer(handler(call)).await
+                answer(contract::checked(route, handler(call))).await
             }
             Err(error) => error.into_reply(),
         }

@@ -50,6 +50,7 @@ mod module_pages;
 mod modules;
 mod moving;
 mod native;
+mod openapi;
 mod orders;
 mod outages;
 mod packages;

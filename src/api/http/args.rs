@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use warp::http::{HeaderMap, StatusCode, header};
 use warp::{Filter, Rejection};
 
+use crate::api::contract::Endpoint;
 use crate::api::http::body::{self, Limits, Pace, Quota, Share};
 use crate::api::http::error::{ApiError, Refusal};
 use crate::api::http::principal::Principal;
@@ -76,6 +77,8 @@ pub(in crate::api) struct Args {
     pub(in crate::api) headers: HeaderMap,
     /// Who sent it.
     pub(in crate::api) principal: Principal,
+    /// What it asks for; `None`: not known, as in tests.
+    pub(in crate::api) endpoint: Option<&'static Endpoint>,
     /// What the body takes of the quota.
     _share: Option<Arc<Share>>,
 }
@@ -278,7 +281,18 @@ impl Args {
     }
 
     pub(in crate::api) fn value(&self, name: &str) -> Option<&Value> {
+        self.check_described(name);
         self.values.get(name).filter(|value| !value.is_null())
+    }
+
+    /// Builds with debug assertions know only arguments that the OpenAPI document describes.
+    fn check_described(&self, name: &str) {
+        // The environment is of every request, and a header in the document.
+        let is_known = |endpoint: &Endpoint| name == "tid" || endpoint.takes(name);
+        debug_assert!(
+            self.endpoint.is_none_or(is_known),
+            "the argument `{name}` is not in src/api/contract/endpoints.txt"
+        );
     }
 
     pub(in crate::api) fn text(&self, name: &str) -> Result<Option<String>, ApiError> {
@@ -421,7 +435,10 @@ impl Args {
 
     /// Refuses filters other than these. Source: docs/reference/rest.md § 0.7.
     pub(in crate::api) fn only_filters(&self, known: &[&str]) -> Result<(), ApiError> {
-        if self.value("filter").is_some() {
+        for name in known {
+            self.check_described(&format!("filter.{name}"));
+        }
+        if self.values.contains_key("filter") {
             return Err(ApiError::bad_request(format!(
                 "a filter is written as filter.NAME=VALUE; {}",
                 there_are(known)
