@@ -29,6 +29,12 @@ impl Paint {
         Self { is_colored }
     }
 
+    /// As [`Paint::of_stdout`], of standard error.
+    pub(super) fn of_stderr() -> Self {
+        let is_colored = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        Self { is_colored }
+    }
+
     /// No colours.
     #[cfg(test)]
     pub(super) fn none() -> Self {

@@ -259,8 +259,13 @@ fn a_model_with_mistakes_deploys_nothing_and_says_where_they_are() {
         &format!("{}x = 1\nx = 2\n", files(&[("a", "changed")])),
     );
     let output = project.run(&["deploy"]);
-    let shown = text(&output.stdout);
+    // As `steward compile` does it: what is wrong with a model is on standard error.
+    let shown = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{shown}");
+    assert!(!text(&output.stdout).contains("main.cf"));
+    let planned = project.run(&["plan"]);
+    assert!(text(&planned.stderr).contains("✗ not compiled: the model has 1 error"));
+    assert_eq!(text(&planned.stdout), "");
     assert!(
         shown.contains("main.cf") && shown.contains("✗ not compiled: the model has 1 error"),
         "{shown}"

@@ -278,7 +278,10 @@ fn who_runs_a_server_here_is_told_once_how_to_ask_it() {
     let mut shown = Vec::new();
     for line in lines.map_while(Result::ok) {
         shown.push(line);
-        let is_failed = |line: &&String| line.contains("not all deployed");
+        // What fails as before is said in short.
+        let is_failed = |line: &&String| {
+            line.contains("not all deployed") || line.contains("is still failing since")
+        };
         if shown.iter().filter(is_failed).count() == 3 {
             break;
         }
@@ -286,6 +289,8 @@ fn who_runs_a_server_here_is_told_once_how_to_ask_it() {
     child.kill().unwrap();
     child.wait().unwrap();
     let text = shown.join("\n");
+    assert_eq!(text.matches("not all deployed").count(), 1, "{text}");
+    assert!(text.contains(" UTC, 4 times"), "{text}");
     let port = shown.iter().find_map(|line| line.split_once("127.0.0.1:"));
     let port = port.unwrap().1.split_whitespace().next().unwrap();
     let hint = format!(

@@ -12,8 +12,27 @@ use serde_json::{Value, json};
 
 use super::Format;
 use super::terminal::{Paint, Style, time};
-use crate::domain::{Change, ResourceId, ResourceStatus};
+use crate::domain::{Change, ResourceId, ResourceStatus, Timestamp};
 use crate::observe::{CompileDone, Event, EventKind, ResourceDone, Summary};
+
+/// Resources that are as bad as before, which are named one by one.
+const MAX_REPEATS: usize = 3;
+
+/// How a resource failed the last time, and how often in the same way.
+struct Failing {
+    status: ResourceStatus,
+    message: Option<String>,
+    since: Timestamp,
+    n_times: u32,
+}
+
+/// Where lines go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stream {
+    Out,
+    /// What is said of a model by a command that answers something else.
+    Error,
+}
 
 pub(super) struct Show {
     format: Format,
@@ -22,6 +41,7 @@ pub(super) struct Show {
     is_live: bool,
     /// Runs of the present round, by agent, for the tree.
     round: BTreeMap<String, BTreeMap<ResourceId, ResourceDone>>,
+    failing: BTreeMap<ResourceId, Failing>,
     activated: Option<String>,
     last_fetch_failure: Option<String>,
     last_trouble: Option<String>,
@@ -39,6 +59,7 @@ impl Show {
             paint: Paint::of_stdout(),
             is_live: false,
             round: BTreeMap::new(),
+            failing: BTreeMap::new(),
             activated: None,
             last_fetch_failure: None,
             last_trouble: None,
@@ -122,7 +143,7 @@ impl Show {
             self.event_as_json(&EventKind::CompileDone(done.clone()));
             return;
         }
-        self.compiled(done);
+        self.compiled(done, Stream::Error);
         if done.failure.is_none() {
             let n_resources = done.n_resources;
             let plural = if n_resources == 1 { "" } else { "s" };
@@ -139,7 +160,7 @@ impl Show {
 
     /// What a compile of this command says of the model, and that it has mistakes if it has.
     pub(super) fn diagnostics(&mut self, done: &CompileDone) {
-        self.compiled(done);
+        self.compiled(done, Stream::Error);
     }
 
     /// A handler has found what the model waits for.
@@ -250,7 +271,7 @@ impl Show {
                 let duration = self.paint.paint(&time(*duration), Style::Dim);
                 self.line(&format!("  {shown:<12} {duration} {detail}").replace("  \n", "\n"));
             }
-            EventKind::CompileDone(done) => self.compiled(done),
+            EventKind::CompileDone(done) => self.compiled(done, Stream::Out),
             EventKind::Activated {
                 version,
                 n_new,
@@ -284,26 +305,30 @@ impl Show {
         }
     }
 
-    fn compiled(&mut self, done: &CompileDone) {
+    fn compiled(&self, done: &CompileDone, to: Stream) {
+        let paint = match to {
+            Stream::Out => self.paint,
+            Stream::Error => Paint::of_stderr(),
+        };
         for diagnostic in &done.diagnostics {
-            let text = if self.paint.is_colored() {
+            let text = if paint.is_colored() {
                 &diagnostic.colored
             } else {
                 &diagnostic.plain
             };
-            self.line("");
+            self.line_to(to, "");
             for line in text.trim_end().lines() {
-                self.line(&format!("  {line}"));
+                self.line_to(to, &format!("  {line}"));
             }
         }
         if let Some(failure) = &done.failure {
-            let mark = self.paint.paint("✗ not compiled:", Style::Red);
+            let mark = paint.paint("✗ not compiled:", Style::Red);
             let stays = if self.in_force {
                 ". The version in force stays as it is."
             } else {
                 ""
             };
-            self.line(&format!("\n  {mark} {failure}{stays}"));
+            self.line_to(to, &format!("\n  {mark} {failure}{stays}"));
         }
     }
 
@@ -319,13 +344,15 @@ impl Show {
     /// Tells of the runs since the last time, by agent; `true` when there was something to tell.
     fn tree(&mut self) -> bool {
         let round = std::mem::take(&mut self.round);
-        let mut is_news = false;
+        let (mut is_news, mut repeats) = (false, Vec::new());
         let shown = |done: &ResourceDone| {
             done.change != Change::NoChange || done.status != ResourceStatus::Deployed
         };
         for (agent, resources) in &round {
-            let mut resources: Vec<&ResourceDone> =
-                resources.values().filter(|done| shown(done)).collect();
+            let (again, mut resources): (Vec<&ResourceDone>, Vec<&ResourceDone>) =
+                resources.values().partition(|done| self.repeats(done));
+            repeats.extend(again);
+            resources.retain(|done| shown(done));
             resources.sort_by_cached_key(|done| {
                 let id = &done.resource_id;
                 (id.resource_type().to_owned(), id.value().to_owned())
@@ -345,7 +372,59 @@ impl Show {
                 self.resource(Some(branch), done);
             }
         }
+        self.repeated(&repeats);
         is_news
+    }
+
+    /// Whether a resource is as bad as it was, in the same words; takes note of how it is.
+    fn repeats(&mut self, done: &ResourceDone) -> bool {
+        if done.status == ResourceStatus::Deployed {
+            self.failing.remove(&done.resource_id);
+            return false;
+        }
+        if let Some(before) = self.failing.get_mut(&done.resource_id)
+            && (before.status, &before.message) == (done.status, &done.message)
+        {
+            before.n_times += 1;
+            return true;
+        }
+        let failing = Failing {
+            status: done.status,
+            message: done.message.clone(),
+            since: Timestamp::now(),
+            n_times: 1,
+        };
+        self.failing.insert(done.resource_id.clone(), failing);
+        false
+    }
+
+    /// A line for each of the first of what is as bad as before: why was shown already.
+    fn repeated(&self, repeats: &[&ResourceDone]) {
+        let known = repeats
+            .iter()
+            .filter_map(|done| Some((*done, self.failing.get(&done.resource_id)?)));
+        // Less and less often: 2, 4, 8, … times.
+        let shown: Vec<(&ResourceDone, &Failing)> = known
+            .filter(|(_, failing)| failing.n_times.is_power_of_two())
+            .collect();
+        for (done, failing) in shown.iter().take(MAX_REPEATS) {
+            let word = match done.status {
+                ResourceStatus::Failed => "failing",
+                other => other.as_str(),
+            };
+            let text = format!(
+                "  ✗ {} is still {word} since {}, {} times",
+                done.resource_id,
+                failing.since.for_people(),
+                failing.n_times
+            );
+            self.line(&self.paint.paint(&text, Style::Red));
+        }
+        let n_more = shown.len().saturating_sub(MAX_REPEATS);
+        if n_more > 0 {
+            let text = format!("  … and {n_more} more are as before");
+            self.line(&self.paint.paint(&text, Style::Red));
+        }
     }
 
     /// One run: as a leaf of an agent's tree, or by itself, with its whole id.
@@ -428,6 +507,16 @@ impl Show {
         self.line(&value.to_string());
     }
 
+    fn line_to(&self, stream: Stream, text: &str) {
+        match stream {
+            Stream::Out => self.line(text),
+            // Whoever does not read it does not want it.
+            Stream::Error => {
+                let _ = writeln!(std::io::stderr().lock(), "{}", text.trim_end());
+            }
+        }
+    }
+
     /// A reader that is gone ends the command, as with any other.
     fn line(&self, text: &str) {
         let mut stdout = std::io::stdout().lock();
@@ -437,5 +526,45 @@ impl Show {
         {
             self.gone.notify_one();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(status: ResourceStatus, message: &str) -> ResourceDone {
+        ResourceDone {
+            resource_id: ResourceId::new("fs::File[a,path=/x]"),
+            version: Default::default(),
+            status,
+            change: Change::NoChange,
+            changes: BTreeMap::new(),
+            reason: String::new(),
+            message: Some(message.to_owned()),
+            duration: Duration::ZERO,
+        }
+    }
+
+    /// Input: runs of a resource, one after the other. Expected: one that fails as it did is short, until it fails
+    /// otherwise or is deployed.
+    #[test]
+    fn the_same_failure_is_short_the_second_time() {
+        use ResourceStatus::{Deployed, Failed};
+        let mut show = Show::new(Format::Human);
+        let runs = [
+            (Failed, "no folder", false),
+            (Failed, "no folder", true),
+            (Failed, "no folder", true),
+            (Failed, "no room", false),
+            (Deployed, "", false),
+            (Failed, "no room", false),
+        ];
+        for (status, message, is_repeat) in runs {
+            assert_eq!(show.repeats(&run(status, message)), is_repeat, "{message}");
+        }
+        show.repeats(&run(Failed, "no room"));
+        let known = show.failing.values().next().unwrap();
+        assert_eq!(known.n_times, 2);
     }
 }
