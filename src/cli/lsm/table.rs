@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::cli::terminal::{Paint, Style, printable};
+use crate::domain::Timestamp;
 
 /// Characters of a cell; the last column has all that it needs.
 const MAX_CELL: usize = 36;
@@ -96,11 +97,13 @@ pub(super) fn shown(value: &Value) -> String {
     }
 }
 
-/// A time without the parts that nobody reads: `2026-11-22 21:05:09`.
+/// A time without the parts that nobody reads: `2026-11-22 21:05:09 UTC`.
 pub(super) fn time(value: &Value) -> String {
     let text = value.as_str().unwrap_or_default();
-    let text: String = text.chars().take(19).collect();
-    text.replace('T', " ")
+    match Timestamp::parse(text) {
+        Some(moment) => moment.for_people(),
+        None => text.to_owned(),
+    }
 }
 
 #[cfg(test)]

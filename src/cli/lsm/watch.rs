@@ -258,7 +258,7 @@ impl<'c> View<'c> {
             None => shown,
         };
         let time = time(&version["timestamp"]);
-        let time = paint.paint(time.get(11..).unwrap_or_default(), Style::Dim);
+        let time = paint.paint(time.get(11..19).unwrap_or_default(), Style::Dim);
         write_out(&format!(
             "{time}  {} {:>3}  {colored}\n",
             self.name,
