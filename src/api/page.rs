@@ -1,15 +1,18 @@
 //! The frame of pages for people: one style, for light and dark, for wide and narrow windows.
 
-/// Colours are named once a scheme. A picture keeps its own, which are made for a light ground.
+/// Colours are named once a scheme. A picture has colours for a light ground: on a dark one its boxes keep them, and lines and
+/// texts beside the boxes are made light. In a narrow window it keeps its size, as its texts could not be read, and is scrolled.
 const STYLE: &str = ":root{color-scheme:light dark;--ink:#1c2733;--ground:#fff;--line:#ccd3dc;--tint:#f3f5f8;--link:#0b57d0}\
     @media(prefers-color-scheme:dark){:root{--ink:#dde3ea;--ground:#14191f;--line:#3a4550;--tint:#212a33;--link:#8ab4f8}}\
     body{font-family:sans-serif;line-height:1.4;max-width:70rem;margin:2rem auto;padding:0 1rem;color:var(--ink);background:var(--ground)}\
     a{color:var(--link)}table{border-collapse:collapse}\
     td,th{border:1px solid var(--line);padding:.25rem .5rem;text-align:left;vertical-align:top}\
     code,pre{background:var(--tint)}pre{padding:.5rem;overflow:auto;max-height:30rem}\
-    svg{max-width:100%;height:auto;background:#fff;color:#1c2733}\
+    .picture{overflow-x:auto}.picture svg{max-width:100%;height:auto}\
+    @media(prefers-color-scheme:dark){.picture [fill=\"#555555\"]{fill:#aab6c2}.picture [stroke=\"#555555\"]{stroke:#aab6c2}\
+    .picture [fill=\"#c0392b\"]{fill:#ff8a7a}.picture [stroke=\"#c0392b\"]{stroke:#ff8a7a}}\
     h2{border-top:1px solid var(--line);padding-top:1rem}.verb{font-weight:bold;display:inline-block;min-width:4.5rem}\
-    @media(max-width:45rem){body{margin:1rem auto}code{overflow-wrap:anywhere}.calls,.calls tbody,.calls tr,.calls td{display:block}.calls tr:first-child{display:none}.calls td:first-child{font-weight:bold}\
+    @media(max-width:45rem){body{margin:1rem auto}.picture svg{max-width:none}code{overflow-wrap:anywhere}.calls,.calls tbody,.calls tr,.calls td{display:block}.calls tr:first-child{display:none}.calls td:first-child{font-weight:bold}\
     .calls tr{border-top:1px solid var(--line);padding:.5rem 0}.calls td{border:0;padding:0}}";
 
 /// A page. Both are HTML already: whoever calls this has escaped what comes from elsewhere.
@@ -48,6 +51,8 @@ mod tests {
             "color-scheme:light dark",
             "@media(prefers-color-scheme:dark)",
             "@media(max-width:",
+            ".picture svg{max-width:none}",
+            ".picture [stroke=\"#555555\"]",
             "<title>A</title>",
             "<h1>A</h1>\n<p>b</p>\n</body>",
         ] {

@@ -218,7 +218,7 @@ fn add_service(html: &mut String, definition: &Definition) {
     }
     let _ = writeln!(
         html,
-        "<h3>Lifecycle</h3>\n{}",
+        "<h3>Lifecycle</h3>\n<div class=\"picture\">{}</div>",
         people::svg(&entity.lifecycle, None)
     );
 }
