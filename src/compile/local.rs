@@ -167,6 +167,7 @@ impl LocalResult {
         if let Some(head) = &self.head {
             metadata.insert("commit".to_owned(), head.commit.to_string().into());
             metadata.insert("commit_summary".to_owned(), head.summary.clone().into());
+            metadata.insert("commit_author".to_owned(), head.author.clone().into());
             metadata.insert("commit_changed".to_owned(), head.is_changed.into());
         }
         metadata

@@ -105,6 +105,7 @@ impl Reader<'_> {
         Remote {
             url: url.clone(),
             mirrors: self.data.real().mirrors(),
+            environment: crate::domain::shown_environment(self.environment),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::repository::CommitId;
+use super::repository::{CommitId, shown_author};
 use crate::domain::printable;
 
 /// How a folder is a repository.
@@ -151,6 +151,8 @@ pub struct WorkTreeHead {
     pub commit: CommitId,
     /// First line of the message.
     pub summary: String,
+    /// `Name <address>`.
+    pub author: String,
     /// A file was changed, added or removed since, and is not ignored.
     pub is_changed: bool,
 }
@@ -168,6 +170,7 @@ pub fn work_tree_head(folder: &Path) -> Option<WorkTreeHead> {
     Some(WorkTreeHead {
         commit: CommitId(commit.id()),
         summary: printable(&summary, 200),
+        author: shown_author(&commit.author()),
         is_changed: !statuses.is_empty(),
     })
 }

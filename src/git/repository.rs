@@ -133,19 +133,24 @@ pub fn tree_id(repository: &Repository, commit: CommitId) -> Result<TreeId, Erro
     Ok(TreeId(tree))
 }
 
+/// `Name <address>`, made printable.
+pub(super) fn shown_author(author: &git2::Signature<'_>) -> String {
+    let lossy = |bytes: &[u8]| printable(&String::from_utf8_lossy(bytes), 200);
+    format!(
+        "{} <{}>",
+        lossy(author.name_bytes()),
+        lossy(author.email_bytes())
+    )
+}
+
 pub fn commit_info(repository: &Repository, commit: CommitId) -> Result<CommitInfo, Error> {
     let repository = repository.open()?;
     let found = find_commit(&repository, commit)?;
-    let author = found.author();
     let lossy = |bytes: &[u8]| printable(&String::from_utf8_lossy(bytes), 200);
     Ok(CommitInfo {
         id: commit,
         tree: TreeId(found.tree_id()),
-        author: format!(
-            "{} <{}>",
-            lossy(author.name_bytes()),
-            lossy(author.email_bytes())
-        ),
+        author: shown_author(&found.author()),
         time: found.time().seconds(),
         summary: lossy(found.summary_bytes().unwrap_or_default()),
     })

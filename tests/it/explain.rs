@@ -59,6 +59,8 @@ fn a_skipped_resource_is_explained_by_the_one_that_failed_with_its_log_and_commi
     assert_eq!(chain(&explanation), expected, "{explanation:#}");
     let root = &explanation["chain"][2];
     assert_eq!(root["brought_by"]["commit"], commit.as_str());
+    let author = root["brought_by"]["commit_author"].as_str();
+    assert!(author.is_some_and(|author| author.ends_with('>')));
     assert_eq!(
         (&root["brought_by"]["version"], &root["run_version"]),
         (&json!(1), &json!(1))

@@ -39,6 +39,8 @@ pub(super) struct Job {
     /// The folder of all mirrors.
     pub(super) mirrors: PathBuf,
     pub(super) url: String,
+    /// The environment that it is for, as the log names it.
+    pub(super) environment: String,
     pub(super) task: Task,
 }
 

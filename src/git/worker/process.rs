@@ -58,6 +58,9 @@ fn answer() -> io::Result<()> {
 }
 
 fn work(job: Job) -> Reply {
+    // All that is logged below is of these two.
+    let span = tracing::error_span!("git", environment = %job.environment, repository = %job.url);
+    let _entered = span.entered();
     match job.task {
         Task::Fetch {
             branch,

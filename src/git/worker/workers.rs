@@ -61,6 +61,8 @@ pub struct Remote {
     pub url: RepositoryUrl,
     /// The folder of all mirrors, by a path without links.
     pub mirrors: PathBuf,
+    /// The environment that it is for, as the log names it.
+    pub environment: String,
 }
 
 /// What a fetch needs to know.
@@ -214,6 +216,7 @@ impl Workers {
         let job = Request::Work(Box::new(Job {
             mirrors: remote.mirrors.clone(),
             url: url(),
+            environment: remote.environment.clone(),
             task,
         }));
         let until = Instant::now() + self.limits.time + GRACE;
