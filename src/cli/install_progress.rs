@@ -66,6 +66,10 @@ impl InstallProgress {
                     state.last_line = line.chars().take(MAX_LINE_CHARS).collect();
                 }
             }
+            Progress::Doubt(text) => {
+                state.clear();
+                write(&format!("warning: {text}\n"));
+            }
             Progress::Done { what, took } => {
                 state.clear();
                 state.open = None;

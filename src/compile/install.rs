@@ -153,7 +153,7 @@ impl Parts {
                 let what = without_credentials(&what);
                 stages.write(name, &tool, began, what, String::new()).await;
             }
-            Progress::Done { .. } | Progress::Output(_) => {}
+            Progress::Done { .. } | Progress::Output(_) | Progress::Doubt(_) => {}
         }
     }
 }

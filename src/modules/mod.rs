@@ -152,6 +152,12 @@ pub fn install(
     let environment = project.join(PROJECT_ENVIRONMENT);
     let (needs, wishes) = needs::of_project(&requirements, known.as_ref());
     let interpreter = needs::interpreter_for(&environment, pythons, &needs, &wishes)?;
+    // A lock names versions that fit the Python it was made for; without one, the index is asked, which takes its time.
+    if known.is_none()
+        && let Some(doubt) = needs::doubt(&interpreter, &wishes)
+    {
+        watcher(Progress::Doubt(doubt));
+    }
     let runner = command::Runner::free(requirements.pip.use_system_config);
     let job = installer::Job {
         project,

@@ -62,6 +62,14 @@ pub(super) fn interpreter_for(
     Ok(own)
 }
 
+/// Why a Python may be too old for what an index is going to be asked for; `None`: it is not.
+pub(super) fn doubt(python: &Interpreter, wishes: &[Need]) -> Option<String> {
+    let unmet = python.unmet(wishes)?;
+    Some(format!(
+        "{unmet}: only older versions of modules can be installed, if the requirements allow any; {ANOTHER}"
+    ))
+}
+
 /// What the modules below a directory of the module path ask of Python.
 pub(super) fn of_modules(directory: &Path) -> Vec<Need> {
     let mut modules = entries(directory);
@@ -123,5 +131,19 @@ mod tests {
             Need::new("the module b", ">=3.13"),
         ];
         assert_eq!(needs, expected);
+    }
+
+    #[test]
+    fn a_python_that_is_older_than_std_is_doubted_before_the_index_is_asked() {
+        let python = |version: &str| Interpreter {
+            path: "/usr/bin/python3".into(),
+            version: version.to_owned(),
+        };
+        let wishes = [Need::new("std", ">=3.12")];
+        assert_eq!(doubt(&python("3.12.1"), &wishes), None);
+        assert_eq!(doubt(&python("3.11.7"), &[]), None);
+        let text = doubt(&python("3.11.7"), &wishes).unwrap();
+        assert!(text.starts_with("std needs Python >=3.12"), "{text}");
+        assert!(text.contains("3.11.7 (/usr/bin/python3)") && text.contains("--python"));
     }
 }

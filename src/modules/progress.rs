@@ -27,6 +27,8 @@ pub enum Progress {
     },
     /// A line that this program writes meanwhile; only of an installation that is not sandboxed.
     Output(String),
+    /// What may be in the way of what comes, said before it begins.
+    Doubt(String),
     /// The part is done.
     Done { what: String, took: Duration },
 }
