@@ -98,7 +98,10 @@ pub(super) async fn run(
     let started = EventKind::CompileStarted {
         compile: compile.id,
         commit: short.clone(),
-        summary: head.info.summary.clone(),
+        summary: match compile.services.as_ref() {
+            Some(services) => format!("{}: {}", services.what_for(), head.info.summary),
+            None => head.info.summary.clone(),
+        },
     };
     context.bus.emit(context.environment, started);
     let mut stages = Stages {

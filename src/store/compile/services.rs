@@ -46,6 +46,23 @@ impl ServiceRequest {
         matches!(self.purpose, ServicePurpose::Validation { .. })
     }
 
+    /// What it is for, for people.
+    pub fn what_for(&self) -> String {
+        match (&self.purpose, self.instances.as_slice()) {
+            (ServicePurpose::Validation { instance, version }, _) => {
+                format!("validates version {version} of the service instance {instance}")
+            }
+            (ServicePurpose::Definitions, _) => "exports the definitions of services".to_owned(),
+            (ServicePurpose::Production, [instance]) if self.is_partial => {
+                format!("exports the service instance {instance}")
+            }
+            (ServicePurpose::Production, instances) if self.is_partial => {
+                format!("exports {} service instances", instances.len())
+            }
+            (ServicePurpose::Production, _) => "exports all service instances".to_owned(),
+        }
+    }
+
     /// Whether it exports parts of several instances.
     pub fn is_batch(&self) -> bool {
         self.is_partial && !self.is_validation() && self.instances.len() > 1
