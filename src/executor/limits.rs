@@ -26,9 +26,8 @@ const MIN_HOSTS: usize = 4;
 impl Default for Limits {
     /// For this machine.
     fn default() -> Self {
-        let info = rustix::system::sysinfo();
-        let bytes = u128::from(info.totalram) * u128::from(info.mem_unit.max(1));
-        let fits = usize::try_from(bytes / u128::from(HOST_BYTES)).unwrap_or(usize::MAX);
+        let bytes = crate::process::memory::available_bytes();
+        let fits = usize::try_from(bytes / HOST_BYTES).unwrap_or(usize::MAX);
         let most = (cores() * HOSTS_PER_CORE).clamp(MIN_HOSTS, MAX_HOSTS);
         Self {
             hosts: fits.clamp(MIN_HOSTS, most),

@@ -5,6 +5,7 @@
 
 pub mod cgroup;
 pub mod descendants;
+pub mod memory;
 mod peer;
 mod spawner;
 mod supervised;

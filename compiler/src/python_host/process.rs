@@ -399,7 +399,8 @@ impl Process {
             Some(limit) if self.watchdog.state().is_over => HostError {
                 type_name: "TimeoutError",
                 message: format!(
-                    "it did not end within the {} s that the compile has, and was stopped",
+                    "it did not end within the {} s that the compile has, and was stopped; the limit is `compile.timeout` of the \
+                     configuration",
                     limit.whole.as_secs_f64()
                 ),
             },

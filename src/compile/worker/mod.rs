@@ -10,6 +10,7 @@
 mod breadcrumb;
 mod commit_code;
 mod frames;
+mod memory;
 mod pool;
 mod process;
 mod scratch;

@@ -14,6 +14,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use super::breadcrumb::{BREADCRUMB, Place, Trail};
 use super::frames::{Job, JobDone, Refusal, Reply, Request};
+use super::memory::OutOfMemory;
 use super::stopped::{Which, stopped};
 use crate::compile::local_sources::LocalSources;
 use crate::git::{WorkerLimits, Workers};
@@ -48,7 +49,7 @@ impl Default for PoolOptions {
         Self {
             slots: 2,
             timeout: Duration::from_secs(600),
-            memory_bytes: 4 << 30,
+            memory_bytes: default_memory_bytes(process::memory::available_bytes()),
             scratch_bytes: 1 << 30,
             git: WorkerLimits::default(),
             install_timeout: Duration::from_secs(600),
@@ -59,6 +60,15 @@ impl Default for PoolOptions {
     }
 }
 
+/// What a compile may take, unless somebody says: no more than there is, since the kernel would end it sooner.
+fn default_memory_bytes(available: u64) -> u64 {
+    const MOST: u64 = 4 << 30;
+    // What the configuration accepts.
+    const LEAST: u64 = 1 << 30;
+    // Whole mebibytes, as people see it.
+    (available >> 20 << 20).clamp(LEAST, MOST)
+}
+
 /// Why a compile has no verdict.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::compile) enum PoolError {
@@ -66,7 +76,7 @@ pub(in crate::compile) enum PoolError {
     Start(#[source] std::io::Error),
     #[error("the compile worker cannot be put into its sandbox: {0}")]
     Sandbox(String),
-    #[error("the compile did not end within {0:?} and was stopped{at}", at = at(.1.as_ref()))]
+    #[error("the compile did not end within {0:?} (`compile.timeout` of the configuration) and was stopped{at}", at = at(.1.as_ref()))]
     Timeout(Duration, Option<Place>),
     #[error("the compile worker ended: {0}{at}", at = at(.1.as_ref()))]
     Ended(String, Option<Place>),
@@ -324,6 +334,7 @@ impl Pool {
             Request::Compile(_) => Which::WithHosts,
             _ => Which::Worker,
         };
+        let kills = OutOfMemory::watch();
         // Either may be dropped at any point: the worker is given up then.
         let exchanged = tokio::select! {
             exchanged = tokio::time::timeout(limit, exchange) => exchanged,
@@ -341,9 +352,16 @@ impl Pool {
                 let memory = self.options.memory_bytes >> 20;
                 let ended = tokio::time::timeout(Duration::from_secs(1), worker.child.wait());
                 let how = match ended.await {
-                    Ok(Ok(status)) => format!(
-                        "{status}; its memory, and that of all its processes together, is limited to {memory} MiB"
-                    ),
+                    Ok(Ok(status)) => {
+                        let status = status.to_string();
+                        match kills.reason(&status, self.options.memory_bytes) {
+                            Some(reason) => format!("{status}; {reason}"),
+                            None => format!(
+                                "{status}; its memory, and that of all its processes together, is limited to {memory} MiB \
+                                 (`compile.memory_mib`)"
+                            ),
+                        }
+                    }
                     _ => "its pipe was closed".to_owned(),
                 };
                 Err(PoolError::Ended(how, worker.trail.place()))

@@ -16,6 +16,7 @@ use steward_compiler::{
 
 use super::commit_code;
 use super::frames::{Job, JobDone, Refusal, Reply, Reported, Request};
+use super::memory::OutOfMemory;
 use super::scratch::{self, Watch};
 use crate::compile::code::{self, Kept};
 use crate::compile::packages::{Answers, Packages};
@@ -43,6 +44,7 @@ pub fn run(memory_bytes: u64) -> ExitCode {
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let mut worker = Worker {
         link: SupervisorLink::inherited(),
+        memory_bytes,
         policy: None,
         breadcrumb: super::breadcrumb::inherited(),
         hosts: Arc::default(),
@@ -96,6 +98,8 @@ fn instead_of(reply: Reply, error: &std::io::Error) -> Reply {
 
 struct Worker {
     link: Option<SupervisorLink>,
+    /// What each process, and all together, may take.
+    memory_bytes: u64,
     /// The sandbox that this process is in.
     policy: Option<SandboxPolicy>,
     /// The file in which it notes which place of the model a compile is at.
@@ -208,6 +212,7 @@ impl Worker {
         let end = move || {
             end_all_but(&hosts, false);
         };
+        let kills = OutOfMemory::watch();
         let watch = Watch::start(policy.scratch.clone(), job.scratch_bytes, end);
         let mut done = compile(
             job,
@@ -221,6 +226,15 @@ impl Worker {
         }
         let mut reasons = self.notices();
         reasons.extend(watch.stop());
+        if reasons.is_empty() {
+            let mut errors = done.diagnostics.iter().filter(|one| one.is_error);
+            reasons.extend(errors.find_map(|error| kills.reason(&error.plain, self.memory_bytes)));
+        } else {
+            for reason in reasons.iter_mut().filter(|one| one.contains("of memory")) {
+                reason.push_str("; ");
+                reason.push_str(&super::memory::advice(self.memory_bytes));
+            }
+        }
         if !reasons.is_empty() {
             let reasons = reasons
                 .into_iter()
