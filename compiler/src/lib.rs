@@ -447,6 +447,7 @@ fn report(sources: &Sources, errors: Vec<Fail>, warnings: Vec<Warning>) -> Compi
             diagnostics.push(warning);
         }
     }
+    diagnostics::name_missing_variables(&mut diagnostics);
     Compiled {
         diagnostics,
         ..Compiled::default()

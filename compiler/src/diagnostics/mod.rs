@@ -4,6 +4,7 @@
 mod order;
 mod render;
 mod similar;
+mod unknown;
 
 use crate::span::{Loc, Sources};
 use crate::{Diagnostic, Location, Note, Severity};
@@ -11,6 +12,7 @@ use crate::{Diagnostic, Location, Note, Severity};
 pub use order::{MAX_ERRORS, identity, in_order};
 pub use render::render;
 pub use similar::closest;
+pub use unknown::name_missing_variables;
 
 /// A mistake in the model; boxed, because results pass through the hot path.
 pub type Fail = Box<Failure>;

@@ -469,3 +469,53 @@ fn a_package_that_is_not_there_is_asked_for_in_the_requirements() {
         "{help}"
     );
 }
+
+/// Given: a variable that is not set, and an error about what it would have been. Expected: the first error names it, at the call;
+/// the second does not say it again.
+#[test]
+fn an_error_about_an_unknown_value_names_the_variable_that_is_not_set() {
+    let model = r#"
+entity A:
+    string name
+end
+index A(name)
+implement A using std::none
+root = std::get_env("ROOT")
+x = A[name="{{ root }}1"]
+y = A[name="{{ root }}2"]
+"#;
+    let shown = shown(model);
+    let (first, rest) = shown
+        .split_once("error[")
+        .unwrap()
+        .1
+        .split_once("error[")
+        .unwrap();
+    let note = "the variable `ROOT` is not set, so this is unknown";
+    assert!(
+        first.contains(note) && first.contains("std::get_env"),
+        "{shown}"
+    );
+    assert!(!rest.contains(note), "{shown}");
+}
+
+/// Input: texts that end too early, with and without an end of the last line. Expected: people and programs get the same place.
+#[test]
+fn the_end_of_a_file_has_one_line_for_people_and_programs() {
+    for (text, line, column) in [
+        ("a = 1\nx = ", 2, 5),
+        ("a = 1\nx = \n", 3, 1),
+        ("entity A", 1, 9),
+    ] {
+        let world = world(text);
+        let compiled = compile(&world, &Options::default());
+        let error = &compiled.diagnostics[0];
+        let place = error.location.as_ref().unwrap();
+        assert_eq!((place.line, place.column), (line, Some(column)), "{text:?}");
+        let shown = render(error, &world, false);
+        assert!(
+            shown.contains(&format!("main.cf:{line}:{column}")),
+            "{shown}"
+        );
+    }
+}
