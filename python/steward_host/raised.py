@@ -27,7 +27,11 @@ _RAISED = re.compile(r"([A-Za-z_][\w.]*): (.*)", re.DOTALL)
 # Attributes of exceptions, as their texts have them.
 _ATTRIBUTE = re.compile(r"attribute `(?P<attribute>[^`]+)` (?:on|of) (?:instance )?`(?P<instance>[^`]+)`")
 _INCOMPLETE = re.compile(r"The object (?P<instance>.+) is not complete: attribute (?P<attribute>\S+) ")
-_NAME = re.compile(r"(?:variable|attribute) (\S+) not found|Could not find module (\S+)|could not find (?:type )?(\S+)")
+_NAME = re.compile(
+    r"(?:variable|attribute|Namespace) (\S+) not found|Could not find module (\S+)|could not find attribute with name: (\S+) in "
+    r"|could not find (?:type )?(\S+)|No match in index on type \S+ with key (.+)",
+    re.DOTALL,
+)
 _NOT_LOADED = re.compile(r"Failed to load module (\S+)")
 # The word at which a text stops being a model.
 _WORD = re.compile(
@@ -82,6 +86,8 @@ class Raised:
             self._set_definitions(made, found)
         if found["file"] is not None and found["line"] is not None:
             self._set_place(made, found)
+            if "must start with a " in message:
+                self._set_misspelt(made, found)
         causes = [self._cause(made, cause) for cause in found.get("causes", ())]
         if isinstance(made, ast.ExplicitPluginException) and not causes:
             # Behind the name of the plugin there is what it raised.
@@ -133,6 +139,12 @@ class Raised:
         match = _TWICE.match(made.get_message())
         if match is None:
             # What is imported twice has no name in the text, and lines for places.
+            twice = re.fullmatch(r"duplicate key in dict (.+)", made.get_message(), re.DOTALL)
+            if twice is not None:
+                made.other = Reported(twice[1], self._line(other))
+                if found["file"] is not None:
+                    made.set_statement(Reported(twice[1], self._line(found)))
+                return
             made.other = self._import(other)
             if found["file"] is not None:
                 made.set_statement(self._import(found))
@@ -141,6 +153,15 @@ class Raised:
         made.other = Reported(name, self._range(other))
         if found["file"] is not None:
             made.set_statement(Reported(name, self._range(found)))
+
+    def _set_misspelt(self, made: ast.CompilerException, found: dict[str, Any]) -> None:
+        """The name with the wrong case, which is in the model alone."""
+        from inmanta import parser
+
+        lines = self._text(os.path.join(self._directory, found["file"])).split("\n")
+        is_whole = found["column"] is not None and found["end_line"] == found["line"] <= len(lines)
+        if is_whole and isinstance(made, parser.ParserException):
+            made.value = lines[found["line"] - 1][found["column"] - 1 : found["end_column"] - 1]
 
     def _import(self, found: dict[str, Any]) -> Reported:
         """The import statement at a place."""
@@ -185,7 +206,8 @@ class Raised:
             return
         defined = statement.definition_at(text, place.lnr, place.start_char)
         if defined is not None:
-            made.set_statement(Reported(defined, place))
+            is_index = defined.startswith("index ")
+            made.set_statement(Reported(defined, ast.Location(file, place.lnr) if is_index else place))
             return
         # A type that is not found is reported with the place of its name, and the whole statement.
         is_type = isinstance(made, ast.TypeNotFoundException)
@@ -193,7 +215,7 @@ class Raised:
         if read is None:
             made.set_location(place)
         else:
-            has_column = read[1] or is_type or made.get_message().startswith("not all statements executed")
+            has_column = read[1] or is_type or made.get_message().startswith(("not all statements executed", "Namespace "))
             made.set_statement(Reported(read[0], place if has_column else ast.Location(file, place.lnr)))
 
     def _text(self, file: str) -> str:

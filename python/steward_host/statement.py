@@ -38,6 +38,7 @@ _TOKEN = re.compile(
 )
 _ATTRIBUTE = re.compile(r"\s+(?P<type>[\w:-]+(?:\[\])?\??)\s+(?P<name>[\w-]+)\s*=\s*(?P<value>.+)$")
 _IMPLEMENT = re.compile(r"implement\s+(?P<name>[\w:-]+)")
+_INDEX = re.compile(r"index\s+(?P<name>[\w:-]+)\s*\((?P<attributes>[^()]*)\)")
 # How many lines above a place its statement may begin.
 _MAX_LINES = 30
 # Operators from those that bind least.
@@ -67,12 +68,21 @@ def at_place(text: str, line: int, column: int, whole: bool = False) -> tuple[st
         found = next((node for node in nodes if node.at == place), None)
         if found is not None:
             reported = nodes[0] if whole else found
-            return reported.text, reported.has_column
+            return _alone(reported.text), reported.has_column
     return None
 
 
+def _alone(text: str) -> str:
+    """Of an expression that is reported itself: inside of others two kinds have another text."""
+    formatted = re.fullmatch(r"StringFormatV2\((.+)\)", text, re.DOTALL)
+    negated = re.fullmatch(r"\(not (.+)\)", text, re.DOTALL)
+    if formatted is not None:
+        return formatted[1]
+    return text if negated is None else f"Not({negated[1]})"
+
+
 def definition_at(text: str, line: int, column: int) -> str | None:
-    """What the reference calls the definition whose name is at a place: an attribute with a default, or an implementation."""
+    """What the reference calls the definition at a place: an attribute with a default, an implementation or an index."""
     written = "\n".join(text.split("\n")[line - 1 : line])
     found = _ATTRIBUTE.match(written)
     if found is not None and found.start("name") == column - 1:
@@ -81,8 +91,12 @@ def definition_at(text: str, line: int, column: int) -> str | None:
         literal = "List()" if found["value"].startswith("[") else literal_text(found["value"]) if value is None else value[0]
         return None if literal is None else f"{found['type']} {found['name']} = {literal}"
     found = _IMPLEMENT.match(written)
-    if found is not None and found.start("name") == column - 1:
+    if found is not None and (found.start("name") == column - 1 or " using " in written[found.end() : column - 1]):
         return f"Implement({found['name']})"
+    found = _INDEX.match(written)
+    if found is not None and column == 1:
+        attributes = re.findall(r"[^\s,]+", found["attributes"])
+        return f"index {found['name']}({', '.join(attributes)})"
     return None
 
 
@@ -303,12 +317,25 @@ class _Reader:
         items = []
         while not self._take("]"):
             items.append(self._expression())
+            if self._token == "for":
+                return self._made(self._comprehension(items[0].text), at)
             if not self._take(",") and self._token != "]":
                 raise _Unreadable
         if all(item.is_literal for item in items):
             values = [item.literal for item in items]
             return Node(repr(values), at, literal=values, is_literal=True)
         return self._made("List()", at)
+
+    def _comprehension(self, value: str) -> str:
+        """What stands behind the value, up to the bracket."""
+        self._expect("for")
+        name = self._step()
+        self._expect("in")
+        text = f"{value} for {name} in {self._expression().text}"
+        if self._take("if"):
+            text += f" if {self._expression().text}"
+        self._expect("]")
+        return f"[{text}]"
 
     def _dict(self, at: int) -> Node:
         entries = {}

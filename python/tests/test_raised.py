@@ -30,7 +30,10 @@ STATEMENTS = [
     ('x = 1 + "a"', 1, 7, "(1 + 'a')", False),
     ('x = "{0}" % 3', 1, 11, "('{0}' % 3)", False),
     ('x = "{{ nope }}"', 1, 5, "Format('{{ nope }}')", False),
-    ('x = f"a{x}b"', 1, 5, "StringFormatV2('a{x}b')", True),
+    ('x = f"a{x}b"', 1, 5, "'a{x}b'", True),
+    ('f(f"a{x}b")', 1, 1, "f(StringFormatV2('a{x}b'))", True),
+    ("x = not a", 1, 5, "Not(a)", False),
+    ("x = [y.z for y in a if not y.b]", 1, 5, "[y.z for y in a if (not y.b)]", False),
     ("x = a.b.foo", 1, 9, "a.b.foo", False),
     ('y = x["b"]', 1, 6, "x['b']", False),
     ("x = a ? b : c", 1, 5, "a ? b : c", True),
@@ -102,6 +105,14 @@ class Exceptions(unittest.TestCase):
     def test_attributes_are_told(self) -> None:
         error = self.raised("x = y", diagnostic("NotFoundException", "variable y not found", (1, 1)))
         self.assertEqual(error.name, "y")
+        names = {
+            "Namespace m::n not found.\nTry importing it with `import m::n`": "m::n",
+            "could not find attribute with name: y in type m::A": "y",
+            "No match in index on type m::A with key x=1, y='b c'": "x=1, y='b c'",
+        }
+        for text, name in names.items():
+            with self.subTest(text):
+                self.assertEqual(self.raised("x = y", diagnostic("NotFoundException", text, (1, 1))).name, name)
         message = "Could not set attribute `x` on instance `m::A (instantiated at ./main.cf:1)`"
         error = self.raised("A(x=1)", diagnostic("AttributeException", message, (1, 1)))
         self.assertEqual(error.attribute, "x")
@@ -177,6 +188,29 @@ class Exceptions(unittest.TestCase):
         self.assertEqual(str(error), f"{message} (reported in x = a::h('a') ({os.path.join(self.directory, 'main.cf')}:1:5))")
         error = self.raised("implement A using b", diagnostic("TypeNotFoundException", message, (1, 11)))
         self.assertEqual(str(error.stmt), "Implement(A)")
+
+    def test_of_an_index_and_an_implementation_that_is_not_found_the_statement_is_reported(self) -> None:
+        text = "Attribute 'c' referenced in index is not defined in entity m::A"
+        error = self.raised("index A(b,  c)", diagnostic("NotFoundException", text, (1, 1)))
+        self.assertEqual(str(error), f"{text} (reported in index A(b, c) ({os.path.join(self.directory, 'main.cf')}:1))")
+        text = "could not find type nope in namespace __config__"
+        error = self.raised("implement A using b, nope", diagnostic("TypeNotFoundException", text, (1, 22)))
+        self.assertEqual(str(error.stmt), "Implement(A)")
+
+    def test_a_namespace_that_is_not_there_is_reported_with_its_column(self) -> None:
+        text = "Namespace a not found.\nTry importing it with `import a`"
+        error = self.raised("x = a::b", diagnostic("NotFoundException", text, (1, 5)))
+        self.assertTrue(str(error).endswith(f"(reported in a::b ({os.path.join(self.directory, 'main.cf')}:1:5))"))
+
+    def test_a_name_with_the_wrong_case_is_the_value(self) -> None:
+        found = diagnostic("ParserException", "Syntax error: Invalid identifier: Entity names must start with a capital", (1, 8))
+        error = self.raised("entity abc:\nend", {**found, "end_column": 11})
+        self.assertEqual(error.value, "abc")
+
+    def test_a_key_that_is_given_twice_names_itself(self) -> None:
+        found = diagnostic("DuplicateException", "duplicate key in dict a", (1, 5))
+        error = self.raised("x = {'a': 1, 'a': 2}", {**found, "notes": [diagnostic("", "", (1, 5))]})
+        self.assertEqual(str(error.other), "a")
 
     def test_a_default_of_the_wrong_type_is_reported_with_its_attribute(self) -> None:
         for value, written in (("'a'", "'a'"), ("[1, 2]", "List()"), ("true", "true")):
