@@ -13,6 +13,7 @@ use crate::template::model::{SharedModel, TemplateRequest, lock, serve};
 use crate::template::objects::containers::Sequence;
 use crate::template::objects::model_objects::is_nothing;
 use crate::template::repr::shown;
+use crate::template::source::compiled::compiled;
 
 /// Steps of one rendering.
 const FUEL: u64 = 100_000_000;
@@ -30,15 +31,6 @@ pub(crate) fn environment(shared: &SharedModel) -> Environment<'static> {
     engine.set_fuel(Some(FUEL));
     engine.set_formatter(print);
     engine.set_unknown_method_callback(crate::template::methods::call);
-    let loader = Arc::clone(shared);
-    engine.set_loader(move |name| {
-        let known = lock(&loader).source(name);
-        if let Some(source) = known {
-            return Ok(source);
-        }
-        serve(&loader, TemplateRequest::Source(name.to_owned()))?;
-        Ok(lock(&loader).source(name).flatten())
-    });
     engine.add_test("defined", |value: &Jinja| !is_nothing(value));
     engine.add_test("undefined", is_nothing);
     engine.add_test("__unset__", |value: &Jinja| value.as_str() == Some(UNSET));
@@ -70,6 +62,19 @@ pub(crate) fn environment(shared: &SharedModel) -> Environment<'static> {
     let program = Arc::clone(lock(shared).program());
     crate::template::conditions::register(&mut engine, &program);
     crate::template::plugin_filters::register(&mut engine, shared);
+    let loader = Arc::clone(shared);
+    let names = engine.clone();
+    engine.set_loader(move |name| {
+        let known = lock(&loader).source(name);
+        let source = match known {
+            Some(source) => source,
+            None => {
+                serve(&loader, TemplateRequest::Source(name.to_owned()))?;
+                lock(&loader).source(name).flatten()
+            }
+        };
+        Ok(source.map(|source| compiled(&names, source)))
+    });
     engine
 }
 

@@ -103,6 +103,9 @@ pub(crate) trait TemplateModel: Instances + Send {
     /// Notes an attribute that the instance does not have.
     fn note_missing_attribute(&mut self, instance: InstId, name: &str);
 
+    /// Notes a block that the template does not have: `self.name`.
+    fn note_missing_block(&mut self, name: &str);
+
     /// Notes a key that the dict does not have.
     fn note_missing_key(&mut self, dict: DictId, key: &str);
 }

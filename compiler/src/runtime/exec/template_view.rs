@@ -198,13 +198,10 @@ impl ModelView {
             return Some(self.read(VarId(self.scopes[at.index()].base.0 + index)));
         }
         let instance = self.scopes[self.scope.index()].instance;
-        if instance.is_some() {
-            if name == "self" {
-                return Some(Lookup::Value(Value::Instance(instance)));
-            }
-            if let Some(var) = self.slot(instance, symbol) {
-                return Some(self.read(var));
-            }
+        if instance.is_some()
+            && let Some(var) = self.slot(instance, symbol)
+        {
+            return Some(self.read(var));
         }
         let root = program.namespaces[call.namespace.index()].root;
         let index = program.blocks[root.index()]
@@ -342,6 +339,10 @@ impl TemplateModel for ModelView {
         self.missing.attribute(name, || {
             slots.iter().map(|name| program.text(*name)).collect()
         });
+    }
+
+    fn note_missing_block(&mut self, name: &str) {
+        self.missing.attribute(name, Vec::new);
     }
 
     fn note_missing_key(&mut self, dict: DictId, name: &str) {

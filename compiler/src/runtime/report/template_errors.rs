@@ -36,11 +36,20 @@ impl Machine<'_> {
             .unwrap_or_else(|| error.kind().to_string());
         let missing_name = place_of(error).and_then(|(text, range)| missing.of(text, range));
         let is_missing = match error.kind() {
-            ErrorKind::UndefinedError | ErrorKind::UnknownMethod => true,
-            ErrorKind::InvalidOperation => {
-                let is_operand = detail.contains("undefined") && !detail.contains("convert");
-                is_operand && missing_name.is_some()
-            }
+            ErrorKind::UndefinedError | ErrorKind::UnknownMethod | ErrorKind::UnknownBlock => true,
+            ErrorKind::InvalidOperation => match detail.as_str() {
+                // `super()` and `caller()` where there is none.
+                "no parent block exists"
+                | "cannot super outside of block"
+                | "value of type undefined is not callable" => true,
+                // A sign, and what is extended, included or imported.
+                "template name was not a string" => missing_name.is_some(),
+                _ if error.detail().is_none() => missing_name.is_some(),
+                detail => {
+                    let is_operand = detail.contains("undefined") && !detail.contains("convert");
+                    is_operand && missing_name.is_some()
+                }
+            },
             ErrorKind::UnknownFunction => missing_name.is_some(),
             _ => false,
         };

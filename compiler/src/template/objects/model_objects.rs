@@ -29,6 +29,12 @@ struct Root {
     shared: SharedModel,
 }
 
+/// `self` of a template: its blocks, which the engine calls by itself; never the instance of an implementation.
+#[derive(Debug)]
+struct Blocks {
+    shared: SharedModel,
+}
+
 #[derive(Debug)]
 pub(in crate::template) struct InstanceObject {
     shared: SharedModel,
@@ -148,8 +154,13 @@ fn found(
 
 impl Object for Root {
     fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
-        let mut model = lock(&self.shared);
         let name = key.as_str()?;
+        if name == "self" {
+            return Some(Jinja::from_object(Blocks {
+                shared: Arc::clone(&self.shared),
+            }));
+        }
+        let mut model = lock(&self.shared);
         // To the name alone, unlike to an attribute, an optional relation without value is as undefined as a name that there is not.
         let result = model
             .name(name)
@@ -159,6 +170,26 @@ impl Object for Root {
         }
         let path = || Path::Name(name.to_owned());
         Some(found(&self.shared, &mut *model, result?, path))
+    }
+}
+
+impl Object for Blocks {
+    fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
+        let name = key.as_str()?;
+        lock(&self.shared).note_missing_block(name);
+        None
+    }
+
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn is_true(self: &Arc<Self>) -> bool {
+        true
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<TemplateReference>")
     }
 }
 

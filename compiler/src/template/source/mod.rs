@@ -1,6 +1,7 @@
 //! What Jinja2 reads otherwise than the engine: a template's text is rewritten before it is parsed, line by line, so that
 //! errors keep their lines.
 
+pub(in crate::template) mod compiled;
 pub(in crate::template) mod dotted_filters;
 mod macros;
 pub(in crate::template) mod rewrite;
