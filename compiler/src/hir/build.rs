@@ -73,6 +73,11 @@ impl ErrorOrder {
     }
 
     pub fn after_defaults(entity: EntityId) -> Self {
+        ErrorOrder(entity, AttrId(u32::MAX - 1))
+    }
+
+    /// Its class in Python is looked at last.
+    pub fn of_class(entity: EntityId) -> Self {
         ErrorOrder(entity, AttrId(u32::MAX))
     }
 }
@@ -160,8 +165,7 @@ impl<'a> Builder<'a> {
         self.define_implements();
         self.resolve_plugins(classes);
         self.check_entities();
-        let checked = self.check_dataclasses(classes);
-        self.keep(checked);
+        self.check_dataclasses(classes);
         self.lower_typedefs();
         items
     }

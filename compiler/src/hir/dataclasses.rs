@@ -1,6 +1,6 @@
 //! Entities that are dataclasses in Python. Source: docs/reference/language.md § 10.7.
 
-use super::build::Builder;
+use super::build::{Builder, ErrorOrder};
 use super::{AttributeKind, Def};
 use crate::diagnostics::{Fail, Warning, fail};
 use crate::intern::Symbol;
@@ -10,14 +10,14 @@ use crate::types::{EntityId, Type, TypeId};
 
 impl Builder<'_> {
     /// Pairs every descendant of `std::Dataclass` with its class, and compares the two.
-    pub fn check_dataclasses(&mut self, classes: &[DataclassInfo]) -> Result<(), Fail> {
+    pub fn check_dataclasses(&mut self, classes: &[DataclassInfo]) {
         let base = self.program.names.find("std::Dataclass");
         let base = base.and_then(|name| {
             let mut entities = self.program.entities.iter();
             entities.position(|entity| entity.name == name)
         });
         let Some(base) = base.map(|at| EntityId(at as u32)) else {
-            return Ok(());
+            return;
         };
         for at in 0..self.program.entities.len() {
             let id = EntityId(at as u32);
@@ -30,11 +30,13 @@ impl Builder<'_> {
                 continue;
             };
             self.warn_of_casts(class);
-            self.check_dataclass(id, class)?;
+            if let Err(error) = self.check_dataclass(id, class) {
+                self.entity_errors.push((ErrorOrder::of_class(id), error));
+                return;
+            }
             self.program.entities[at].field_types = self.field_types(id, class);
             self.program.entities[at].is_dataclass = true;
         }
-        Ok(())
     }
 
     fn warn_of_casts(&mut self, class: &DataclassInfo) {
