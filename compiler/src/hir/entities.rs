@@ -426,6 +426,8 @@ impl Builder<'_> {
                                     .any(|own| own.names == index.names)
                             })
                     };
+                    let mut pairs = index.names.windows(2);
+                    let repeated = pairs.find(|pair| pair[0] == pair[1]).map(|pair| pair[0]);
                     let ancestor_tables = owners[1..]
                         .iter()
                         .filter(|owner| having(**owner, self))
@@ -436,6 +438,7 @@ impl Builder<'_> {
                         slots,
                         table,
                         ancestor_tables,
+                        repeated,
                     });
                 }
             }

@@ -165,6 +165,8 @@ pub struct EntityIndex {
     pub table: TableId,
     /// Tables of the ancestors that have this index, too.
     pub ancestor_tables: Vec<TableId>,
+    /// An attribute that the statement names twice, so that nothing can be constructed.
+    pub repeated: Option<Symbol>,
 }
 
 pub struct Attribute {

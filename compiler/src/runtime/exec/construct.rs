@@ -418,6 +418,9 @@ impl Machine<'_> {
         loc: Loc,
     ) -> Result<KeyValues, Fail> {
         let program = self.program;
+        if let Some(name) = index.repeated {
+            return Err(self.state.repeated_key(name, loc));
+        }
         let slots = &program.entity(entity).slots;
         let mut values = KeyValues::new();
         for (slot, name) in index.slots.iter().zip(&index.names) {

@@ -190,14 +190,18 @@ impl ModelState<'_> {
 
     fn add_arg(&self, args: &mut Args, name: Symbol, value: Value, loc: Loc) -> Result<(), Fail> {
         if args.iter().any(|(known, _)| *known == name) {
-            let message = format!(
-                "Attribute {} provided twice in index lookup",
-                self.program.text(name)
-            );
-            return Err(runtime(loc, message));
+            return Err(self.repeated_key(name, loc));
         }
         args.push((name, value));
         Ok(())
+    }
+
+    pub(in crate::runtime) fn repeated_key(&self, name: Symbol, loc: Loc) -> Fail {
+        let message = format!(
+            "Attribute {} provided twice in index lookup",
+            self.program.text(name)
+        );
+        runtime(loc, message)
     }
 
     fn known_indexes(&self, entity: EntityId) -> String {
