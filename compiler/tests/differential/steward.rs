@@ -132,9 +132,10 @@ fn run_on_disk(case: &Case) -> std::io::Result<Answer> {
     Ok(found)
 }
 
-/// An answer as a text, but for the addresses of Python objects that some messages show.
+/// An answer as a text, but for the addresses of Python objects and of instances that some messages show: which instances a
+/// plugin has made before the error depends on how far the calls that went ahead had come.
 fn without_addresses(answer: &Answer) -> String {
-    let text = format!("{answer:?}");
+    let text = format!("{answer:?}").replace(" 7f00", " 0x7f00");
     let mut parts = text.split("0x");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |before, part| {
