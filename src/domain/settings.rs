@@ -248,6 +248,14 @@ const DEFINITIONS: &[Definition] = &[
         doc: "Days for which orders of services are kept after their last item has ended. 0: for ever.",
     },
     Definition {
+        name: "lsm_history_retention",
+        section: "storage",
+        kind: SettingKind::Int,
+        default: "365",
+        doc: "Days for which events of service instances, records of their versions and instances that have ended are kept. \
+              The last ten versions of an instance stay. 0: for ever.",
+    },
+    Definition {
         name: "redeploy_failed_on_export",
         section: "scheduler",
         kind: SettingKind::Bool,
@@ -395,6 +403,12 @@ impl Settings {
     /// How long orders that have ended are kept; `None`: for ever.
     pub fn order_retention(&self) -> Option<Duration> {
         let days = self.number("lsm_order_retention") as u64;
+        (days > 0).then(|| Duration::from_secs(days * 86_400))
+    }
+
+    /// How long the history of service instances is kept; `None`: for ever.
+    pub fn service_history_retention(&self) -> Option<Duration> {
+        let days = self.number("lsm_history_retention") as u64;
         (days > 0).then(|| Duration::from_secs(days * 86_400))
     }
 

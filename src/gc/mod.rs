@@ -54,7 +54,7 @@ const RULES: &[Rule] = &[
         remove: |garbage| Box::pin(orphans(garbage)),
     },
     Rule {
-        what: "old notifications, metrics, tokens and orders of services, and agents that no version names",
+        what: "old notifications, metrics, tokens, orders and history of services, and agents that no version names",
         is_logged: false,
         remove: |garbage| Box::pin(records(garbage)),
     },
@@ -170,8 +170,8 @@ async fn orphans(garbage: &Garbage) -> Result<usize, store::Error> {
     Ok(usize::try_from(n_removed).unwrap_or(usize::MAX))
 }
 
-/// Notifications, metrics and ended orders that are older than an environment keeps them, tokens that ended long ago, and agents
-/// that no stored version names. Not of halted environments.
+/// Notifications, metrics, ended orders and history of services that are older than an environment keeps them, tokens that ended
+/// long ago, and agents that no stored version names. Not of halted environments.
 async fn records(garbage: &Garbage) -> Result<usize, store::Error> {
     let store = &garbage.store;
     let mut n_removed = 0;
@@ -193,6 +193,10 @@ async fn records(garbage: &Garbage) -> Result<usize, store::Error> {
         if let Some(retention) = settings.order_retention() {
             n_removed += store.order_purge(id, before(retention)).await?;
         }
+        if let Some(retention) = settings.service_history_retention() {
+            n_removed += store.service_history_purge(id, before(retention)).await?;
+        }
+        n_removed += store.service_count_purge(id).await?;
         n_removed += store.agent_purge(id).await?;
         n_removed += store.token_purge(id, before(ENDED_TOKENS)).await?;
     }

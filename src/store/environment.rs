@@ -181,7 +181,6 @@ impl Store {
     /// Whether there was one. All that belongs to it goes with it.
     pub async fn environment_delete(&self, id: EnvironmentId) -> Result<bool> {
         let _telling = self.used.telling(id, None);
-        let _changing = self.counts.changing(id);
         self.names.forget(id);
         let id = id.to_string();
         let n_deleted = transaction!(self.db, tx => {

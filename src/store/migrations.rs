@@ -89,6 +89,10 @@ const FILES: &[(&str, &str)] = &[
         "0020_what_was_sent",
         include_str!("../../migrations/0020_what_was_sent.sql"),
     ),
+    (
+        "0021_service_history",
+        include_str!("../../migrations/0021_service_history.sql"),
+    ),
 ];
 
 /// What PostgreSQL needs behind the file of that name, and SQLite does not: `0004_x.postgres.sql` for `0004_x`.

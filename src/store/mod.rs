@@ -111,7 +111,6 @@ pub struct Store {
     /// What pools of services have given away.
     used: Arc<service::Used>,
     /// How many instances services have.
-    counts: Arc<service::Counts>,
     /// What large resource sets had when they were stored last.
     large_sets: Arc<version::LargeSets>,
     /// The ids that searches for parts of texts go through.
@@ -165,7 +164,6 @@ impl Store {
             life: Arc::default(),
             catalogs: Arc::default(),
             used: Arc::default(),
-            counts: Arc::default(),
             large_sets: Arc::default(),
             names: Arc::default(),
             fact_sizes: Arc::default(),
@@ -191,7 +189,6 @@ impl Store {
             life: Arc::default(),
             catalogs: Arc::default(),
             used: Arc::default(),
-            counts: Arc::default(),
             large_sets: Arc::default(),
             names: Arc::default(),
             fact_sizes: Arc::default(),

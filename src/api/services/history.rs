@@ -164,9 +164,10 @@ async fn events(entity: Segment, id: Segment, app: App, args: Args) -> Result<An
     let total = store
         .service_event_count(environment, id_of, &search, &all)
         .await?;
-    let before = match rows.first() {
-        None => 0,
-        Some(first) => {
+    let before = match (keyset.known_before(rows.len()), rows.first()) {
+        (Some(before), _) => before,
+        (None, None) => 0,
+        (None, Some(first)) => {
             let here = Some((first.event.timestamp.0, first.id.to_string()));
             let (after, before) = if is_descending {
                 (here, None)

@@ -101,9 +101,12 @@ async fn around(
     environment: EnvironmentId,
     search: &InstanceSearch,
     all: InstanceSpan,
-    first: Option<&Instance>,
+    (first, known_before): (Option<&Instance>, Option<i64>),
 ) -> Result<Around, ApiError> {
     let total = app.store.service_count(environment, search, &all).await?;
+    if let Some(before) = known_before {
+        return Ok(Around { total, before });
+    }
     let Some(first) = first else {
         return Ok(Around { total, before: 0 });
     };
@@ -137,7 +140,6 @@ async fn list_instances(entity: Segment, app: App, args: Args) -> Result<Answer,
     let search = search(&entity.0, &args)?;
     let keyset = Keyset::of(&args, is_descending)?;
     let [greater, smaller] = keyset.bounds(|text| place(column, text))?;
-    let is_bounded = greater.is_some() || smaller.is_some();
     let all = InstanceSpan {
         column,
         is_descending,
@@ -153,9 +155,8 @@ async fn list_instances(entity: Segment, app: App, args: Args) -> Result<Answer,
     };
     let rows = app.store.service_page(environment, &search, &span).await?;
     let rows = keyset.in_order(rows);
-    // Before the first page there is nothing to count.
-    let first = rows.first().filter(|_| is_bounded);
-    let around = around(&app, environment, &search, all, first).await?;
+    let place = (rows.first(), keyset.known_before(rows.len()));
+    let around = around(&app, environment, &search, all, place).await?;
     let wanted = Wanted {
         progress: args.flag("include_deployment_progress", false)?,
         ..Wanted::default()

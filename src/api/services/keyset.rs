@@ -23,6 +23,8 @@ pub(super) struct Keyset {
     limit: usize,
     start: Bound<String>,
     end: Bound<String>,
+    /// Rows before the boundary, if the link has their number.
+    before: Option<i64>,
 }
 
 /// How many rows a list has, and how many are before the first row of the page.
@@ -52,6 +54,7 @@ impl Keyset {
             limit,
             start,
             end,
+            before: args.parsed::<u32>("before")?.map(i64::from),
         })
     }
 
@@ -91,6 +94,22 @@ impl Keyset {
         i64::try_from(self.limit).unwrap_or(i64::MAX)
     }
 
+    /// How many rows are before the first one of the page, of which so many were read, if nobody has to count them: before the
+    /// first page there is none, and links have the number before their boundary.
+    pub(super) fn known_before(&self, n_rows: usize) -> Option<i64> {
+        if self.start.is_none() && self.end.is_none() {
+            return Some(0);
+        }
+        let before = self.before?;
+        let n_rows = i64::try_from(n_rows).unwrap_or(i64::MAX);
+        Some(match (self.is_backwards(), n_rows < self.n_read()) {
+            (false, _) => before,
+            // There were no more of them.
+            (true, true) => 0,
+            (true, false) => (before - n_rows).max(0),
+        })
+    }
+
     /// Rows that were read, in the order of the list.
     pub(super) fn in_order<T>(&self, mut rows: Vec<T>) -> Vec<T> {
         if self.is_backwards() {
@@ -114,7 +133,7 @@ impl Keyset {
         let rows = &rows[shown];
         let base = format!("{path}?limit={}{}", self.limit, args.of_the_list());
         let mut links = json!({"self": base});
-        let link = |row: &T, is_greater: bool| {
+        let link = |row: &T, is_greater: bool, n_before: i64| {
             let (value, id) = key(row);
             let (bound, name) = if is_greater {
                 ("start", "first_id")
@@ -122,15 +141,19 @@ impl Keyset {
                 ("end", "last_id")
             };
             let (value, id) = (page::encode(&value), page::encode(&id));
-            json!(format!("{base}&{bound}={value}&{name}={id}"))
+            // What a client glues to its own arguments begins with the boundary.
+            json!(format!(
+                "{base}&{bound}={value}&{name}={id}&before={n_before}"
+            ))
         };
         if let Some(last) = rows.last().filter(|_| after > 0) {
-            links["next"] = link(last, !self.is_descending);
+            let n_before = before + rows.len() as i64;
+            links["next"] = link(last, !self.is_descending, n_before);
         }
         if before > 0 {
             links["first"] = json!(base);
             if let Some(first) = rows.first() {
-                links["prev"] = link(first, self.is_descending);
+                links["prev"] = link(first, self.is_descending, before);
             }
         }
         Answer::Body(json!({

@@ -251,9 +251,12 @@ async fn list_orders(app: App, args: Args) -> Result<Answer, ApiError> {
         .store
         .order_count(environment, &OrderSpan::default())
         .await?;
-    let before = match rows.first() {
-        None => 0,
-        Some(first) => {
+    // A page back has fewer orders where these have very many items: then they have to be counted.
+    let known = keyset.known_before(rows.len());
+    let before = match (known.filter(|_| !keyset.is_backwards()), rows.first()) {
+        (Some(before), _) => before,
+        (None, None) => 0,
+        (None, Some(first)) => {
             let here = Some((first.created.0, first.id.to_string()));
             let mut span = OrderSpan::default();
             if is_descending {

@@ -33,7 +33,7 @@ fn every_file_of_the_folder_is_a_migration_in_the_order_of_the_names() {
         assert_eq!(
             numbers,
             [
-                1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20
+                1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21
             ]
         );
     }
@@ -64,6 +64,7 @@ fn the_text_of_a_migration_that_servers_have_run_never_changes() {
             "afb1fa9ae6c38d23555a04302406a18edfac0f1685fc55430651fe72944880317e3e84cf14321d3db9cf04aa58577c4f",
             "c044ff5bfbf347ecd4f68062b02e0cbfd501e2ac548ee00714a342229c8fabc534710b2cb0494e5006ef8e27a6c677f8",
             "beee19507f2d440c001afbb57fe0015c6a3908c1771890963f9f9e81b1582e310135ffdb080c31872ef516935697dcf3",
+            "81731b04332440aacc8efbf477fbd84e326f45d3225ed87dcdb9ac2545315dcddb66a820826199582d75604d05f0f9ca",
         ]
     };
     let sqlite = digests(

@@ -10,6 +10,7 @@ use serde_json::Value;
 use sqlx::{PgConnection, SqliteConnection};
 use steward_lsm::{Instance, Problems, ServiceEntity};
 
+use super::count::Counted;
 use super::instance::{Instances, Row, counter, select};
 use crate::domain::{EnvironmentId, Timestamp};
 use crate::store::macros::{read, transaction};
@@ -380,7 +381,6 @@ impl Store {
             return Ok(planned);
         }
         let _telling = self.used.telling(environment, None);
-        let _changing = self.counts.changing(environment);
         Ok(transaction!(self.db, tx => {
             let before = tx.catalog(environment, &self.catalogs, self.exclusive()).await?;
             // Nobody reads a catalog at this revision before it is committed.
@@ -400,7 +400,10 @@ impl Store {
                     after = last.id.to_string();
                     for instance in &instances {
                         match rewrite(old, new, instance) {
-                            Ok(Some(instance)) => tx.instance_update(&new.entity, &instance).await?,
+                            Ok(Some(rewritten)) => {
+                                tx.instance_update(&new.entity, &rewritten).await?;
+                                tx.count_move(Some(instance), Some(&rewritten)).await?;
+                            }
                             Ok(None) => {}
                             Err(problems) => against.push(format!("{name} {}: {problems}", instance.id)),
                         }

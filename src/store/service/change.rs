@@ -17,6 +17,7 @@ use steward_lsm::{Instance, ServiceEntity};
 use uuid::Uuid;
 
 use super::catalog::{Catalog, Definition, Definitions};
+use super::count::Counted;
 use super::event::{History, StoredEvent};
 use super::instance::Instances;
 use super::reference;
@@ -64,18 +65,6 @@ pub struct Changed {
     /// A compile was queued: the environment is to be woken.
     pub is_queued: bool,
     pub effect: Effect,
-}
-
-impl Changed {
-    /// The instance as it was and as it is, as far as it was and is there.
-    pub(super) fn moved(&self) -> (Option<&Instance>, Option<&Instance>) {
-        let after = match self.effect {
-            Effect::Unchanged => self.before.as_ref(),
-            Effect::Removed => None,
-            Effect::Stored | Effect::NewVersion => Some(&self.instance),
-        };
-        (self.before.as_ref(), after)
-    }
 }
 
 fn refused(refusal: Refusal) -> Error {
@@ -242,9 +231,6 @@ on_both! {
             for event in &decision.events {
                 events.push(self.event_insert(environment, &instance.service_entity, event).await?);
             }
-            if decision.effect == Effect::Removed {
-                self.events_pass(environment, instance.id).await?;
-            }
             let (mut fire_auto, mut is_queued) = (None, false);
             for next in decision.next {
                 let (request, event) = match next {
@@ -265,8 +251,17 @@ on_both! {
                 events.push(event);
                 is_queued |= is_asked;
             }
-            let definition = Arc::clone(definition);
             let effect = decision.effect;
+            if effect == Effect::Removed {
+                self.events_pass(environment, instance.id).await?;
+            }
+            let after = match effect {
+                Effect::Unchanged => before,
+                Effect::Removed => None,
+                Effect::Stored | Effect::NewVersion => Some(&instance),
+            };
+            self.count_move(before, after).await?;
+            let definition = Arc::clone(definition);
             let before = before.cloned();
             Ok(Changed { instance, before, definition, events, fire_auto, is_queued, effect })
         }
@@ -364,7 +359,6 @@ impl Store {
     {
         let now = Timestamp::now();
         let _telling = self.used.telling(environment, Some(cause.instance));
-        let changing = self.counts.changing(environment);
         let changed = async {
             Ok(
                 transaction!(self.db, repeatable cause.is_repeatable, tx => {
@@ -400,7 +394,6 @@ impl Store {
             )
         };
         let changed: Result<Changed> = changed.await;
-        changing.done(&changed);
         changed
     }
 
@@ -436,7 +429,6 @@ impl Store {
     {
         let now = Timestamp::now();
         let telling = self.used.telling(environment, None);
-        let changing = self.counts.changing(environment);
         let created = async {
             Ok(transaction!(self.db, tx => {
                 let catalog = tx.catalog(environment, &self.catalogs, self.shared()).await?;
@@ -447,7 +439,6 @@ impl Store {
             }))
         };
         let created: Result<Changed> = created.await;
-        changing.done(&created);
         match &created {
             Ok(changed) => telling.of(changed.instance.id),
             // Whether it was committed is not known.

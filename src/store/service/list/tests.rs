@@ -20,6 +20,9 @@ async fn write(store: &Store, environment: EnvironmentId, n_instances: i64) -> R
     const SQL: &str = "INSERT INTO service_instance (environment_id, id, entity, entity_version, version, \
                        desired_state_version, state, identity, config, metadata, is_deleted, created_us, updated_us) \
                        VALUES ($1, $2, 'link', 0, 1, 1, $3, $4, '{}', '{}', $5, $6, $7)";
+    const COUNTED: &str = "INSERT INTO service_count (environment_id, entity, entity_version, state, is_deleted, shard, \
+                           n_instances) SELECT environment_id, entity, entity_version, state, is_deleted, 0, COUNT(*) \
+                           FROM service_instance GROUP BY environment_id, entity, entity_version, state, is_deleted";
     transaction!(store.db, tx => {
         for number in 0..n_instances {
             let identity = (number % 4 != 0).then(|| format!("site {}", 97 * number % 100));
@@ -34,6 +37,7 @@ async fn write(store: &Store, environment: EnvironmentId, n_instances: i64) -> R
                 .execute(&mut *tx)
                 .await?;
         }
+        sqlx::query(COUNTED).execute(&mut *tx).await?;
     });
     Ok(())
 }
