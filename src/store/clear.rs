@@ -1,95 +1,43 @@
 //! Clearing an environment: all that was compiled, deployed and found out goes, the environment stays.
 //! Source: docs/reference/deployment.md § 1.2.
 
-use super::macros::{row, transaction};
-use super::{Error, Result, Store, token};
-use crate::domain::{EnvironmentId, VersionNumber};
+use super::macros::transaction;
+use super::{Error, Result, Store};
+use crate::domain::EnvironmentId;
 
-row! {
-    struct Kept {
-        project_id: String,
-        name: String,
-        description: String,
-        icon: String,
-        repo_url: String,
-        repo_branch: String,
-        variables: String,
-        halted: bool,
-        last_version: VersionNumber,
-        created_us: i64,
-    }
-}
+/// Tables whose rows an environment keeps.
+const KEPT: [&str; 3] = ["environment_setting", "protected_setting", "token"];
 
 impl Store {
     /// Deletes everything that belongs to an environment but its own row, its settings, what protects them and its tokens. Numbers of
     /// versions go on where they were.
     ///
-    /// Every table with something of an environment refers to its row, and loses what refers to a row that goes: so the row
-    /// goes, and comes back as it was. (For the largest tables of PostgreSQL a trigger does it: see migration 16.) What a later
-    /// migration adds is cleared without being named here.
+    /// Every table with something of an environment refers to its row, and the database says which do. (For the largest tables
+    /// of PostgreSQL it does not: see migration 16.) So what a later migration adds is cleared without being named here. The row
+    /// itself stays and is locked: who wants to change it meanwhile, to halt the environment for example, waits and finds it.
     ///
     /// # Errors
     /// [`Error::NotFound`].
     pub async fn environment_clear(&self, id: EnvironmentId) -> Result<()> {
-        const READ: &str = "SELECT project_id, name, description, icon, repo_url, repo_branch, variables, halted, \
-                            last_version, created_us FROM environment WHERE id = $1";
-        const SETTINGS: &str =
-            "SELECT name, value FROM environment_setting WHERE environment_id = $1";
-        const PROTECTED: &str =
-            "SELECT name, protected_by FROM protected_setting WHERE environment_id = $1";
-        const DELETE: &str = "DELETE FROM environment WHERE id = $1";
-        const INSERT: &str = "INSERT INTO environment (id, project_id, name, description, icon, repo_url, repo_branch, \
-                              variables, halted, last_version, created_us) \
-                              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-        const SETTING: &str =
-            "INSERT INTO environment_setting (environment_id, name, value) VALUES ($1, $2, $3)";
-        const TOKENS: &str = token::select!("WHERE environment_id = $1");
-        const TOKEN: &str = "INSERT INTO token (jti, environment_id, client_types, issued_us, expires_us, revoked_us, \
-                             last_used_us) VALUES ($1, $2, $3, $4, $5, $6, $7)";
-        const PROTECT: &str = "INSERT INTO protected_setting (environment_id, name, protected_by) VALUES ($1, $2, $3)";
+        const SQLITE: &str = "SELECT DISTINCT m.name FROM sqlite_master m JOIN pragma_foreign_key_list(m.name) f \
+                              WHERE m.type = 'table' AND f.\"table\" = 'environment' ORDER BY m.name";
+        const POSTGRES: &str = "SELECT c.relname::TEXT FROM pg_constraint f JOIN pg_class c ON c.oid = f.conrelid \
+                                WHERE f.contype = 'f' AND f.confrelid = 'environment'::regclass \
+                                UNION SELECT 'resource_action' UNION SELECT 'desired_resource' ORDER BY 1";
+        const TAKE: &str = "UPDATE environment SET active_version = NULL WHERE id = $1";
         let text = id.to_string();
+        let tables = if self.is_sqlite() { SQLITE } else { POSTGRES };
         self.names.forget(id);
         let _telling = self.used.telling(id, None);
-        let _changing = self.counts.changing(id);
         transaction!(self.db, tx => {
-            let kept: Option<Kept> = sqlx::query_as(READ).bind(&text).fetch_optional(&mut *tx).await?;
-            let Some(kept) = kept else {
+            let taken = sqlx::query(TAKE).bind(&text).execute(&mut *tx).await?;
+            if taken.rows_affected() == 0 {
                 return Err(Error::NotFound(format!("environment {id}")));
-            };
-            let settings: Vec<(String, String)> = sqlx::query_as(SETTINGS).bind(&text).fetch_all(&mut *tx).await?;
-            let protected: Vec<(String, String)> = sqlx::query_as(PROTECTED).bind(&text).fetch_all(&mut *tx).await?;
-            let tokens: Vec<token::Row> = sqlx::query_as(TOKENS).bind(&text).fetch_all(&mut *tx).await?;
-            sqlx::query(DELETE).bind(&text).execute(&mut *tx).await?;
-            sqlx::query(INSERT)
-                .bind(&text)
-                .bind(&kept.project_id)
-                .bind(&kept.name)
-                .bind(&kept.description)
-                .bind(&kept.icon)
-                .bind(&kept.repo_url)
-                .bind(&kept.repo_branch)
-                .bind(&kept.variables)
-                .bind(kept.halted)
-                .bind(kept.last_version)
-                .bind(kept.created_us)
-                .execute(&mut *tx)
-                .await?;
-            for (sql, rows) in [(SETTING, settings), (PROTECT, protected)] {
-                for (name, value) in rows {
-                    sqlx::query(sql).bind(&text).bind(&name).bind(&value).execute(&mut *tx).await?;
-                }
             }
-            for token in tokens {
-                sqlx::query(TOKEN)
-                    .bind(&token.jti)
-                    .bind(&text)
-                    .bind(&token.client_types)
-                    .bind(token.issued_us)
-                    .bind(token.expires_us)
-                    .bind(token.revoked_us)
-                    .bind(token.last_used_us)
-                    .execute(&mut *tx)
-                    .await?;
+            let tables: Vec<(String,)> = sqlx::query_as(tables).fetch_all(&mut *tx).await?;
+            for (table,) in tables.iter().filter(|(table,)| !KEPT.contains(&table.as_str())) {
+                let delete = format!("DELETE FROM {table} WHERE environment_id = $1");
+                sqlx::query(&delete).bind(&text).execute(&mut *tx).await?;
             }
         });
         Ok(())

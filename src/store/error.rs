@@ -64,13 +64,19 @@ const CHARACTER_NOT_IN_REPERTOIRE: &str = "22021";
 
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
-        let code = error.as_database_error().and_then(|error| error.code());
+        let of_database = error.as_database_error();
+        // Rows refer to what they belong to: an environment, a compile, a dry run, an instance.
+        let is_of_nothing = of_database.is_some_and(|error| error.is_foreign_key_violation());
+        let code = of_database.and_then(|error| error.code());
         match code.as_deref() {
             // Whatever was to be written, writing it again would fail again.
             Some(CHARACTER_NOT_IN_REPERTOIRE) => Self::Refused(
                 "a text contains the character NUL (U+0000), which the database cannot store"
                     .to_owned(),
             ),
+            _ if is_of_nothing => {
+                Self::NotFound("longer what this belongs to: it was deleted meanwhile".to_owned())
+            }
             _ => Self::Query(error),
         }
     }

@@ -671,6 +671,50 @@ async fn deleting_an_environment_leaves_nothing_of_it() {
     .await;
 }
 
+/// Given: an environment that is deleted while others write something of it. Expected: they hear that it is no more, and not that
+/// the database failed.
+#[tokio::test]
+async fn what_belongs_to_nothing_any_more_is_not_found() {
+    check(|store| async move {
+        let gone = EnvironmentId::generate();
+        let set = store.setting_set(gone, "auto_deploy", &json!(false)).await;
+        assert!(matches!(set, Err(Error::NotFound(_))), "{set:?}");
+    })
+    .await;
+}
+
+/// Given: an environment that is cleared again and again while others halt it, change it and set something. Expected: it is never
+/// away for them, and what they did is done, whichever came first.
+#[tokio::test]
+async fn an_environment_that_is_cleared_is_there_all_the_time() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let mut named = store.environment_fetch(id).await.unwrap().unwrap();
+        for round in 0..30 {
+            let halts = round % 2 == 0;
+            named.description = format!("round {round}");
+            let value = json!(round);
+            let done = tokio::join!(
+                store.environment_clear(id),
+                store.environment_clear(id),
+                store.environment_halt(id, halts),
+                store.environment_update(&named),
+                store.setting_set(id, "recompile_backoff", &value),
+                store.version_reserve(id),
+            );
+            done.0.unwrap();
+            done.1.unwrap();
+            done.2.unwrap();
+            done.3.unwrap();
+            done.4.unwrap();
+            assert_eq!(done.5.unwrap(), VersionNumber::new(round + 1));
+            let now = store.environment_fetch(id).await.unwrap().unwrap();
+            assert_eq!((now.halted, &now.description), (halts, &named.description));
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn texts_with_nul_are_stored_on_every_database() {
     check(|store| async move {

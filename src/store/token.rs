@@ -57,7 +57,6 @@ macro_rules! select {
         )
     };
 }
-pub(super) use select;
 
 impl Store {
     /// Notes a token that was made, so that it is known when it is shown.
