@@ -279,6 +279,7 @@ pub(in crate::api) async fn created(app: &App, args: &Args) -> Result<Environmen
         repo_branch,
         variables: Default::default(),
     };
+    let _standstill = app.standstill(new.id).await;
     app.store.environment_create(&new).await?;
     app.note_names().await?;
     let environment = fetch(app, new.id).await?;
@@ -325,6 +326,10 @@ pub(in crate::api) async fn modified(
         }
         environment.project_id = project_id;
     }
+    let _standstill = match is_moved {
+        true => Some(app.standstill(environment.id).await),
+        false => None,
+    };
     app.store.environment_update(&environment).await?;
     app.note_names().await?;
     if is_moved {
@@ -340,6 +345,7 @@ pub(in crate::api) async fn modified(
 pub(in crate::api) async fn clear(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let id = named(&app, &args, &id).await?.id;
     refuse_protected(&app, id).await?;
+    let _standstill = app.standstill(id).await;
     app.environment_stop(id).await;
     let cleared = app.store.environment_clear(id).await;
     // Whatever came of it, the environment goes on.
@@ -352,6 +358,7 @@ pub(in crate::api) async fn clear(id: Segment, app: App, args: Args) -> Result<A
 pub(in crate::api) async fn delete(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let id = named(&app, &args, &id).await?.id;
     refuse_protected(&app, id).await?;
+    let _standstill = app.standstill(id).await;
     app.environment_stop(id).await;
     app.environment_delete(id).await?;
     Ok(Answer::Empty)
@@ -585,6 +592,48 @@ mod tests {
     use crate::api::http::args::Args;
     use crate::domain::{EnvironmentId, ProjectId};
     use crate::store::Environment;
+
+    /// Given: an environment that is cleared by several clients and deleted by another one at the same moment. Expected: whoever
+    /// comes first, it is gone in the end, and no loops of it run on.
+    #[tokio::test]
+    async fn an_environment_that_is_cleared_and_deleted_at_once_does_not_run_on() {
+        use crate::api::environments::{clear, delete};
+        use crate::api::http::args::Segment;
+        use crate::api::http::principal::Principal;
+        use crate::app::App;
+        let folder = tempfile::tempdir().unwrap();
+        let app = App::alone(folder.path()).await.unwrap();
+        let model = app.store.environment_list().await.unwrap().remove(0);
+        for round in 0..10_u32 {
+            let id = EnvironmentId::generate();
+            let new = crate::store::NewEnvironment {
+                id,
+                project_id: model.project_id,
+                name: format!("e{round}"),
+                description: String::new(),
+                icon: String::new(),
+                repo_url: String::new(),
+                repo_branch: String::new(),
+                variables: Default::default(),
+            };
+            app.store.environment_create(&new).await.unwrap();
+            let environment = app.store.environment_fetch(id).await.unwrap().unwrap();
+            app.environment_start(&environment).await;
+            assert!(app.engine(id).is_some());
+            let (path, mut args) = (Segment(id.to_string()), Args::default());
+            args.principal = Principal::TokenHolder;
+            let cleared = || clear(path.clone(), app.clone(), args.clone());
+            let deleted = async {
+                tokio::time::sleep(std::time::Duration::from_millis(u64::from(round))).await;
+                delete(path.clone(), app.clone(), args.clone()).await
+            };
+            let (_, _, deleted) = tokio::join!(cleared(), cleared(), deleted);
+            assert!(deleted.is_ok(), "round {round}");
+            let left = app.store.environment_fetch(id).await.unwrap();
+            assert!(left.is_none(), "round {round}");
+            assert!(app.engine(id).is_none(), "round {round}");
+        }
+    }
 
     fn named(url: &str) -> Option<(String, String)> {
         with_branch(url, "main")

@@ -15,7 +15,7 @@ pub(crate) use refused::{Entry, RefusedEnvironments};
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -78,6 +78,8 @@ pub struct App {
     pub(crate) running: Arc<Mutex<HashMap<EnvironmentId, Running>>>,
     /// Held while loops are started or stopped, so that an environment never has two.
     pub(crate) lifecycle: Arc<tokio::sync::Mutex<()>>,
+    /// Of the environments that somebody changes while their loops stand still: see [`App::standstill`].
+    pub(crate) standstills: Arc<Mutex<HashMap<EnvironmentId, Weak<tokio::sync::Mutex<()>>>>>,
     pub(crate) pool: Pool,
     pub(crate) data: DataDir,
     pub(crate) shutdown: CancellationToken,
@@ -158,6 +160,7 @@ impl App {
             handler_requests,
             running: Arc::default(),
             lifecycle: Arc::default(),
+            standstills: Arc::default(),
             pool: Pool::new(PoolOptions::default()),
             data,
             shutdown,
@@ -264,12 +267,41 @@ impl App {
         Ok(deleted)
     }
 
-    /// Starts the loops of an environment; nothing if they run, or if it cannot run.
+    /// Waits until nobody else makes, clears, moves or deletes an environment, and keeps others from it until the value is
+    /// dropped. Whoever stops its loops and starts them again holds it from before the one until after the other: else loops
+    /// would be started of what somebody has deleted in between, and go on for ever.
+    pub(crate) async fn standstill(&self, id: EnvironmentId) -> tokio::sync::OwnedMutexGuard<()> {
+        let of_environment = {
+            let mut all = self
+                .standstills
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            all.retain(|_, one| one.strong_count() > 0);
+            all.get(&id).and_then(Weak::upgrade).unwrap_or_else(|| {
+                let new = Arc::default();
+                all.insert(id, Arc::downgrade(&new));
+                new
+            })
+        };
+        of_environment.lock_owned().await
+    }
+
+    /// Whether an environment is to be started as far as the store says; where it is compiled from is noted then. A store that
+    /// cannot be read now is asked again by the loops.
+    async fn is_there(&self, environment: &Environment) -> bool {
+        let is_deleted = matches!(self.store.environment_fetch(environment.id).await, Ok(None));
+        if !is_deleted {
+            self.note_local_source(environment);
+        }
+        !is_deleted
+    }
+
+    /// Starts the loops of an environment; nothing if they run, if it cannot run, or if it was deleted meanwhile.
     pub async fn environment_start(&self, environment: &Environment) {
         let id = environment.id;
         let _lifecycle = self.lifecycle.lock().await;
-        self.note_local_source(environment);
-        if self.locked().contains_key(&id)
+        if !self.is_there(environment).await
+            || self.locked().contains_key(&id)
             || self.shutdown.is_cancelled()
             || self.trouble(id).is_some()
         {

@@ -21,6 +21,7 @@ impl App {
                 () = engine.finish() => {}
                 () = app.shutdown.cancelled() => return,
             }
+            let standstill = app.standstill(id).await;
             app.environment_stop(id).await;
             let removed = app.venvs_delete(id).await;
             match app.store.environment_fetch(id).await {
@@ -32,6 +33,7 @@ impl App {
                     tracing::error!(environment.id = %id, error, "cannot start the environment again");
                 }
             }
+            drop(standstill);
             let notification = match &removed {
                 Ok(()) => Notification::new(
                     Severity::Success,

@@ -55,6 +55,7 @@ async fn retry_refused(app: &App, entry: Entry) -> Result<(), store::Error> {
         Ok(config) => {
             // What stands against it is the store, as before.
             if let Some(id) = try_in(app, &refused, config).await?
+                && let _standstill = app.standstill(id).await
                 && let Some(environment) = app.store.environment_fetch(id).await?
             {
                 tracing::info!(environment.id = %id, "environment {} runs now", refused.shown());

@@ -116,6 +116,7 @@ impl Server {
             handler_requests,
             running: Arc::default(),
             lifecycle: Arc::default(),
+            standstills: Arc::default(),
             pool,
             data,
             shutdown,
@@ -153,6 +154,7 @@ impl Server {
             self.app.note_local_source(environment);
         }
         for environment in all {
+            let _standstill = self.app.standstill(environment.id).await;
             self.app.environment_start(&environment).await;
         }
         Ok(())
