@@ -40,7 +40,7 @@ async fn list_resources(app: App, args: Args) -> Result<Answer, ApiError> {
         ..search(&args)?
     };
     let columns = [BY_ID, "resource_id", "agent", "resource_id_value", "status"];
-    let sort = Sort::of(&args, &columns, Sort::ascending(BY_ID))?;
+    let sort = Sort::of(&args, &columns, Sort::descending(BY_ID))?;
     let mut answer = if [BY_ID, "resource_id"].contains(&sort.column) {
         by_id(&app, &environment, &args, &search, &counts, sort).await?
     } else {

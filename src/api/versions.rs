@@ -106,7 +106,7 @@ async fn resources(version: VersionNumber, app: App, args: Args) -> Result<Answe
     let sort = Sort::of(
         &args,
         &[BY_ID, "agent", "resource_id_value"],
-        Sort::ascending(BY_ID),
+        Sort::descending(BY_ID),
     )?;
     let (id, store) = (environment.id, &app.store);
     let path = format!("/api/v2/desiredstate/{version}");
