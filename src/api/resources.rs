@@ -20,7 +20,9 @@ use crate::domain::{
     ActionKind, Change, EnvironmentId, LogLevel, ResourceId, ResourceStatus, SUMMARY_STATES,
     Timestamp, VersionNumber,
 };
-use crate::store::{Action, ActionFrom, ActionSearch, COUNTED, ResourceState, Search, Span};
+use crate::store::{
+    Action, ActionFrom, ActionSearch, COUNTED, Narrowed, ResourceState, Search, Span,
+};
 
 routes! {
     Get "/api/v2/resource" Environment "the resources and their states" => Query list_resources();
@@ -501,6 +503,9 @@ async fn stored_ids(
     Ok(ids)
 }
 
+/// Actions that are read at once.
+const MAX_BATCH: usize = 500;
+
 /// At most `limit` actions that the request is about, in the direction that is read in.
 async fn actions_from(
     app: &App,
@@ -526,9 +531,16 @@ async fn actions_from(
         resource_type: args.text("resource_type")?,
         agent: args.text("agent")?,
         attribute,
+        narrowed: Narrowed {
+            has_changed: wanted
+                .without
+                .iter()
+                .any(|change| change == Change::NoChange.as_str()),
+            level: wanted.level,
+        },
     };
     // A batch at a time: the history is long, and the search finds a little more than is wanted, but for a search for all.
-    let n_rows = if search.is_any() {
+    let mut n_rows = if search.is_any() {
         limit
     } else {
         limit.max(100)
@@ -550,5 +562,7 @@ async fn actions_from(
             actions.truncate(limit);
             return Ok(actions);
         }
+        // Little of what is there is wanted.
+        n_rows = n_rows.max((2 * n_rows).min(MAX_BATCH));
     }
 }

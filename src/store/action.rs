@@ -99,7 +99,7 @@ macro_rules! select {
 
 mod search;
 
-pub use search::{ActionFrom, ActionPlan, ActionSearch, StoreAction};
+pub use search::{ActionFrom, ActionPlan, ActionSearch, Narrowed, StoreAction};
 
 impl Row {
     fn into_action(self) -> Result<Action> {

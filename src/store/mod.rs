@@ -45,7 +45,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{ConnectOptions, PgPool, SqlitePool};
 
 pub use action::{
-    Action, ActionEnd, ActionFrom, ActionPlan, ActionSearch, ActionStart, Reopened, StoreAction,
+    Action, ActionEnd, ActionFrom, ActionPlan, ActionSearch, ActionStart, Narrowed, Reopened,
+    StoreAction,
 };
 pub use compile::{
     Compile, CompileBatches, CompileEnd, CompileKey, CompileRequest, EXPORTING_ALL, Lane, Outcome,

@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde_json::{Map, Value};
 
 use super::{Action, Row};
-use crate::domain::{ActionId, EnvironmentId, ResourceId, Timestamp, VersionNumber};
+use crate::domain::{ActionId, EnvironmentId, LogLevel, ResourceId, Timestamp, VersionNumber};
 use crate::store::macros::read;
 use crate::store::state::{ROWS, push_ids};
 use crate::store::{Result, Search, Span, Store, document};
@@ -18,9 +18,44 @@ pub struct ActionSearch {
     pub agent: Option<String>,
     /// An attribute, and what its value begins with, in the version that something was done for.
     pub attribute: Option<(String, String)>,
+    /// What is looked for beside the resource. Such actions are found, and others may be.
+    pub narrowed: Narrowed,
+}
+
+/// What the database looks for of actions, whatever resource they are of. It spares reading a million others.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Narrowed {
+    /// Only what changed something.
+    pub has_changed: bool,
+    /// Only what has a line of this level.
+    pub level: Option<LogLevel>,
+}
+
+impl Narrowed {
+    /// ` AND ..`, with the conditions of the indexes `resource_action_changed` and `resource_action_loud` as they stand there:
+    /// else a database does not see that they are meant.
+    pub(in crate::store) fn condition(self) -> String {
+        const LOUD: &str = " AND (messages LIKE '%\"level\":\"ERROR\"%' OR messages LIKE '%\"level\":\"WARNING\"%' \
+                            OR messages LIKE '%\"level\":\"CRITICAL\"%')";
+        let mut condition = String::new();
+        if self.has_changed {
+            condition += " AND change <> 'nochange'";
+        }
+        if let Some(level) = self.level {
+            if matches!(
+                level,
+                LogLevel::Critical | LogLevel::Error | LogLevel::Warning
+            ) {
+                condition += LOUD;
+            }
+            condition += &format!(" AND messages LIKE '%\"level\":\"{}\"%'", level.as_str());
+        }
+        condition
+    }
 }
 
 impl ActionSearch {
+    /// Whether it is about any resource.
     pub fn is_any(&self) -> bool {
         self.resource_type.is_none() && self.agent.is_none() && self.attribute.is_none()
     }
@@ -193,7 +228,10 @@ impl Store {
         search: ActionSearch,
     ) -> Result<ActionPlan> {
         if search.is_any() {
-            return Ok(ActionPlan::default());
+            return Ok(ActionPlan {
+                search,
+                ..ActionPlan::default()
+            });
         }
         let ids = self.action_resources(environment, &search).await?;
         let is_few = ids.len() <= MAX_RESOURCES;
@@ -569,24 +607,21 @@ impl Store {
         from: ActionFrom,
         limit: i64,
     ) -> Result<Vec<Action>> {
-        const DESCENDING: &str = select!(
-            "WHERE environment_id = $1 AND resource_id LIKE $2 ESCAPE '!' \
-             AND started_us <= $3 AND (started_us < $3 OR id < $4) \
-             ORDER BY started_us DESC, id DESC LIMIT $5"
-        );
-        const ASCENDING: &str = select!(
-            "WHERE environment_id = $1 AND resource_id LIKE $2 ESCAPE '!' \
-             AND started_us >= $3 AND (started_us > $3 OR id > $4) \
-             ORDER BY started_us, id LIMIT $5"
-        );
+        const SELECT: &str =
+            select!("WHERE environment_id = $1 AND resource_id LIKE $2 ESCAPE '!'");
+        const DESCENDING: &str = "AND started_us <= $3 AND (started_us < $3 OR id < $4) \
+                                  ORDER BY started_us DESC, id DESC LIMIT $5";
+        const ASCENDING: &str = "AND started_us >= $3 AND (started_us > $3 OR id > $4) \
+                                 ORDER BY started_us, id LIMIT $5";
         let (moment, id) = from.key();
-        let sql = if from.is_ascending() {
+        let order = if from.is_ascending() {
             ASCENDING
         } else {
             DESCENDING
         };
+        let sql = format!("{SELECT}{} {order}", search.narrowed.condition());
         let rows: Vec<Row> = read!(self.db, pool => {
-            sqlx::query_as(sql)
+            sqlx::query_as(&sql)
                 .bind(environment.to_string())
                 .bind(search.pattern())
                 .bind(moment)

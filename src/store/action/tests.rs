@@ -215,3 +215,62 @@ async fn the_history_is_searched_by_attributes_as_they_were_then() {
     })
     .await;
 }
+
+/// Given: a thousand runs, of which one changed something and complains. Expected: who asks for what changed, or for an error, gets
+/// that one, and SQLite finds it by an index, whichever way the history is read.
+#[tokio::test]
+async fn what_changed_or_complained_is_found_without_reading_the_rest() {
+    use crate::domain::LogLevel;
+    use crate::store::macros::read;
+    check(|store| async move {
+        let id = environment(&store).await;
+        let mut runs: Vec<_> = (0..1000).map(|n| run("x", n)).collect();
+        let line = r#"[{"level":"ERROR","msg":"m","args":[],"kwargs":{},"timestamp":"2026-01-01T00:00:00"}]"#;
+        runs[500].1.change = Change::Updated;
+        runs[500].1.messages = line.to_owned();
+        let meant = runs[500].0.id;
+        let (starts, ends): (Vec<_>, Vec<_>) = runs.into_iter().unzip();
+        store.action_write(id, &starts, &ends).await.unwrap();
+        let changed = Narrowed {
+            has_changed: true,
+            level: None,
+        };
+        let failed = Narrowed {
+            has_changed: false,
+            level: Some(LogLevel::Error),
+        };
+        for (narrowed, index) in [
+            (changed, "resource_action_changed"),
+            (failed, "resource_action_loud"),
+        ] {
+            let search = ActionSearch {
+                narrowed,
+                ..ActionSearch::default()
+            };
+            let plan = store.action_plan(id, search).await.unwrap();
+            for from in [
+                ActionFrom::Newest,
+                ActionFrom::After(Timestamp(0), None),
+            ] {
+                let found = store.action_search(id, &plan, from, 10).await.unwrap();
+                let ids: Vec<_> = found.iter().map(|one| one.id).collect();
+                assert_eq!(ids, [meant], "{narrowed:?}");
+            }
+            if store.is_sqlite() {
+                let sql = format!(
+                    "EXPLAIN QUERY PLAN SELECT id FROM resource_action WHERE environment_id = $1{} ORDER BY started_us, id",
+                    narrowed.condition()
+                );
+                let rows: Vec<(i64, i64, i64, String)> = async {
+                    Ok::<_, crate::store::Error>(read!(store.db, pool => {
+                        sqlx::query_as(&sql).bind(id.to_string()).fetch_all(pool).await?
+                    }))
+                }
+                .await
+                .unwrap();
+                assert!(rows[0].3.contains(index), "{rows:?}");
+            }
+        }
+    })
+    .await;
+}
