@@ -2,12 +2,13 @@
 
 mod room;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 use sqlx::{PgConnection, SqliteConnection};
 
 use super::macros::{read, row, transaction, write};
+use super::state::{ROWS, push_ids};
 use super::version::on_both;
 use super::{Result, Store, document, storable};
 use crate::domain::{EnvironmentId, FactSource, ResourceId, Timestamp, VersionNumber};
@@ -223,6 +224,25 @@ impl Store {
                 .await?
         });
         rows.into_iter().map(Row::into_fact).collect()
+    }
+
+    /// Which facts these resources have.
+    pub async fn fact_names_of(
+        &self,
+        environment: EnvironmentId,
+        ids: &[&ResourceId],
+    ) -> Result<BTreeSet<(ResourceId, String)>> {
+        let mut known = BTreeSet::new();
+        for chunk in ids.chunks(ROWS) {
+            let rows: Vec<(ResourceId, String)> = read!(self.db, pool => {
+                let mut query = sqlx::QueryBuilder::new("SELECT resource_id, name FROM fact WHERE environment_id = ");
+                query.push_bind(environment.to_string());
+                push_ids!(query, chunk);
+                query.build_query_as().fetch_all(pool).await?
+            });
+            known.extend(rows);
+        }
+        Ok(known)
     }
 
     /// The facts of one resource, or the parameters for `None`, by name.

@@ -131,13 +131,10 @@ async fn surroundings(
     let away = away.collect();
     let paused = agents.into_iter().filter(|agent| agent.paused);
     let unknowns = store.fact_unknowns(environment.id, version).await?;
-    let known = store.fact_list(environment.id).await?;
-    let known: BTreeSet<(&str, &str)> = known
-        .iter()
-        .filter_map(|fact| Some((fact.resource_id.as_ref()?.as_str(), fact.name.as_str())))
-        .collect();
-    let is_open =
-        |(id, name): &(ResourceId, String)| !known.contains(&(id.as_str(), name.as_str()));
+    let givers: BTreeSet<&ResourceId> = unknowns.iter().map(|(giver, _)| giver).collect();
+    let givers: Vec<&ResourceId> = givers.into_iter().collect();
+    let known = store.fact_names_of(environment.id, &givers).await?;
+    let is_open = |unknown: &(ResourceId, String)| !known.contains(unknown);
     Ok(Surroundings {
         is_halted: environment.halted,
         paused: paused.map(|agent| agent.name).collect(),
