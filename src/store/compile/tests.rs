@@ -5,7 +5,7 @@ use steward_compiler::ServicePurpose;
 use uuid::Uuid;
 
 use super::{CompileBatches, Lane, ServiceCompile};
-use crate::domain::{CompileId, EnvironmentId, Timestamp};
+use crate::domain::{CompileId, EnvironmentId, Timestamp, VersionNumber};
 use crate::store::tests::{check, environment, store_version};
 use crate::store::{Compile, CompileEnd, Outcome, Store};
 
@@ -294,10 +294,21 @@ async fn reports_without_a_version_go_when_they_are_old_and_the_newest_stays() {
                 .collect::<Vec<_>>()
         };
         assert_eq!(left(0).await.len(), 4, "none is that old");
-        let left = left(i64::MAX).await;
-        assert_eq!(left.len(), 2, "{left:?}");
-        assert_eq!(left[0], (ended[2], false), "the newest one");
-        assert!(left[1].1, "the one that made a version");
+        let kept = left(i64::MAX).await;
+        assert_eq!(kept.len(), 2, "{kept:?}");
+        assert_eq!(kept[0], (ended[2], false), "the newest one");
+        assert!(kept[1].1, "the one that made a version");
+        let made = kept[1].0;
+        let resources = vec![crate::store::tests::resource("x", "2", "")];
+        let (second, _) = store_version(&store, id, resources).await;
+        assert_eq!(second, VersionNumber::new(2));
+        let first = VersionNumber::new(1);
+        store.version_delete(id, first).await.unwrap();
+        let kept = left(i64::MAX).await;
+        assert!(
+            kept.iter().all(|(one, _)| *one != made),
+            "its version is gone: {kept:?}"
+        );
     })
     .await;
 }

@@ -30,7 +30,8 @@ const UNUSED: [&str; 3] = [
 /// What is older than the second parameter and no longer looked at.
 const OUTDATED: [&str; 4] = [
     "DELETE FROM resource_action WHERE environment_id = $1 AND started_us < $2 AND finished_us IS NOT NULL",
-    "DELETE FROM compile WHERE environment_id = $1 AND completed_us < $2 AND version IS NULL \
+    "DELETE FROM compile WHERE environment_id = $1 AND completed_us < $2 AND (version IS NULL OR NOT EXISTS (\
+     SELECT 1 FROM version v WHERE v.environment_id = compile.environment_id AND v.number = compile.version)) \
      AND completed_us < (SELECT MAX(completed_us) FROM compile c WHERE c.environment_id = $1)",
     "DELETE FROM webhook_delivery WHERE environment_id = $1 AND received_us < $2",
     "DELETE FROM dry_run WHERE environment_id = $1 AND requested_us < $2",
