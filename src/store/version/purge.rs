@@ -5,11 +5,15 @@ use crate::store::macros::{read, transaction};
 use crate::store::state::{ROWS, counted, push_ids, status_sql};
 use crate::store::{Result, Store};
 
-/// Versions that may go, newest first: all but the one in force and the newest released one.
+/// Versions that may go, newest first: all but the one in force, and those that were released since. An engine that comes to one
+/// of these compares the next one with it: what it had must be there until the next one is in force, or what that does not have
+/// any more would stay for ever.
 const OLD: &str = "SELECT number FROM version v WHERE environment_id = $1 \
                    AND number <> COALESCE((SELECT active_version FROM environment WHERE id = $1), -1) \
                    AND number <> COALESCE((SELECT MAX(number) FROM version WHERE environment_id = $1 \
-                   AND released_us IS NOT NULL), -1) ORDER BY number DESC";
+                   AND released_us IS NOT NULL), -1) \
+                   AND NOT (released_us IS NOT NULL AND number > COALESCE((SELECT active_version FROM environment \
+                   WHERE id = $1), 9223372036854775807)) ORDER BY number DESC";
 
 /// The row that storing a version takes first: the two never run side by side, or a version could lose a resource whose
 /// content was taken for unused.
@@ -138,7 +142,8 @@ impl Store {
             let old: Vec<(VersionNumber,)> = sqlx::query_as(OLD).bind(&id).fetch_all(&mut *tx).await?;
             if !old.contains(&(number,)) {
                 return Err(Error::Refused(format!(
-                    "version {number} is the active or the newest released one; release another one first"
+                    "version {number} is in force, or was released since; only older versions and those that were not \
+                     released are deleted"
                 )));
             }
             sqlx::query(DELETE).bind(&id).bind(number).execute(&mut *tx).await?;

@@ -658,3 +658,32 @@ async fn what_a_released_version_between_did_not_have_was_removed_and_is_new() {
     })
     .await;
 }
+
+/// Given: version 1 is in force, 2 and 3 were released since. Expected: an engine may be about to put 2 in force, so it cannot be
+/// deleted, nor does retention take it, until 3 is in force.
+#[tokio::test]
+async fn a_version_that_comes_into_force_is_not_deleted() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let number = VersionNumber::new;
+        for value in ["1", "2", "3"] {
+            store_version(&store, id, vec![resource("x", value, "")]).await;
+        }
+        let activate = async |to| {
+            let states = [state("x")];
+            let activated = store.version_activate(id, number(to), &states, &[], &[]);
+            activated.await.unwrap();
+        };
+        let numbers = async || store.version_keys(id).await.unwrap().len();
+        activate(1).await;
+        let refused = store.version_delete(id, number(2)).await;
+        assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+        store.version_purge(id, 0, Timestamp(0)).await.unwrap();
+        assert_eq!(numbers().await, 3);
+        activate(3).await;
+        store.version_delete(id, number(2)).await.unwrap();
+        store.version_purge(id, 0, Timestamp(0)).await.unwrap();
+        assert_eq!(numbers().await, 1);
+    })
+    .await;
+}
