@@ -546,7 +546,7 @@ mod tests {
         }
     }
 
-    /// Input: runs of a resource, one after the other. Expected: one that fails as it did is short, until it fails
+    /// Runs of a resource, one after the other: one that fails as it did is short, until it fails
     /// otherwise or is deployed.
     #[test]
     fn the_same_failure_is_short_the_second_time() {

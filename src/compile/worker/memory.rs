@@ -60,7 +60,7 @@ fn reason(
 mod tests {
     use super::reason;
 
-    /// Input: how a Python host ended, and the kernel's counter before and after. Expected: whether memory was the reason.
+    /// How a Python host ended, and the kernel's counter before and after, say whether memory was the reason.
     #[test]
     fn a_signal_counts_as_a_lack_of_memory_if_the_kernel_counted_one() {
         let killed = "the Python host ended: signal: 9 (SIGKILL)";
