@@ -499,7 +499,7 @@ y = A[name="{{ root }}2"]
     assert!(!rest.contains(note), "{shown}");
 }
 
-/// Input: texts that end too early, with and without an end of the last line. Expected: people and programs get the same place.
+/// Of texts that end too early, with and without an end of the last line, people and programs get the same place.
 #[test]
 fn the_end_of_a_file_has_one_line_for_people_and_programs() {
     for (text, line, column) in [
