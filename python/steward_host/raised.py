@@ -186,8 +186,7 @@ class Raised:
             return
         if made.get_message().endswith(_ENDS_EARLY):
             # Behind the end of the line that the reference adds to a text.
-            line = self._text(file).count("\n") + 2
-            made.set_location(ast.Range(file, line, 2, line, 2))
+            made.set_location(ast.Range(file, numbers[0], 2, numbers[0], 2))
             return
         place = ast.Range(file, *numbers)
         if not isinstance(made, ast.RuntimeException):

@@ -164,7 +164,7 @@ class Exceptions(unittest.TestCase):
         self.assertIn(message, str(error))
 
     def test_the_end_of_a_file_is_where_the_reference_has_it(self) -> None:
-        error = self.raised("entity A\n", diagnostic("ParserException", "Syntax error: Unexpected end of file", (2, 1)))
+        error = self.raised("entity A\n", diagnostic("ParserException", "Syntax error: Unexpected end of file", (3, 1)))
         path = os.path.join(self.directory, "main.cf")
         self.assertEqual(str(error), f"Syntax error: Unexpected end of file ({path}:3:2)")
         self.assertEqual((error.location.start_char, error.location.end_char), (2, 2))

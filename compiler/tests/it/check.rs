@@ -170,7 +170,7 @@ fn all_files_of_a_project_are_read() {
         [
             "main.cf:2",
             "libs/m/model/_init.cf:2",
-            "libs/m/model/sub.cf:2"
+            "libs/m/model/sub.cf:3"
         ]
     );
 }

@@ -498,24 +498,3 @@ y = A[name="{{ root }}2"]
     );
     assert!(!rest.contains(note), "{shown}");
 }
-
-/// Of texts that end too early, with and without an end of the last line, people and programs get the same place.
-#[test]
-fn the_end_of_a_file_has_one_line_for_people_and_programs() {
-    for (text, line, column) in [
-        ("a = 1\nx = ", 2, 5),
-        ("a = 1\nx = \n", 3, 1),
-        ("entity A", 1, 9),
-    ] {
-        let world = world(text);
-        let compiled = compile(&world, &Options::default());
-        let error = &compiled.diagnostics[0];
-        let place = error.location.as_ref().unwrap();
-        assert_eq!((place.line, place.column), (line, Some(column)), "{text:?}");
-        let shown = render(error, &world, false);
-        assert!(
-            shown.contains(&format!("main.cf:{line}:{column}")),
-            "{shown}"
-        );
-    }
-}

@@ -296,16 +296,10 @@ impl<'a> Parser<'a> {
             })
         };
         if token.kind == Kind::End {
-            // Where the text ends that somebody wrote: the end of the line that is added to it is in no file.
-            let end = match self.text.ends_with('\n') {
-                true => span.end - 1,
-                false => span.end,
-            };
             return error(
                 "Syntax error: Unexpected end of file".to_owned(),
                 Span {
-                    start: end,
-                    end,
+                    start: span.end,
                     ..span
                 },
             );
