@@ -343,7 +343,7 @@ pub(in crate::api) fn of_handler(
     args.principal = permit(principal, &method, path).map_err(|_| callers::refusal(route))?;
     match route.handler {
         Handler::Query(handler) | Handler::Body(handler) => {
-            args.endpoint = Endpoint::of(route);
+            args.endpoint = Endpoint::held_against(route);
             let call = Call {
                 app,
                 args,
@@ -394,7 +394,7 @@ impl Prepared {
         match self.args {
             Ok(mut args) => {
                 args.principal = principal;
-                args.endpoint = Endpoint::of(route);
+                args.endpoint = Endpoint::held_against(route);
                 let call = Call {
                     app,
                     args,

@@ -107,6 +107,14 @@ impl Endpoint {
         CONTRACT.endpoints.get(&key)
     }
 
+    /// What requests of a route are held against; `None`: nothing, as in builds for use, which do not read the text for it.
+    pub(in crate::api) fn held_against(route: &Route) -> Option<&'static Self> {
+        match cfg!(debug_assertions) {
+            true => Self::of(route),
+            false => None,
+        }
+    }
+
     /// Whether a request may have this argument.
     pub(in crate::api) fn takes(&self, name: &str) -> bool {
         self.arguments.iter().any(|argument| argument.name == name)

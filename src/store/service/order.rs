@@ -7,7 +7,7 @@ use steward_lsm::order::{Action, Failure, ItemState};
 use uuid::Uuid;
 
 use super::instance::{counted, counter};
-use super::push_beyond;
+use super::{in_pieces, push_beyond};
 use crate::domain::{EnvironmentId, Timestamp};
 use crate::store::macros::{read, row, transaction, write};
 use crate::store::{Error, Result, Store, document, is_duplicate, parsed, storable};
@@ -417,9 +417,8 @@ impl Store {
     pub async fn order_purge(&self, environment: EnvironmentId, before: Timestamp) -> Result<u64> {
         const SQL: &str = "DELETE FROM service_order WHERE environment_id = $1 AND id IN (SELECT id FROM service_order \
                            WHERE environment_id = $1 AND completed_us < $2 ORDER BY created_us LIMIT $3)";
-        let mut n_removed = 0;
-        loop {
-            let n_now = write!(self.db, pool => {
+        in_pieces(PURGED_AT_ONCE, || async {
+            Ok(write!(self.db, pool => {
                 sqlx::query(SQL)
                     .bind(environment.to_string())
                     .bind(before.0)
@@ -427,12 +426,9 @@ impl Store {
                     .execute(pool)
                     .await?
                     .rows_affected()
-            });
-            n_removed += n_now;
-            if n_now < PURGED_AT_ONCE.unsigned_abs() {
-                return Ok(n_removed);
-            }
-        }
+            }))
+        })
+        .await
     }
 }
 

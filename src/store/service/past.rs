@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::count::Counted;
 use super::event::History;
+use super::in_pieces;
 use super::instance::Instances;
 use crate::domain::{EnvironmentId, Timestamp};
 use crate::store::macros::{read, row, transaction, write};
@@ -115,8 +116,8 @@ impl Store {
         }
         const PAST: &str = "DELETE FROM service_instance_event WHERE id IN (SELECT id FROM service_instance_event \
                             WHERE environment_id = $1 AND is_past AND timestamp_us < $2 LIMIT $3)";
-        loop {
-            let n_now = write!(self.db, pool => {
+        let n_past = in_pieces(REMOVED_AT_ONCE, || async {
+            Ok(write!(self.db, pool => {
                 sqlx::query(PAST)
                     .bind(environment.to_string())
                     .bind(before.0)
@@ -124,12 +125,9 @@ impl Store {
                     .execute(pool)
                     .await?
                     .rows_affected()
-            });
-            n_removed += n_now;
-            if n_now < REMOVED_AT_ONCE.unsigned_abs() {
-                return Ok(n_removed);
-            }
-        }
+            }))
+        });
+        Ok(n_removed + n_past.await?)
     }
 
     /// The next instances in the order of their ids, and which of them have something old. Two look-ups for each: of its
@@ -176,8 +174,8 @@ impl Store {
         let mut n_removed = 0;
         let statements = [(RECORDS, old.has_records), (EVENTS, old.has_events)];
         for (sql, _) in statements.iter().filter(|(_, is_needed)| *is_needed) {
-            loop {
-                let n_now = write!(self.db, pool => {
+            let n_old = in_pieces(REMOVED_AT_ONCE, || async {
+                Ok(write!(self.db, pool => {
                     sqlx::query(sql)
                         .bind(environment.to_string())
                         .bind(&old.id)
@@ -187,12 +185,9 @@ impl Store {
                         .execute(pool)
                         .await?
                         .rows_affected()
-                });
-                n_removed += n_now;
-                if n_now < REMOVED_AT_ONCE.unsigned_abs() {
-                    break;
-                }
-            }
+                }))
+            });
+            n_removed += n_old.await?;
         }
         if old.is_ended {
             let id: Uuid = parsed("service_instance", "id", &old.id)?;
