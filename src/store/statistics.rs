@@ -5,12 +5,18 @@
 //! took 63 s right after the first version of a million resources. So whoever has written many rows lets it look at once. Nobody
 //! waits for that, and if it fails it is only slow. SQLite knows nothing of the kind: its plans follow from the indexes.
 
-use super::{Db, Store};
+use super::{Db, SetChange, Store};
 
 /// Fewer rows change no plan that would be noticed.
 const MANY: usize = 10_000;
 
 impl Store {
+    /// So much was written for a version, and is committed.
+    pub(super) fn wrote_version(&self, change: SetChange) {
+        self.wrote("desired_resource", change.n_resources_written);
+        self.wrote("desired_set", change.n_sets_written);
+    }
+
     /// So many rows of a table were written, and are committed.
     pub(super) fn wrote(&self, table: &'static str, n_rows: usize) {
         let Db::Postgres { pool, .. } = &self.db else {
@@ -36,8 +42,18 @@ mod tests {
     use std::time::Duration;
 
     use super::MANY;
-    use crate::store::tests::check_on_postgres;
+    use crate::store::tests::{check_on_postgres, environment, resource, store_version};
     use crate::store::{Db, Store};
+
+    /// How many rows PostgreSQL believes a table to have; -1 if it never looked.
+    async fn n_known(store: &Store, table: &str) -> i64 {
+        const SQL: &str = "SELECT reltuples::BIGINT FROM pg_class WHERE relname = $1";
+        let Db::Postgres { pool, .. } = &store.db else {
+            panic!("it is PostgreSQL")
+        };
+        let known = sqlx::query_scalar(SQL).bind(table);
+        known.fetch_one(pool).await.unwrap()
+    }
 
     /// Given: a table of which PostgreSQL knows nothing. Expected: it knows how many rows there are soon after many were written,
     /// and not after few.
@@ -48,21 +64,35 @@ mod tests {
             let Db::Postgres { pool, .. } = &store.db else {
                 panic!("it is PostgreSQL")
             };
-            let known = async || {
-                let sql = "SELECT reltuples::BIGINT FROM pg_class WHERE relname = 'project'";
-                sqlx::query_scalar::<_, i64>(sql)
-                    .fetch_one(pool)
-                    .await
-                    .unwrap()
-            };
             let fill = "INSERT INTO project (id, name, created_us) SELECT 'p' || n, 'p' || n, 0 FROM generate_series(1, 500) AS n";
             sqlx::query(fill).execute(pool).await.unwrap();
             store.wrote("project", MANY - 1);
             tokio::time::sleep(Duration::from_millis(200)).await;
-            assert_eq!(known().await, -1);
+            assert_eq!(n_known(&store, "project").await, -1);
             store.wrote("project", MANY);
             for _ in 0..500 {
-                if known().await == 500 {
+                if n_known(&store, "project").await == 500 {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            panic!("it never looked");
+        })
+        .await;
+    }
+
+    /// Given: a first version of many sets. Expected: PostgreSQL knows soon after that there are so many: when it does not, it
+    /// goes through all of them for the one that a partial version replaces.
+    #[tokio::test]
+    async fn postgresql_looks_at_the_sets_of_a_large_version() {
+        check_on_postgres(async |url| {
+            let store = Store::open_postgres(&url).await.unwrap();
+            let here = environment(&store).await;
+            let set = |number: usize| resource(&number.to_string(), "x", &format!("set {number}"));
+            let resources = (0..MANY).map(set).collect();
+            store_version(&store, here, resources).await;
+            for _ in 0..500 {
+                if n_known(&store, "desired_set").await == MANY as i64 {
                     return;
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;

@@ -13,7 +13,7 @@ use super::instance::{Row, select};
 use super::used::Pool;
 use crate::domain::EnvironmentId;
 use crate::store::macros::read;
-use crate::store::{Result, Store};
+use crate::store::{Db, Result, Store};
 
 fn given(instance: Instance) -> ServiceInstance {
     ServiceInstance {
@@ -80,24 +80,37 @@ const AT_ONCE: usize = 10_000;
 /// to all that these own. A circle of owners has no such instance, and an owner that is missing is none: then the instances
 /// themselves are there, and the compile says what is wrong with them. `$1` is the environment, the ids follow.
 ///
-/// SQLite keeps the order of what `CROSS JOIN` joins. Left to itself it looks, for each instance of a tree, at all instances
-/// that have an owner; and for an order of the rows, which they get elsewhere, at all that there are.
-fn trees_of(n_ids: usize) -> String {
+/// Each step asks for the instances of one id or owner at a time, however many others there are. SQLite keeps the order of
+/// what `CROSS JOIN` joins; left to itself it looks, for each instance of a tree, at all instances that have an owner, and for
+/// an order of the rows, which they get elsewhere, at all that there are. PostgreSQL expects ten times as many in each step
+/// as it is begun with, and reads all instances of the environment rather than so many by their ids: `OFFSET 0` keeps each
+/// look a question of its own.
+fn trees_of(n_ids: usize, is_postgres: bool) -> String {
     let ids = super::parameters(2, n_ids);
-    let rows = select!(
-        from "member CROSS JOIN service_instance ",
-        "WHERE environment_id = $1 AND id = member"
-    );
+    let joined = |name: &str, column: &str, value: &str| {
+        if is_postgres {
+            format!(
+                "CROSS JOIN LATERAL (SELECT * FROM service_instance \
+                 WHERE environment_id = $1 AND {column} = {value} OFFSET 0) AS {name}"
+            )
+        } else {
+            format!(
+                "CROSS JOIN service_instance AS {name} \
+                 WHERE {name}.environment_id = $1 AND {name}.{column} = {value}"
+            )
+        }
+    };
+    let above = joined("above", "id", "up.owner_id");
+    let below = joined("below", "owner_id", "tree.id");
+    let rows = joined("instance", "id", "member");
+    let columns = select!(from "", "");
     format!(
         "WITH RECURSIVE up (id, owner_id) AS ( \
          SELECT id, owner_id FROM service_instance WHERE environment_id = $1 AND id IN ({ids}) \
-         UNION SELECT above.id, above.owner_id FROM up CROSS JOIN service_instance above \
-         WHERE above.environment_id = $1 AND above.id = up.owner_id), \
-         tree (id) AS ( SELECT id FROM up WHERE owner_id IS NULL \
-         UNION SELECT below.id FROM tree CROSS JOIN service_instance below \
-         WHERE below.environment_id = $1 AND below.owner_id = tree.id), \
+         UNION SELECT above.id, above.owner_id FROM up {above}), \
+         tree (id) AS ( SELECT id FROM up WHERE owner_id IS NULL UNION SELECT below.id FROM tree {below}), \
          member (member) AS (SELECT id FROM tree UNION SELECT id FROM up) \
-         {rows}"
+         {columns}member {rows}"
     )
 }
 
@@ -143,7 +156,7 @@ impl Store {
         let environment = environment.to_string();
         let mut found: BTreeMap<(String, i64, String), Row> = BTreeMap::new();
         for chunk in requested.chunks(AT_ONCE) {
-            let sql = trees_of(chunk.len());
+            let sql = trees_of(chunk.len(), matches!(self.db, Db::Postgres { .. }));
             let rows: Vec<Row> = read!(self.db, pool => {
                 let mut query = sqlx::query_as(&sql).bind(&environment);
                 for id in chunk {
