@@ -24,6 +24,7 @@ mod metric;
 mod migrations;
 mod notification;
 mod packed;
+mod pieces;
 mod probe;
 mod project;
 mod protected_setting;

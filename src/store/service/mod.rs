@@ -47,18 +47,3 @@ fn parameters(first: usize, n_parameters: usize) -> String {
     let all = (first..first + n_parameters).map(|number| format!("${number}"));
     all.collect::<Vec<_>>().join(", ")
 }
-
-/// Removes rows some at a time, since others want to write meanwhile, until there are fewer than that; gives how many went.
-async fn in_pieces<F>(n_at_once: i64, mut remove: impl FnMut() -> F) -> super::Result<u64>
-where
-    F: Future<Output = super::Result<u64>>,
-{
-    let mut n_removed = 0;
-    loop {
-        let n_now = remove().await?;
-        n_removed += n_now;
-        if n_now < n_at_once.unsigned_abs() {
-            return Ok(n_removed);
-        }
-    }
-}

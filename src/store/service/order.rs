@@ -7,9 +7,10 @@ use steward_lsm::order::{Action, Failure, ItemState};
 use uuid::Uuid;
 
 use super::instance::{counted, counter};
-use super::{in_pieces, push_beyond};
+use super::push_beyond;
 use crate::domain::{EnvironmentId, Timestamp};
 use crate::store::macros::{read, row, transaction, write};
+use crate::store::pieces::in_pieces;
 use crate::store::{Error, Result, Store, document, is_duplicate, parsed, storable};
 
 const TABLE: &str = "service_order_item";

@@ -12,10 +12,10 @@ use uuid::Uuid;
 
 use super::count::Counted;
 use super::event::History;
-use super::in_pieces;
 use super::instance::Instances;
 use crate::domain::{EnvironmentId, Timestamp};
 use crate::store::macros::{read, row, transaction, write};
+use crate::store::pieces::in_pieces;
 use crate::store::version::on_both;
 use crate::store::{Result, Store, parsed};
 

@@ -1,7 +1,8 @@
 //! What is removed when nobody needs it any more. Source: docs/reference/deployment.md § 2.7.
 
 use crate::domain::{EnvironmentId, ResourceId, Timestamp, VersionNumber};
-use crate::store::macros::{read, transaction};
+use crate::store::macros::{read, transaction, write};
+use crate::store::pieces::{in_pieces, piece_sql};
 use crate::store::state::{ROWS, counted, push_ids, status_sql};
 use crate::store::{Result, Store};
 
@@ -19,26 +20,45 @@ const OLD: &str = "SELECT number FROM version v WHERE environment_id = $1 \
 /// content was taken for unused.
 const ALONE: &str = "UPDATE environment SET last_version = last_version WHERE id = $1";
 
-/// In order: resources and sets that no version has, facts without resource. Rows that are open are the newest version's.
-const UNUSED: [&str; 3] = [
-    "DELETE FROM desired_resource WHERE environment_id = $1 AND to_version < 9223372036854775807 \
-     AND NOT EXISTS (SELECT 1 FROM version v WHERE v.environment_id = desired_resource.environment_id \
-     AND v.number >= desired_resource.from_version AND v.number < desired_resource.to_version)",
-    "DELETE FROM desired_set WHERE environment_id = $1 AND to_version < 9223372036854775807 \
-     AND NOT EXISTS (SELECT 1 FROM version v WHERE v.environment_id = desired_set.environment_id \
-     AND v.number >= desired_set.from_version AND v.number < desired_set.to_version)",
-    "DELETE FROM fact WHERE environment_id = $1 AND resource_id <> '' AND NOT EXISTS (SELECT 1 FROM desired_resource r \
-     WHERE r.environment_id = fact.environment_id AND r.resource_id = fact.resource_id)",
-];
+/// Rows that one transaction removes. Few in tests, so that these need several.
+const AT_ONCE: i64 = if cfg!(test) { 7 } else { 5000 };
 
-/// What is older than the second parameter and no longer looked at.
-const OUTDATED: [&str; 4] = [
-    "DELETE FROM resource_action WHERE environment_id = $1 AND started_us < $2 AND finished_us IS NOT NULL",
-    "DELETE FROM compile WHERE environment_id = $1 AND completed_us < $2 AND (version IS NULL OR NOT EXISTS (\
-     SELECT 1 FROM version v WHERE v.environment_id = compile.environment_id AND v.number = compile.version)) \
-     AND completed_us < (SELECT MAX(completed_us) FROM compile c WHERE c.environment_id = $1)",
-    "DELETE FROM webhook_delivery WHERE environment_id = $1 AND received_us < $2",
-    "DELETE FROM dry_run WHERE environment_id = $1 AND requested_us < $2",
+/// What of these was in the version `$2`, which is gone, and is in no other: it began after the version before that one, and
+/// ended with the one after it at the latest. Rows that are open are the newest version's.
+const OF_VERSIONS: [&str; 2] = ["desired_resource", "desired_set"];
+const UNUSED: &str = "environment_id = $1 AND to_version < 9223372036854775807 \
+                      AND to_version > COALESCE((SELECT MAX(number) FROM version \
+                      WHERE environment_id = $1 AND number <= $2), 0) \
+                      AND to_version <= COALESCE((SELECT MIN(number) FROM version \
+                      WHERE environment_id = $1 AND number > $2), 9223372036854775806) \
+                      AND from_version > COALESCE((SELECT MAX(number) FROM version \
+                      WHERE environment_id = $1 AND number <= $2), 0)";
+
+/// That no stored version has the resource of a fact.
+macro_rules! is_of_no_resource {
+    () => {
+        " AND NOT EXISTS (SELECT 1 FROM desired_resource r WHERE r.environment_id = fact.environment_id \
+         AND r.resource_id = fact.resource_id)"
+    };
+}
+
+/// Tables with what is no longer looked at when it is older than `$2`.
+const OUTDATED: [(&str, &str); 4] = [
+    (
+        "resource_action",
+        "environment_id = $1 AND started_us < $2 AND finished_us IS NOT NULL",
+    ),
+    (
+        "compile",
+        "environment_id = $1 AND completed_us < $2 AND (version IS NULL OR NOT EXISTS (\
+         SELECT 1 FROM version v WHERE v.environment_id = compile.environment_id AND v.number = compile.version)) \
+         AND completed_us < (SELECT MAX(completed_us) FROM compile c WHERE c.environment_id = $1)",
+    ),
+    (
+        "webhook_delivery",
+        "environment_id = $1 AND received_us < $2",
+    ),
+    ("dry_run", "environment_id = $1 AND requested_us < $2"),
 ];
 
 impl Store {
@@ -52,24 +72,80 @@ impl Store {
     ) -> Result<u64> {
         const DELETE: &str = "DELETE FROM version WHERE environment_id = $1 AND number = $2";
         let id = environment.to_string();
-        let n_deleted = transaction!(self.db, tx => {
+        let gone = transaction!(self.db, tx => {
             sqlx::query(ALONE).bind(&id).execute(&mut *tx).await?;
             let rows: Vec<(VersionNumber,)> = sqlx::query_as(OLD).bind(&id).fetch_all(&mut *tx).await?;
             let old: Vec<VersionNumber> = rows.into_iter().skip(keep).map(|(number,)| number).collect();
             for number in &old {
                 sqlx::query(DELETE).bind(&id).bind(number).execute(&mut *tx).await?;
             }
-            if !old.is_empty() {
-                for sql in UNUSED {
-                    sqlx::query(sql).bind(&id).execute(&mut *tx).await?;
-                }
-            }
-            for sql in OUTDATED {
-                sqlx::query(sql).bind(&id).bind(actions_before.0).execute(&mut *tx).await?;
-            }
-            old.len() as u64
+            old
         });
-        Ok(n_deleted)
+        self.unused_remove(&id, &gone).await?;
+        for (table, condition) in OUTDATED {
+            let sql = piece_sql(&self.db, table, condition, AT_ONCE);
+            let removed = in_pieces(AT_ONCE, || async {
+                Ok(write!(self.db, pool => {
+                    let query = sqlx::query(&sql).bind(&id).bind(actions_before.0);
+                    query.execute(pool).await?.rows_affected()
+                }))
+            });
+            removed.await?;
+        }
+        Ok(gone.len() as u64)
+    }
+
+    /// Removes what only these versions had, which are gone. What a crash leaves of it goes with the next version nearby:
+    /// the oldest go first.
+    async fn unused_remove(&self, environment: &str, gone: &[VersionNumber]) -> Result<()> {
+        for (number, table) in gone
+            .iter()
+            .flat_map(|number| OF_VERSIONS.map(|table| (number, table)))
+        {
+            let sql = piece_sql(&self.db, table, UNUSED, AT_ONCE);
+            let removed = in_pieces(AT_ONCE, || async {
+                Ok(transaction!(self.db, tx => {
+                    sqlx::query(ALONE).bind(environment).execute(&mut *tx).await?;
+                    let query = sqlx::query(&sql).bind(environment).bind(number);
+                    query.execute(&mut *tx).await?.rows_affected()
+                }))
+            });
+            removed.await?;
+        }
+        if gone.is_empty() {
+            return Ok(());
+        }
+        self.facts_remove(environment).await
+    }
+
+    /// Removes the facts of resources that no stored version has.
+    async fn facts_remove(&self, environment: &str) -> Result<()> {
+        const UNUSED: &str = concat!(
+            "SELECT DISTINCT resource_id FROM fact WHERE environment_id = $1 AND resource_id > $2",
+            is_of_no_resource!(),
+            " ORDER BY resource_id LIMIT $3"
+        );
+        let mut after = ResourceId::new("");
+        loop {
+            let rows: Vec<(ResourceId,)> = read!(self.db, pool => {
+                let query = sqlx::query_as(UNUSED).bind(environment).bind(&after);
+                query.bind(ROWS as i64).fetch_all(pool).await?
+            });
+            let ids: Vec<ResourceId> = rows.into_iter().map(|(id,)| id).collect();
+            let Some(last) = ids.last() else {
+                return Ok(());
+            };
+            after = last.clone();
+            transaction!(self.db, tx => {
+                sqlx::query(ALONE).bind(environment).execute(&mut *tx).await?;
+                let mut delete = sqlx::QueryBuilder::new("DELETE FROM fact WHERE environment_id = ");
+                delete.push_bind(environment);
+                // One may have come back since.
+                delete.push(is_of_no_resource!());
+                push_ids!(delete, &ids);
+                delete.build().persistent(false).execute(&mut *tx).await?;
+            });
+        }
     }
 
     /// Deletes the states of resources that no stored version has, and gives how many there were. What was done to them
@@ -147,10 +223,7 @@ impl Store {
                 )));
             }
             sqlx::query(DELETE).bind(&id).bind(number).execute(&mut *tx).await?;
-            for sql in UNUSED {
-                sqlx::query(sql).bind(&id).execute(&mut *tx).await?;
-            }
         });
-        Ok(())
+        self.unused_remove(&id, &[number]).await
     }
 }
