@@ -1,14 +1,35 @@
 //! Clearing an environment: all that was compiled, deployed and found out goes, the environment stays.
 //! Source: docs/reference/deployment.md § 1.2.
 
-use super::macros::transaction;
+use super::macros::{transaction, write};
+use super::pieces::{in_pieces, piece_sql};
 use super::{Error, Result, Store};
 use crate::domain::EnvironmentId;
 
 /// Tables whose rows an environment keeps.
 const KEPT: [&str; 3] = ["environment_setting", "protected_setting", "token"];
 
+/// Tables of history that may have many times more rows than an environment has resources and instances.
+const HISTORY: [&str; 2] = ["resource_action", "service_instance_log"];
+/// Rows of these that one transaction removes. Few in tests, so that these need several.
+const AT_ONCE: i64 = if cfg!(test) { 3 } else { 5000 };
+
 impl Store {
+    /// Deletes the history of an environment that goes. All at once it is millions of rows, for which every other environment
+    /// on SQLite would wait; and nothing depends on it, so that it may be gone when the rest is not.
+    pub(super) async fn history_remove(&self, environment: &str) -> Result<()> {
+        for table in HISTORY {
+            let sql = piece_sql(&self.db, table, "environment_id = $1", AT_ONCE);
+            let removed = in_pieces(AT_ONCE, || async {
+                Ok(write!(self.db, pool => {
+                    sqlx::query(&sql).bind(environment).execute(pool).await?.rows_affected()
+                }))
+            });
+            removed.await?;
+        }
+        Ok(())
+    }
+
     /// Deletes everything that belongs to an environment but its own row, its settings, what protects them and its tokens. Numbers of
     /// versions go on where they were.
     ///
@@ -29,6 +50,7 @@ impl Store {
         let tables = if self.is_sqlite() { SQLITE } else { POSTGRES };
         self.names.forget(id);
         let _telling = self.used.telling(id, None);
+        self.history_remove(&text).await?;
         transaction!(self.db, tx => {
             let taken = sqlx::query(TAKE).bind(&text).execute(&mut *tx).await?;
             if taken.rows_affected() == 0 {
@@ -48,9 +70,11 @@ impl Store {
 mod tests {
     use serde_json::json;
 
+    use super::AT_ONCE;
     use crate::domain::{AgentName, Severity, Timestamp, VersionNumber};
+    use crate::store::macros::{read, write};
     use crate::store::tests::{check, environment, resource, state, store_version};
-    use crate::store::{Notification, Token};
+    use crate::store::{Notification, Result, Store, Token};
 
     //: deploy 17
     #[tokio::test]
@@ -112,6 +136,41 @@ mod tests {
             assert_eq!(number, VersionNumber::new(2), "higher than any before");
             assert_eq!(store.version_keys(other).await.unwrap().len(), 1);
             assert_eq!(store.state_list(other).await.unwrap().len(), 1);
+        })
+        .await;
+    }
+
+    /// Given: two environments with more history than goes at once. Expected: of the one that is cleared, and then deleted, all
+    /// goes, and of the other nothing.
+    #[tokio::test]
+    async fn the_history_of_an_environment_goes_with_it_however_long_it_is() {
+        const FILL: &str = "INSERT INTO resource_action (id, environment_id, action, version, resource_id, started_us, \
+                            finished_us, messages) VALUES ($1, $2, 'deploy', 1, 'x', 1, 1, '[]')";
+        const COUNT: &str = "SELECT COUNT(*) FROM resource_action WHERE environment_id = $1";
+        async fn fill(store: &Store, of: &str) -> Result<()> {
+            for number in 0..3 * AT_ONCE + 1 {
+                let id = format!("{of} {number}");
+                write!(store.db, pool => { sqlx::query(FILL).bind(&id).bind(of).execute(pool).await?; });
+            }
+            Ok(())
+        }
+        async fn count(store: &Store, of: &str) -> Result<i64> {
+            Ok(read!(store.db, pool => sqlx::query_scalar(COUNT).bind(of).fetch_one(pool).await?))
+        }
+        check(|store| async move {
+            let (id, other) = (environment(&store).await, environment(&store).await);
+            let (here, there) = (id.to_string(), other.to_string());
+            fill(&store, &there).await.unwrap();
+            for is_deleted in [false, true] {
+                fill(&store, &here).await.unwrap();
+                if is_deleted {
+                    assert!(store.environment_delete(id).await.unwrap());
+                } else {
+                    store.environment_clear(id).await.unwrap();
+                }
+                assert_eq!(count(&store, &here).await.unwrap(), 0);
+                assert_eq!(count(&store, &there).await.unwrap(), 3 * AT_ONCE + 1);
+            }
         })
         .await;
     }

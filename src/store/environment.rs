@@ -183,6 +183,7 @@ impl Store {
         let _telling = self.used.telling(id, None);
         self.names.forget(id);
         let id = id.to_string();
+        self.history_remove(&id).await?;
         let n_deleted = transaction!(self.db, tx => {
             sqlx::query("DELETE FROM environment WHERE id = $1").bind(&id).execute(&mut *tx).await?.rows_affected()
         });
