@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::macros::{read, row, transaction};
-use super::{Result, Store, document, parsed};
+use super::version::ALONE;
+use super::{Error, Result, Store, document, parsed};
 use crate::domain::{DryRunId, DryRunStatus, EnvironmentId, ResourceId, Timestamp, VersionNumber};
 
 #[derive(Debug, Clone)]
@@ -66,6 +67,9 @@ pub struct UnfinishedDryRun {
 
 impl Store {
     /// Creates a dry run with the results that are known beforehand.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]: the version was deleted meanwhile.
     pub async fn dry_run_create(
         &self,
         environment: EnvironmentId,
@@ -76,16 +80,25 @@ impl Store {
     ) -> Result<DryRunId> {
         const SQL: &str = "INSERT INTO dry_run (id, environment_id, version, requested_us, total, resource_ids, n_results, \
                            resource_filter, context) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+        const VERSION: &str =
+            "SELECT number FROM version WHERE environment_id = $1 AND number = $2";
         let id = DryRunId::generate();
         let (text, now) = (id.to_string(), Timestamp::now().0);
         let (total, ids) = match about {
             About::All(n_resources) => (n_resources, None),
             About::Some(ids) => (ids.len() as i64, Some(serde_json::json!(ids).to_string())),
         };
+        let environment = environment.to_string();
         transaction!(self.db, tx => {
+            sqlx::query(ALONE).bind(&environment).execute(&mut *tx).await?;
+            let found: Option<(VersionNumber,)> =
+                sqlx::query_as(VERSION).bind(&environment).bind(version).fetch_optional(&mut *tx).await?;
+            if found.is_none() {
+                return Err(Error::NotFound(format!("version {version}")));
+            }
             sqlx::query(SQL)
                 .bind(&text)
-                .bind(environment.to_string())
+                .bind(&environment)
                 .bind(version)
                 .bind(now)
                 .bind(total)

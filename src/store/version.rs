@@ -68,6 +68,7 @@ use crate::domain::{AgentName, EnvironmentId, ResourceId, Timestamp, VersionNumb
 pub(super) use members::LargeSets;
 pub use partial::{PartialCode, PartialVersion};
 pub use plan::SetChange;
+pub(super) use purge::ALONE;
 pub(super) use rows::on_both;
 
 /// The end of an interval that is up to the newest version. Statements have it as a number, since databases only then see

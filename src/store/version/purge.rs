@@ -18,7 +18,14 @@ const OLD: &str = "SELECT number FROM version v WHERE environment_id = $1 \
 
 /// The row that storing a version takes first: the two never run side by side, or a version could lose a resource whose
 /// content was taken for unused.
-const ALONE: &str = "UPDATE environment SET last_version = last_version WHERE id = $1";
+pub(in crate::store) const ALONE: &str =
+    "UPDATE environment SET last_version = last_version WHERE id = $1";
+
+/// A version, and what was found out by comparing targets with it: that can neither be gone on with nor understood without it.
+const DELETE: [&str; 2] = [
+    "DELETE FROM version WHERE environment_id = $1 AND number = $2",
+    "DELETE FROM dry_run WHERE environment_id = $1 AND version = $2",
+];
 
 /// Rows that one transaction removes. Few in tests, so that these need several.
 const AT_ONCE: i64 = if cfg!(test) { 7 } else { 5000 };
@@ -63,21 +70,22 @@ const OUTDATED: [(&str, &str); 4] = [
 
 impl Store {
     /// Deletes versions beyond the newest `keep` besides the active and newest released one, with content that no other
-    /// version has, and actions older than `actions_before`. Returns how many versions went.
+    /// version has, their dry runs, and actions older than `actions_before`. Returns how many versions went.
     pub async fn version_purge(
         &self,
         environment: EnvironmentId,
         keep: usize,
         actions_before: Timestamp,
     ) -> Result<u64> {
-        const DELETE: &str = "DELETE FROM version WHERE environment_id = $1 AND number = $2";
         let id = environment.to_string();
         let gone = transaction!(self.db, tx => {
             sqlx::query(ALONE).bind(&id).execute(&mut *tx).await?;
             let rows: Vec<(VersionNumber,)> = sqlx::query_as(OLD).bind(&id).fetch_all(&mut *tx).await?;
             let old: Vec<VersionNumber> = rows.into_iter().skip(keep).map(|(number,)| number).collect();
             for number in &old {
-                sqlx::query(DELETE).bind(&id).bind(number).execute(&mut *tx).await?;
+                for sql in DELETE {
+                    sqlx::query(sql).bind(&id).bind(number).execute(&mut *tx).await?;
+                }
             }
             old
         });
@@ -194,7 +202,7 @@ impl Store {
         }
     }
 
-    /// Deletes one version.
+    /// Deletes one version, with its dry runs and what only it had.
     ///
     /// # Errors
     /// [`Error::NotFound`](crate::store::Error::NotFound);
@@ -205,7 +213,6 @@ impl Store {
         number: VersionNumber,
     ) -> Result<()> {
         use crate::store::Error;
-        const DELETE: &str = "DELETE FROM version WHERE environment_id = $1 AND number = $2";
         const EXISTS: &str = "SELECT number FROM version WHERE environment_id = $1 AND number = $2";
         let id = environment.to_string();
         transaction!(self.db, tx => {
@@ -222,7 +229,9 @@ impl Store {
                      released are deleted"
                 )));
             }
-            sqlx::query(DELETE).bind(&id).bind(number).execute(&mut *tx).await?;
+            for sql in DELETE {
+                sqlx::query(sql).bind(&id).bind(number).execute(&mut *tx).await?;
+            }
         });
         self.unused_remove(&id, &[number]).await
     }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::store::tests::{check, environment, resource, state, store_version};
-use crate::store::{Search, Span};
+use crate::store::{About, DryRunNote, Search, Span};
 
 /// Which content and set each resource has.
 type Model = BTreeMap<String, (String, String)>;
@@ -56,6 +56,41 @@ fn read_back(resources: Vec<StoredResource>) -> Model {
         (one.id_value, (value, one.set_name))
     })
     .collect()
+}
+
+/// Given: dry runs of three versions that have not ended. Expected: they go with their versions, whether one is deleted or too
+/// many are there, and none can begin of a version that is gone: nobody could go on with it.
+#[tokio::test]
+async fn dry_runs_go_with_their_version() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let number = VersionNumber::new;
+        let dry_run = async |of| {
+            let note = DryRunNote::default();
+            let made = store.dry_run_create(id, number(of), About::All(1), &[], &note);
+            made.await
+        };
+        for value in ["1", "2", "3"] {
+            let (of, _) = store_version(&store, id, vec![resource("x", value, "")]).await;
+            dry_run(of.get()).await.unwrap();
+        }
+        let states = [state("x")];
+        let activated = store.version_activate(id, number(3), &states, &[], &[]);
+        activated.await.unwrap();
+        let of_versions = async || {
+            let all = store.dry_run_all(id).await.unwrap().into_iter();
+            all.map(|one| one.version.get()).collect::<Vec<_>>()
+        };
+        assert_eq!(of_versions().await, [3, 2, 1]);
+        store.version_delete(id, number(2)).await.unwrap();
+        assert_eq!(of_versions().await, [3, 1]);
+        let late = dry_run(2).await;
+        assert!(matches!(late, Err(Error::NotFound(_))), "{late:?}");
+        store.version_purge(id, 0, Timestamp(0)).await.unwrap();
+        assert_eq!(of_versions().await, [3]);
+        assert_eq!(store.dry_run_unfinished(id).await.unwrap().len(), 1);
+    })
+    .await;
 }
 
 /// The differences of two models: name, value before, value after.
