@@ -15,7 +15,7 @@ from inmanta.execute import proxy, runtime
 from inmanta.execute.proxy import DynamicProxy
 from inmanta.execute.util import Unknown
 from inmanta.plugins import PluginMeta
-from steward_host import calls, collector, failure, forks, instance_variables, loader, msgpack
+from steward_host import calls, collector, failure, forks, instance_variables, loader, msgpack, resolving
 from steward_host.computing import Computing
 from steward_host.declared import Declared, made
 from steward_host.exporting import Exporting
@@ -97,6 +97,7 @@ class Compiling:
             os.environ.clear()
             if SCRATCH:
                 os.environ.update(PROXIES, HOME=SCRATCH, TMPDIR=SCRATCH)
+                resolving.end_at(request["project_dir"])
             os.environ.update(request["env"])
             plugins.Runtime.is_hosted = True
             loader.reset_states()
@@ -181,7 +182,8 @@ class Compiling:
         if self._project is None:
             # What was imported stays; the collector need not look at it again.
             collector.resume()
-        self.forks = read is not None and not is_of_one_compile and forks.can_fork()
+        is_known = read is not None and not read.is_partial
+        self.forks = is_known and not is_of_one_compile and forks.can_fork()
         self._output.before_answer()
         found = None
         if depends is not None:

@@ -6,6 +6,8 @@ import os
 import sys
 from importlib.machinery import ModuleSpec, SourceFileLoader, SourcelessFileLoader
 
+from steward_host import resolving
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -226,22 +228,31 @@ def install(modules: list[PythonModule], module_path: Callable[[], list[str]] = 
     return finder
 
 
+# A process may have read anything for the one that started it.
+_STARTS = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "subprocess.Popen"}
+
+
 class files_read:
     """Notes the files below a directory that are read from now on, other than Python's own."""
 
     def __init__(self, directory: str) -> None:
         self._directory = os.path.join(directory, "")
         self._found: set[str] | None = set()
+        # Whether nobody knows all that was read.
+        self.is_partial = False
         sys.addaudithook(self._noted)
 
     def _noted(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if self._found is None or event not in ("open", "os.listdir", "os.scandir") or not arguments:
+        if self._found is None:
+            return
+        self.is_partial |= event in _STARTS
+        if event not in ("open", "os.listdir", "os.scandir") or not arguments:
             return
         path = arguments[0]
         if isinstance(path, bytes):
             path = os.fsdecode(path)
         if isinstance(path, str) and not path.endswith((".py", ".pyc")):
-            path = os.path.abspath(path)
+            path = resolving.by_name(os.path.abspath(path))
             if path.startswith(self._directory) and not os.path.isdir(path):
                 self._found.add(path)
 

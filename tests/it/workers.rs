@@ -375,6 +375,74 @@ fn a_commit_that_was_taken_back_leaves_no_answers() {
     }
 }
 
+const RESOLVES: &str = r#"
+import os
+from pathlib import Path
+from inmanta.plugins import plugin
+
+HERE = Path(__file__).resolve().parent
+FILES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "files")
+BEGUN = (HERE.parent / "files" / "data.txt").read_text()
+
+@plugin
+def read(n: "int") -> "string":
+    one = (HERE.parent / "files" / "data.txt").read_text()
+    with open(os.path.join(FILES, "data.txt")) as other:
+        return f"{BEGUN}, {one}, {other.read()}, {sorted(os.listdir(FILES))}"
+"#;
+
+/// A process that has imported modules serves commits with the same Python code one after the other; what modules have
+/// resolved then is the folder of the commit in hand all the same.
+#[test]
+fn modules_that_resolve_where_they_are_read_the_files_of_their_commit() {
+    let home = tempfile::tempdir().unwrap();
+    let repo = repo_with("resolves", RESOLVES, "std::print(resolves::read(1))\n");
+    let (_, config) = server_of(home.path(), &repo);
+    repo.write("libs/resolves/files/data.txt", "first");
+    let commit = repo.commit("data");
+    let served = serve(home.path(), &config);
+    let report = report_of(&served, &commit);
+    let wanted = "first, first, first, ['data.txt']";
+    assert!(report.contains(wanted), "{report}");
+    repo.write("libs/resolves/files/data.txt", "second");
+    repo.write("libs/resolves/files/more.txt", "more");
+    let report = report_of(&served, &repo.commit("other data"));
+    let wanted = "second, second, second, ['data.txt', 'more.txt']";
+    assert!(report.contains(wanted), "{report}");
+    repo.write("libs/resolves/files/data.txt", "first");
+    let report = report_of(&served, &repo.commit("the first data again"));
+    let wanted = "first, first, first, ['data.txt', 'more.txt']";
+    assert!(report.contains(wanted), "{report}");
+}
+
+const STARTS: &str = r#"
+import os, subprocess
+from inmanta.plugins import plugin
+
+FILE = os.path.join(os.path.dirname(__file__), "..", "files", "data.txt")
+SHOWN = subprocess.run(["cat", FILE], capture_output=True, text=True).stdout
+
+@plugin
+def read(n: "int") -> "string":
+    return f"{SHOWN} {n}"
+"#;
+
+/// What a process has read that a module starts when it is imported, nobody knows; so that is done again for the next commit.
+#[test]
+fn modules_that_start_a_process_are_imported_for_each_commit() {
+    let home = tempfile::tempdir().unwrap();
+    let repo = repo_with("starts", STARTS, "std::print(starts::read(1))\n");
+    let (_, config) = server_of(home.path(), &repo);
+    repo.write("libs/starts/files/data.txt", "first");
+    let commit = repo.commit("data");
+    let served = serve(home.path(), &config);
+    let report = report_of(&served, &commit);
+    assert!(report.contains("first 1"), "{report}");
+    repo.write("libs/starts/files/data.txt", "second");
+    let report = report_of(&served, &repo.commit("other data"));
+    assert!(report.contains("second 1"), "{report}");
+}
+
 const UNBLOCKS: &str = r#"
 import fcntl, os
 from inmanta.plugins import plugin
