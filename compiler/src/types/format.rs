@@ -320,17 +320,34 @@ fn pointed(mut number: String, spec: &Spec) -> String {
     number
 }
 
+/// No number has more digits behind the point: what follows are zeros. (More than 65 535 are none that the standard library
+/// would write.)
+const MAX_DIGITS: usize = 1100;
+
+/// The zeros behind the digits that a number has.
+fn zeros(precision: usize) -> String {
+    "0".repeat(precision.saturating_sub(MAX_DIGITS))
+}
+
 fn fixed(value: f64, precision: usize) -> String {
-    format!("{value:.precision$}")
+    let n_digits = precision.min(MAX_DIGITS);
+    let text = format!("{value:.n_digits$}");
+    if value.is_finite() {
+        text + &zeros(precision)
+    } else {
+        text
+    }
 }
 
 fn exponent(value: f64, precision: usize) -> String {
-    let text = format!("{value:.precision$e}");
+    let n_digits = precision.min(MAX_DIGITS);
+    let text = format!("{value:.n_digits$e}");
     match text.split_once('e') {
         Some((mantissa, exponent)) => {
             let exponent: i32 = exponent.parse().unwrap_or(0);
             format!(
-                "{mantissa}e{}{:02}",
+                "{mantissa}{}e{}{:02}",
+                zeros(precision),
                 if exponent < 0 { '-' } else { '+' },
                 exponent.abs()
             )

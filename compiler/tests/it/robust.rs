@@ -606,6 +606,43 @@ end
     );
 }
 
+/// Input: numbers with more digits behind the point than there are, in templates and f-strings (docs/reference/security.md § 3.24). Answer: zeros, to a limit.
+#[test]
+fn numbers_have_digits_to_a_limit() {
+    let printed = |model: &str, template: &str| {
+        let world = MemWorld::default()
+            .file("project.yml", "name: case")
+            .file("templates/t.j2", template)
+            .file("main.cf", model);
+        let compiled = compile(&world, &Options::default());
+        assert!(compiled.succeeded(), "{:?}", compiled.diagnostics);
+        world.printed()
+    };
+    let zeros = |n: usize| "0".repeat(n);
+    let cases = [
+        ("'%.70000f' % 1.5", format!("1.5{}", zeros(69_999))),
+        ("'%.70000e' % 1.5", format!("1.5{}e+00", zeros(69_999))),
+        ("'%.70000g' % 1.5", "1.5".to_owned()),
+        ("'%#.70000g' % 1.5", format!("1.5{}", zeros(69_998))),
+        ("'{:.70000f}'.format(0.5)", format!("0.5{}", zeros(69_999))),
+        ("'{:.70000%}'.format(0.5)", format!("50.{}%", zeros(70_000))),
+        ("'%.*f'|format(70000, 1e400)", "inf".to_owned()),
+    ];
+    for (template, wanted) in cases {
+        let printed = printed(
+            "std::print(std::template(\"/t.j2\"))",
+            &format!("{{{{ {template} }}}}"),
+        );
+        assert!(
+            printed.trim_end() == wanted,
+            "{template}: {} bytes",
+            printed.len()
+        );
+    }
+    let text = printed("x = 0.5\nstd::print(f\"{x:.70000f}\")", "");
+    assert!(text.trim_end() == format!("0.5{}", zeros(69_999)));
+}
+
 /// Input: templates that double their text or call themselves (docs/reference/security.md § 3.24). Answer: an error at a limit.
 #[test]
 fn templates_do_not_grow_without_end() {
