@@ -7,6 +7,7 @@ use steward_compiler::{ServicesInput, Variables};
 
 use crate::domain::{
     ActionKind, CompileState, ResourceId, ResourceStatus, Settings, Timestamp, VersionNumber,
+    without_middle,
 };
 use crate::store::{
     Action, Compile, DryRun, Environment, ServiceRequest, Stage, StoredResource, Version,
@@ -161,20 +162,8 @@ fn stage(stage: &Stage) -> Value {
 /// Bytes of what a stage of a compile wrote. There are a few stages in a report.
 const MAX_STREAM_BYTES: usize = 4 << 20;
 
-/// The begin and the end of a text that is too long, with a mark between them.
 fn cut(text: &str) -> Cow<'_, str> {
-    if text.len() <= MAX_STREAM_BYTES {
-        return text.into();
-    }
-    let first = text.floor_char_boundary(MAX_STREAM_BYTES / 2);
-    let last = text.ceil_char_boundary(text.len() - MAX_STREAM_BYTES / 2);
-    let n_cut = last - first;
-    format!(
-        "{}\n[... {n_cut} bytes were left out here ...]\n{}",
-        &text[..first],
-        &text[last..]
-    )
-    .into()
+    without_middle(text, MAX_STREAM_BYTES)
 }
 
 /// A diagnostic of the compile contract as an error of the compile data (docs/reference/language.md § 9.6): 0-based.

@@ -250,6 +250,9 @@ async fn export_all<'a>(
     Ok(ended)
 }
 
+/// Bytes of the diagnostics of one compile in the log; its report has all that are told.
+const LOGGED_BYTES: usize = 256 << 10;
+
 fn log(context: &Context<'_>, compile: &Compile, commit: &str, report: &CompileDone) {
     let services = compile.services.as_ref();
     match &report.failure {
@@ -260,13 +263,14 @@ fn log(context: &Context<'_>, compile: &Compile, commit: &str, report: &CompileD
                 "the compile for the service instance {instances} failed: {failure}"
             );
             // What a validation says is the diagnosis of its instance alone; a failed export holds up others.
-            let shown = report
-                .diagnostics
-                .iter()
-                .filter(|_| !compile.is_validation());
+            if compile.is_validation() {
+                return;
+            }
+            let (shown, n_more) = logged(&report.diagnostics);
             for diagnostic in shown {
                 tracing::warn!(compile.id = %report.compile, "{}", diagnostic.plain);
             }
+            log_left_out(report, n_more);
         }
         None => tracing::info!(
             environment.id = %context.environment, compile.id = %report.compile, commit,
@@ -278,14 +282,37 @@ fn log(context: &Context<'_>, compile: &Compile, commit: &str, report: &CompileD
                 environment.id = %context.environment, compile.id = %report.compile, commit,
                 "commit {} does not compile, the version in force stays: {failure}", report.commit
             );
-            for diagnostic in &report.diagnostics {
+            let (shown, n_more) = logged(&report.diagnostics);
+            for diagnostic in shown {
                 if diagnostic.json["severity"] == "warning" {
                     tracing::warn!(compile.id = %report.compile, "{}", diagnostic.plain);
                 } else {
                     tracing::error!(compile.id = %report.compile, "{}", diagnostic.plain);
                 }
             }
+            log_left_out(report, n_more);
         }
+    }
+}
+
+/// The first diagnostics of a compile, which are logged, and how many more there are.
+fn logged(diagnostics: &[RenderedDiagnostic]) -> (&[RenderedDiagnostic], usize) {
+    let mut n_bytes = 0;
+    let fits = |diagnostic: &&RenderedDiagnostic| {
+        n_bytes += diagnostic.plain.len();
+        n_bytes <= LOGGED_BYTES
+    };
+    let n_logged = diagnostics.iter().take_while(fits).count().max(1);
+    let (logged, more) = diagnostics.split_at(n_logged.min(diagnostics.len()));
+    (logged, more.len())
+}
+
+fn log_left_out(report: &CompileDone, n_more: usize) {
+    if n_more > 0 {
+        tracing::warn!(
+            compile.id = %report.compile,
+            "the report of the compile has {n_more} more errors and warnings"
+        );
     }
 }
 

@@ -44,6 +44,6 @@ pub use state::{
     ActionKind, Blocked, Change, CompileState, Compliance, DryRunStatus, FactSource, HandlerStatus,
     LastRun, LogLevel, ResourceStatus, SUMMARY_STATES, Severity, UnknownWord,
 };
-pub use text::{is_unprintable, printable};
+pub use text::{is_unprintable, printable, without_middle};
 pub use time::Timestamp;
 pub use wake::WakeHandle;

@@ -94,14 +94,14 @@ fn is_of(event: &Value, name: &str) -> bool {
 }
 
 /// The most memory that a process ever had, in MiB.
-fn peak_mib(pid: u32) -> u64 {
+pub fn peak_mib(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.unwrap().trim().trim_end_matches(" kB");
     kib.parse::<u64>().unwrap() / 1024
 }
 
-fn bytes_of_database(data: &Path) -> u64 {
+pub fn bytes_of_database(data: &Path) -> u64 {
     let files = fs::read_dir(data).unwrap().flatten();
     files
         .filter(|entry| {

@@ -43,6 +43,62 @@ fn a_call_that_takes_all_memory_is_named() {
     assert!(report.contains("it was at main.cf:3"), "{report}");
 }
 
+/// Input: texts and lists that double, which are made long after the statements that say so were read (docs/reference/security.md § 4.17). Answer: the error names a line of these.
+#[test]
+fn texts_that_take_all_memory_are_told_where_they_were() {
+    let doubled = (0..30).map(|n| format!("x{} = [\"{{{{x{n}}}}}{{{{x{n}}}}}\", \"a\"]\n", n + 1));
+    let model = format!(
+        "x0 = \"{}\"\n{}std::print(x30)\n",
+        "a".repeat(64),
+        doubled.collect::<String>()
+    );
+    let report = report(&model);
+    assert!(report.contains("it was at main.cf:"), "{report}");
+}
+
+const ENDLESS: &str = r#"
+import warnings
+from inmanta.plugins import plugin
+
+@plugin
+def warns() -> "string":
+    for number in range(20000):
+        warnings.warn(f"warning {number}")
+    return "warned"
+
+@plugin
+def fails() -> "string":
+    raise Exception("begin" + "E" * (20 << 20) + "end")
+"#;
+
+/// Input: a plugin that warns 20 000 times, and one whose exception has 20 MB (docs/reference/security.md § 4.22). Answer: each is cut with a mark, and server, database and log stay small.
+#[test]
+fn what_a_compile_says_is_cut_and_server_database_and_log_stay_small() {
+    for (call, marks) in [
+        ("warns", ["warning 0", "more warnings are left out here"]),
+        ("fails", ["Exception: beginEEE", "bytes were left out here"]),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let repo = repo_with("endless", ENDLESS, &format!("x = endless::{call}()\n"));
+        let (_, config) = server_of(home.path(), &repo);
+        let served = serve(home.path(), &config);
+        let report = first_report(&served);
+        for mark in marks {
+            assert!(
+                report.contains(mark),
+                "{call}: no {mark} in {} bytes",
+                report.len()
+            );
+        }
+        let peak = crate::bounds::peak_mib(served.child.id());
+        assert!(peak < 200, "{call}: {peak} MiB");
+        let database = crate::bounds::bytes_of_database(&home.path().join("data"));
+        assert!(database < 20 << 20, "{call}: {database} bytes");
+        let log = served.log.lock().unwrap().len();
+        assert!(log < 1 << 20, "{call}: {log} bytes");
+    }
+}
+
 const LARGE: &str = r#"
 from inmanta.plugins import plugin
 

@@ -118,9 +118,18 @@ pub(in crate::compile) struct Reported {
 impl Reported {
     /// An error that has no place in the model.
     pub(in crate::compile) fn error(kind: &str, message: String) -> Self {
-        let json = serde_json::json!({"severity": "error", "kind": kind, "message": message});
+        Self::without_place("error", kind, message)
+    }
+
+    /// A warning that has no place in the model.
+    pub(in crate::compile) fn warning(kind: &str, message: String) -> Self {
+        Self::without_place("warning", kind, message)
+    }
+
+    fn without_place(severity: &str, kind: &str, message: String) -> Self {
+        let json = serde_json::json!({"severity": severity, "kind": kind, "message": message});
         Self {
-            is_error: true,
+            is_error: severity == "error",
             json: json.to_string(),
             plain: message.clone(),
             colored: message,

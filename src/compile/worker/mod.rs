@@ -13,6 +13,7 @@ mod frames;
 mod memory;
 mod pool;
 mod process;
+mod reported;
 mod scratch;
 mod stopped;
 

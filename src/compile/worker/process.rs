@@ -17,6 +17,7 @@ use steward_compiler::{
 use super::commit_code;
 use super::frames::{Job, JobDone, Refusal, Reply, Reported, Request};
 use super::memory::OutOfMemory;
+use super::reported::bounded;
 use super::scratch::{self, Watch};
 use crate::compile::code::{self, Kept};
 use crate::compile::packages::{Answers, Packages};
@@ -386,7 +387,7 @@ fn compile(
         plain: steward_compiler::render(diagnostic, &world, false),
         colored: steward_compiler::render(diagnostic, &world, true),
     };
-    let mut diagnostics: Vec<Reported> = compiled.diagnostics.iter().map(report).collect();
+    let mut diagnostics = bounded(&compiled.diagnostics, report);
     let kept = store.map_or_else(
         || Ok(Kept::default()),
         |store| keep(&compiled, &Files::new(store)),
