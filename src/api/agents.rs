@@ -132,7 +132,16 @@ async fn connect(
     let full = |message| ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, message);
     let address = body::client(client.connection);
     let turn = client.hellos.turn(environment, address);
-    let Ok(Some(turn)) = tokio::time::timeout(HELLO_TIMEOUT, turn).await else {
+    // Who waits here keeps nobody out: it loses its place to others when there are no more.
+    let delayed = |is_delayed| {
+        if let Some(connection) = client.connection {
+            connection.delayed(is_delayed);
+        }
+    };
+    delayed(true);
+    let turn = tokio::time::timeout(HELLO_TIMEOUT, turn).await;
+    delayed(false);
+    let Ok(Some(turn)) = turn else {
         return Err(full("too many agents of the environment say hello"));
     };
     let Ok(place) = CONNECTIONS.try_acquire() else {

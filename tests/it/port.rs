@@ -189,6 +189,73 @@ fn a_connection_that_was_answered_is_kept_for_a_while_only() {
     assert!((20..80).contains(&waited), "{waited} s");
 }
 
+/// Input: at 400 file handles, 500 requests with the right token, or without one where none is needed, whose bodies do not arrive (docs/reference/security.md § 4.3). Answer: after two seconds the oldest of them give way to others.
+#[test]
+fn requests_whose_bodies_do_not_arrive_give_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let door = start(dir.path(), "", Some(400));
+    let held: Vec<TcpStream> = (0..500)
+        .map(|n| {
+            let mut stream = door.connect();
+            let ends = if n % 2 == 0 {
+                "Content-Length: 100000\r\n\r\n[".to_owned()
+            } else {
+                "Transfer-Encoding: chunked\r\n\r\n1\r\n[\r\n".to_owned()
+            };
+            let _ = write!(
+                stream,
+                "POST /api/v1/file HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{ends}"
+            );
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_secs(3));
+    for _ in 0..20 {
+        let request =
+            b"GET /api/v2/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        let answer = door.exchange(request);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer:?}");
+    }
+    drop(held);
+    door.is_well();
+}
+
+/// Input: at 400 file handles, 500 agents with the right token that say no hello (docs/reference/security.md § 4.3). Answer: those whose turn it is not yet give way to others.
+#[test]
+fn agents_that_say_no_hello_keep_nobody_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let token = dir.path().join("token");
+    std::fs::write(&token, "a-token-of-agents").unwrap();
+    let repo = crate::harness::Repo::new("x = 1\n");
+    let config = format!(
+        "environments:\n- project: p\n  name: e\n  repository: {}\n  agents: {{ token: {{ file: {} }} }}\n",
+        repo.path().display(),
+        token.display()
+    );
+    let door = start(dir.path(), &config, Some(400));
+    let held: Vec<TcpStream> = (0..500)
+        .map(|_| {
+            let mut stream = door.connect();
+            let _ = write!(
+                stream,
+                "GET /api/v1/agent_connection?environment=e HTTP/1.1\r\nHost: localhost\r\n\
+                 Authorization: Bearer a-token-of-agents\r\nConnection: upgrade\r\n\
+                 Upgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+                 Sec-WebSocket-Version: 13\r\n\r\n"
+            );
+            stream
+        })
+        .collect();
+    for _ in 0..20 {
+        let request =
+            b"GET /api/v2/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        let answer = door.exchange(request);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer:?}");
+    }
+    drop(held);
+    door.is_well();
+}
+
 /// Input: a client that asks for a large answer and does not read it (docs/reference/security.md § 4.3). Answer: the connection is closed when too little moves.
 #[test]
 fn a_client_that_does_not_read_its_answer_is_closed() {
@@ -252,6 +319,26 @@ fn a_request_with_two_hosts_or_none_is_refused() {
         "HTTP/1.1 400"
     );
     assert_eq!(ask(""), "HTTP/1.1 400");
+}
+
+/// Input: two `Authorization`, `Content-Type` or `X-Inmanta-Tid` headers, of which a proxy may have read the other one (docs/reference/security.md § 4.14). Answer: 400.
+#[test]
+fn a_request_with_two_headers_where_one_is_expected_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let door = start(dir.path(), "", None);
+    for header in [
+        "Authorization: Bearer a",
+        "Content-Type: application/json",
+        "X-Inmanta-Tid: 1",
+    ] {
+        let request = format!(
+            "GET /api/v2/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{header}\r\n"
+        );
+        let one = door.exchange(format!("{request}\r\n").as_bytes());
+        assert!(one.starts_with("HTTP/1.1 200"), "{one}");
+        let two = door.exchange(format!("{request}{header}b\r\n\r\n").as_bytes());
+        assert!(two.starts_with("HTTP/1.1 400"), "{two}");
+    }
 }
 
 /// Input: a request for what is no path: `GET 0`, a host, a host with a port, an asterisk (docs/reference/security.md § 4.14). Answer: 400.

@@ -32,7 +32,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 const READ_WINDOW: Duration = Duration::from_secs(20);
 /// 8 KiB a second: slower than any line that people work on. The largest pages then go within 20 minutes.
 const MIN_READ_BYTES: u64 = 8 * 1024 * READ_WINDOW.as_secs();
-/// A client that has read nothing for so long may lose its place to another.
+/// A client that has read nothing of its answer, or sent nothing of a body, for so long may lose its place to another.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
 
 /// What a connection is at.
@@ -80,6 +80,8 @@ pub(in crate::api) struct Connection {
     /// There is something to write and the client does not read: since when, and 0 if not so.
     stuck_since: AtomicU64,
     n_written: AtomicU64,
+    /// A request waits for more of its body: since when, and 0 if not so.
+    body_awaited_since: AtomicU64,
     /// The running window of a client that reads slowly: its begin, and `n_written` then.
     window: Mutex<Option<(u64, u64)>>,
     /// The memory of an answer until the client has it.
@@ -102,6 +104,7 @@ impl Connection {
             is_trusted: AtomicBool::new(false),
             stuck_since: AtomicU64::new(0),
             n_written: AtomicU64::new(0),
+            body_awaited_since: AtomicU64::new(0),
             window: Mutex::new(None),
             answer: Mutex::new(None),
             ended: Notify::new(),
@@ -218,6 +221,17 @@ impl Connection {
         }
     }
 
+    /// Whether the request in hand waits for more of its body.
+    pub(in crate::api) fn waits_for_body(&self, is_waiting: bool) {
+        if is_waiting {
+            let now = self.now().max(1);
+            let since = &self.body_awaited_since;
+            let _ = since.compare_exchange(0, now, Relaxed, Relaxed);
+        } else {
+            self.body_awaited_since.store(0, Relaxed);
+        }
+    }
+
     fn wrote(&self, result: &Poll<io::Result<usize>>) {
         match result {
             Poll::Pending => {
@@ -249,7 +263,10 @@ impl Connection {
 impl Holder for Connection {
     fn rank(&self) -> Option<u8> {
         let stuck_since = self.stuck_since.load(Relaxed);
-        let is_stuck = stuck_since > 0 && self.now() - stuck_since > STUCK_AFTER.as_millis() as u64;
+        let is_long = |since: u64| {
+            since > 0 && self.now().saturating_sub(since) > STUCK_AFTER.as_millis() as u64
+        };
+        let is_stuck = is_long(stuck_since) || is_long(self.body_awaited_since.load(Relaxed));
         match self.phase() {
             _ if is_stuck => Some(3),
             // An answer is on its way.

@@ -24,6 +24,9 @@ static ANSWERS: Quota = Quota::new(512 << 20);
 /// Smaller ones are not counted: they fit what the kernel keeps for a connection.
 const LARGE_ANSWER: u64 = 64 << 10;
 
+/// Which environment a request is about.
+const ENVIRONMENT: HeaderName = HeaderName::from_static("x-inmanta-tid");
+
 /// What is left of a body that nobody reads to its end is read for so long, and as much, after the answer.
 const LINGER: Duration = Duration::from_secs(2);
 const MAX_LINGER_BYTES: usize = 64 << 20;
@@ -52,11 +55,17 @@ impl<S: Service<Request<RequestBody>, Response = Reply, Error = Infallible>> Rou
 /// The body of a request, which the routes may leave unread: a token was wrong, or it is too large. To close a connection on
 /// which more arrives resets it, and then many clients lose the answer, too. So the rest is read and thrown away for a moment.
 #[derive(Debug)]
-pub(in crate::api) struct RequestBody(Option<Incoming>);
+pub(in crate::api) struct RequestBody {
+    body: Option<Incoming>,
+    connection: Arc<Connection>,
+}
 
 impl RequestBody {
-    pub(in crate::api) fn new(body: Incoming) -> Self {
-        Self(Some(body))
+    pub(in crate::api) fn new(body: Incoming, connection: Arc<Connection>) -> Self {
+        Self {
+            body: Some(body),
+            connection,
+        }
     }
 }
 
@@ -68,29 +77,32 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let Some(body) = &mut self.0 else {
+        let Some(body) = &mut self.body else {
             return Poll::Ready(None);
         };
-        let frame = std::task::ready!(Pin::new(body).poll_frame(context));
+        let frame = Pin::new(body).poll_frame(context);
+        self.connection.waits_for_body(frame.is_pending());
+        let frame = std::task::ready!(frame);
         if !matches!(frame, Some(Ok(_))) {
-            self.0 = None;
+            self.body = None;
         }
         Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.as_ref().is_none_or(Body::is_end_stream)
+        self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        let hint = self.0.as_ref().map(Body::size_hint);
+        let hint = self.body.as_ref().map(Body::size_hint);
         hint.unwrap_or_else(|| SizeHint::with_exact(0))
     }
 }
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        let Some(body) = self.0.take() else { return };
+        self.connection.waits_for_body(false);
+        let Some(body) = self.body.take() else { return };
         if body.is_end_stream() {
             return;
         }
@@ -130,8 +142,8 @@ where
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let mut request = request.map(RequestBody::new);
         let connection = Arc::clone(&self.connection);
+        let mut request = request.map(|body| RequestBody::new(body, Arc::clone(&connection)));
         let is_chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
         let n_announced = announced(request.headers()).unwrap_or(0) as u64;
         let head = connection.begin(if is_chunked { u64::MAX } else { n_announced });
@@ -175,6 +187,12 @@ fn check<B>(head: Head, request: &Request<B>) -> Result<(), ApiError> {
     if n_hosts > 1 || (n_hosts == 0 && request.version() == Version::HTTP_11) {
         let message = format!("there must be one Host header, not {n_hosts}");
         return Err(ApiError::bad_request(message));
+    }
+    for name in [header::AUTHORIZATION, header::CONTENT_TYPE, ENVIRONMENT] {
+        if request.headers().get_all(&name).iter().nth(1).is_some() {
+            let message = format!("there may be one header {name} only");
+            return Err(ApiError::bad_request(message));
+        }
     }
     // A proxy may name the host in the target, too (RFC 9112 § 3.2.2); then both must name the same one.
     let target = request.uri().authority().map(Authority::as_str);
