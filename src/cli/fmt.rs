@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use steward_compiler::{MemWorld, World, format, render};
 
+use super::terminal::printable;
 use super::{FAILED, FmtArguments, Format, TROUBLE, USAGE};
 
 /// What one text came to.
@@ -127,7 +128,7 @@ fn file(path: &Path, arguments: &FmtArguments) -> Outcome {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) => {
-            eprintln!("steward: cannot read {name}: {error}");
+            eprintln!("steward: cannot read {}: {error}", printable(&name));
             return Outcome::Trouble;
         }
     };
@@ -136,6 +137,7 @@ fn file(path: &Path, arguments: &FmtArguments) -> Outcome {
         Ok(formatted) => formatted,
         Err(outcome) => return outcome,
     };
+    let name = printable(&name);
     if arguments.check {
         eprintln!("steward: {name} would change");
     } else if let Err(error) = replace(path, &formatted) {

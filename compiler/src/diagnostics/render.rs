@@ -22,7 +22,20 @@ pub fn render(diagnostic: &Diagnostic, world: &dyn World, color: bool) -> String
     };
     let mut text = renderer.decor_style(DecorStyle::Ascii).render(&groups);
     text.push('\n');
+    // The source is shown as it is but for the controls that the renderer knows.
+    if text.contains(is_hidden) {
+        text = text.replace(is_hidden, "\u{fffd}");
+    }
     text
+}
+
+/// Whether a character steers old terminals (C1), or turns the direction of a text around: what stands there would not be what is
+/// read.
+fn is_hidden(c: char) -> bool {
+    matches!(
+        c,
+        '\u{7f}'..='\u{9f}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
 }
 
 /// One group for the diagnostic, one for each note about another file, and those of the causes.
@@ -101,8 +114,20 @@ fn is_beside(note: &Note, diagnostic: &Diagnostic) -> bool {
     }
 }
 
+/// A text of the model, of its Python code or of a file name, without what steers a terminal: it is of whoever wrote the
+/// repository.
 fn shown(message: &str) -> String {
-    message.trim_end().replace('\t', "    ")
+    let message = message.trim_end().replace('\t', "    ");
+    let is_control = |c: char| c.is_ascii_control() && c != '\n';
+    match message.contains(is_control) {
+        true => message.replace(is_control, "\u{fffd}"),
+        false => message,
+    }
+}
+
+/// A name of a file, in one line.
+fn shown_path(path: &str) -> String {
+    path.replace(|c: char| c.is_ascii_control(), "\u{fffd}")
 }
 
 /// The text without the indentation that all its lines share.
@@ -115,7 +140,7 @@ fn dedent(text: &str) -> String {
 }
 
 fn origin(location: &Location) -> Origin<'_> {
-    let origin = Origin::path(location.file.as_str()).line(location.line as usize);
+    let origin = Origin::path(shown_path(&location.file)).line(location.line as usize);
     match location.column {
         Some(column) => origin.char_column(column as usize),
         None => origin,
@@ -199,12 +224,66 @@ impl File {
             .map_or(self.text.len(), |at| last + at);
         let shift = |range: Range<usize>| range.start - begin..range.end - begin;
         Snippet::source(self.text[begin..end].to_owned())
-            .path(location.file.as_str())
+            .path(shown_path(&location.file))
             .line_start(line)
             .annotations(
                 marks
                     .into_iter()
                     .map(|(kind, range, label)| kind.span(shift(range)).label(label)),
             )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::MemWorld;
+
+    /// Input: escapes for terminals, line breaks and characters that turn the direction of a text, in what Python code raises, in the name of a file and in the source (docs/reference/security.md § 4.23). Answer: each is a mark in what people are shown.
+    #[test]
+    fn nothing_of_a_repository_steers_a_terminal() {
+        let evil = "\u{1b}]0;title\u{7}\u{9b}31m\u{202e}\u{2066}\r\u{7f}";
+        let file = format!("{}\n.cf", evil);
+        let world = MemWorld::default().file(&file, &format!("x = \"{evil}\"\n"));
+        let place = |line| {
+            Some(Location {
+                file: file.clone(),
+                line,
+                column: Some(1),
+                end_line: Some(line),
+                end_column: Some(4),
+            })
+        };
+        let one = |causes| Diagnostic {
+            severity: Severity::Error,
+            kind: "ExternalException".to_owned(),
+            message: format!("one {evil}\n  and {evil}"),
+            location: place(1),
+            notes: vec![
+                Note {
+                    message: format!("note {evil}"),
+                    location: None,
+                },
+                Note {
+                    message: format!("place {evil}"),
+                    location: place(1),
+                },
+            ],
+            help: Some(format!("help {evil}")),
+            raised: None,
+            causes,
+        };
+        let text = render(&one(vec![one(Vec::new())]), &world, false);
+        let is_bad = |c: &char| (c.is_control() && *c != '\n') || is_hidden(*c);
+        assert_eq!(text.chars().find(is_bad), None, "{text:?}");
+        assert!(
+            text.contains("title") && text.contains("note: and "),
+            "{text}"
+        );
+        let colored = render(&one(Vec::new()), &world, true);
+        assert!(
+            !colored.contains("\u{1b}]") && !colored.contains('\u{7}'),
+            "{colored:?}"
+        );
     }
 }
