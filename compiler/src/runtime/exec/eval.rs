@@ -268,6 +268,7 @@ impl Machine<'_> {
             | ExprKind::Cast(_)
             | ExprKind::Query(_) => self.state.read(ready.next(), node.loc),
             ExprKind::List(items) => {
+                self.report.leave_place(node.loc);
                 let mut values = Vec::with_capacity(items.len());
                 for item in items {
                     let value = self.eval(*item, scope, ready, context, ListenerId::NONE)?;
@@ -313,6 +314,7 @@ impl Machine<'_> {
         ready: &mut Ready,
         loc: Loc,
     ) -> Result<Value, Fail> {
+        self.report.leave_place(loc);
         let mut out = std::mem::take(&mut self.exec.scratch);
         out.clear();
         let unknown = self.format_into(parts, scope, ready, loc, &mut out)?;
