@@ -6,15 +6,15 @@ use warp::{Filter, Reply, filters::BoxedFilter};
 
 use crate::api::environments::{environment_id, fetch, named, scope};
 use crate::api::http::args::{Args, Segment};
+use crate::api::http::cut::Cut;
 use crate::api::http::error::ApiError;
 use crate::api::http::order::{Ranges, Sort};
-use crate::api::http::page;
 use crate::api::routes::routes;
 use crate::api::{Answer, Body, wire, with};
 use crate::app::App;
 use crate::domain::{CompileId, CompileState};
 use crate::executor::bounds::check_metadata;
-use crate::store::{Compile, CompileRequest};
+use crate::store::{Compile, CompileRequest, CompileSearch, Key, Span};
 
 routes! {
     Post "/api/v1/notify/<env>" NamedEnvironment "asks for a compile" => Body request(env);
@@ -92,46 +92,19 @@ async fn is_compiling(id: Segment, app: App) -> Body {
 async fn list_reports(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     args.only_filters(&["success", "started", "completed", "requested"])?;
-    // Of the whole history only the keys: the rest for what is shown.
-    let mut keys = app.store.compile_keys(environment.id).await?;
-    let is = |wanted: Option<bool>, actual: bool| wanted.is_none_or(|wanted| wanted == actual);
-    let (success, started, completed) = (
-        args.filter_flag("success")?,
-        args.filter_flag("started")?,
-        args.filter_flag("completed")?,
-    );
     let sort = Sort::of(&args, &["requested"], Sort::descending("requested"))?;
-    let requested = Ranges::of_moments(&args, "requested")?;
-    keys.retain(|key| {
-        is(success, key.is_success)
-            && is(started, key.is_started)
-            && is(completed, key.is_completed)
-            && requested.hold(key.requested.0)
-    });
-    let paged = page::page(
-        &args,
-        "/api/v2/compilereport",
-        keys,
-        |key| format!("{} {}", key.requested, key.id),
-        sort.is_descending,
-        |key| json!(key.id),
-    )?;
-    let Answer::Body(mut body) = paged else {
-        return Ok(paged);
+    let search = CompileSearch {
+        is_success: args.filter_flag("success")?,
+        is_started: args.filter_flag("started")?,
+        is_completed: args.filter_flag("completed")?,
+        requested: Ranges::of_moments(&args, "requested")?.bounds(),
     };
-    let ids: Vec<CompileId> = body["data"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|id| id.as_str()?.parse().ok())
-        .collect();
-    let compiles = app.store.compile_summaries(&ids).await?;
-    body["data"] = ids
-        .iter()
-        .filter_map(|id| compiles.get(id))
-        .map(wire::compile)
-        .collect();
-    Ok(Answer::Body(body))
+    let cut = Cut::of(&args, &Key::moment_and_id(), sort.is_descending)?;
+    let (id, store, search) = (environment.id, &app.store, &search);
+    let rows = store.compile_page(id, search, &cut.span()).await?;
+    let count = |span: Span| async move { store.compile_count(id, search, &span).await };
+    let counts = cut.counts(rows.len(), search.is_narrow(), count).await?;
+    Ok(cut.answer(&args, "/api/v2/compilereport", rows, &counts, wire::compile))
 }
 
 pub(in crate::api) async fn find(segment: &Segment, app: &App) -> Result<Compile, ApiError> {

@@ -7,16 +7,15 @@ use serde_json::{Value, json};
 use crate::api::Answer;
 use crate::api::environments::scope;
 use crate::api::http::args::{Args, Segment};
+use crate::api::http::cut::Cut;
 use crate::api::http::error::ApiError;
 use crate::api::http::order::Sort;
-use crate::api::http::page;
 use crate::api::http::principal::EnvironmentAccess;
 use crate::api::routes::routes;
-use crate::api::versions::contains;
 use crate::app::App;
 use crate::deploy;
 use crate::domain::ResourceId;
-use crate::store::{Discovered, DiscoveredEntry};
+use crate::store::{Discovered, DiscoveredEntry, DiscoveredOrder, DiscoveredSearch, Span};
 
 routes! {
     Get "/api/v2/discovered" Environment "what discovery found" => Query list_discovered();
@@ -27,23 +26,13 @@ routes! {
     Delete "/api/v2/discovered/<rid>" Environment "deletes a discovered resource" => Query delete(rid);
 }
 
-/// Those of the found resources that the model has or had.
+/// Those of the found resources that the model has, or had: orphans are shown as resources, too.
 async fn managed_of(
     app: &App,
     environment: &EnvironmentAccess,
     found: &[Discovered],
 ) -> Result<BTreeSet<ResourceId>, ApiError> {
-    let ids = found.iter().map(|found| &found.resource_id);
-    managed(app, environment, ids).await
-}
-
-/// Those of the resources that the model has, or had: orphans are shown as resources, too.
-async fn managed<'a>(
-    app: &App,
-    environment: &EnvironmentAccess,
-    ids: impl Iterator<Item = &'a ResourceId>,
-) -> Result<BTreeSet<ResourceId>, ApiError> {
-    let ids: BTreeSet<&ResourceId> = ids.collect();
+    let ids: BTreeSet<&ResourceId> = found.iter().map(|found| &found.resource_id).collect();
     let ids: Vec<ResourceId> = ids.into_iter().cloned().collect();
     let states = app.store.state_some(environment.id, &ids).await?;
     let ids = states.into_iter().map(|state| state.resource_id);
@@ -75,15 +64,12 @@ fn shape(found: &Discovered, managed: &BTreeSet<ResourceId>) -> Value {
 async fn list_discovered(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     args.only_filters(&["managed", "resource_type", "agent", "resource_id_value"])?;
-    let wanted = args.value("filter.managed").is_some();
-    let wanted = wanted
-        .then(|| args.flag("filter.managed", false))
-        .transpose()?;
-    let filters = (
-        args.filter("resource_type")?,
-        args.filter("agent")?,
-        args.filter("resource_id_value")?,
-    );
+    let search = DiscoveredSearch {
+        types: args.filter("resource_type")?,
+        agents: args.filter("agent")?,
+        values: args.filter("resource_id_value")?,
+        is_managed: args.filter_flag("managed")?,
+    };
     let columns = [
         "discovered_resource_id",
         "agent",
@@ -91,49 +77,37 @@ async fn list_discovered(app: App, args: Args) -> Result<Answer, ApiError> {
         "resource_id_value",
     ];
     let sort = Sort::of(&args, &columns, Sort::ascending(columns[0]))?;
-    // What was found may be large: it is read of the rows of the page only.
-    let mut entries = app.store.discovered_index(environment.id).await?;
-    entries.retain(|entry| {
-        let id = ResourceId::parse(entry.resource_id.as_str());
-        let part = |of: fn(&ResourceId) -> &str| id.as_ref().map(of).unwrap_or_default();
-        contains(&filters.0, part(ResourceId::resource_type))
-            && contains(&filters.1, part(ResourceId::agent))
-            && contains(&filters.2, part(ResourceId::value))
-    });
-    if let Some(wanted) = wanted {
-        let ids = entries.iter().map(|entry| &entry.resource_id);
-        let managed = managed(&app, &environment, ids).await?;
-        entries.retain(|entry| managed.contains(&entry.resource_id) == wanted);
-    }
-    let key = |entry: &DiscoveredEntry| key_of(&entry.resource_id, sort.column);
-    let mut cut = page::Cut::of(&args, entries, key, sort.is_descending)?;
-    let ids = cut.narrow(|entry| entry.n_bytes);
-    let ids = ids.iter().map(|entry| &entry.resource_id);
-    let found = app.store.discovered_some(environment.id, ids).await?;
+    let order = match sort.column {
+        "agent" => DiscoveredOrder::Agent,
+        "resource_type" => DiscoveredOrder::Type,
+        "resource_id_value" => DiscoveredOrder::Value,
+        _ => DiscoveredOrder::Id,
+    };
+    let cut = Cut::of(&args, &order.kind(), sort.is_descending)?;
+    let (id, store, search) = (environment.id, &app.store, &search);
+    // What was found may be large: it is read of the rows that fit an answer only.
+    let entries = store
+        .discovered_page(id, search, order, &cut.span())
+        .await?;
+    let n_read = entries.len();
+    let mut page = cut.page(entries);
+    page.narrow(|(_, entry)| entry.n_bytes);
+    let ids = page.rows().iter().map(|(_, entry)| &entry.resource_id);
+    let found = store.discovered_some(id, ids).await?;
     let managed = managed_of(&app, &environment, &found).await?;
     let by_id: BTreeMap<&ResourceId, &Discovered> = found
         .iter()
         .map(|found| (&found.resource_id, found))
         .collect();
     // What was deleted meanwhile has no place in the list any more.
-    cut.retain(|entry| by_id.contains_key(&entry.resource_id));
-    Ok(cut.answer(&args, "/api/v2/discovered", key, |entry| {
+    page.retain(|(_, entry)| by_id.contains_key(&entry.resource_id));
+    let count = |span: Span| async move { store.discovered_count(id, search, order, &span).await };
+    let counts = cut.counts(n_read, search.is_narrow(), count).await?;
+    let shape = |entry: &DiscoveredEntry| {
         let found = by_id.get(&entry.resource_id);
         found.map_or(Value::Null, |found| shape(found, &managed))
-    }))
-}
-
-/// What the row of a resource is sorted by.
-fn key_of(id: &ResourceId, column: &str) -> String {
-    let parsed = ResourceId::parse(id.as_str());
-    let part = |of: fn(&ResourceId) -> &str| parsed.as_ref().map(of).unwrap_or_default();
-    let value = match column {
-        "agent" => part(ResourceId::agent),
-        "resource_type" => part(ResourceId::resource_type),
-        "resource_id_value" => part(ResourceId::value),
-        _ => return id.to_string(),
     };
-    format!("{value}\u{1}{id}")
+    Ok(page.answer(&args, "/api/v2/discovered", &counts, shape))
 }
 
 async fn create(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {

@@ -6,18 +6,17 @@ use base64::Engine as _;
 use serde_json::{Map, Value, json};
 
 use crate::api::http::args::{Args, Segment};
+use crate::api::http::cut::{Counts, Cut};
 use crate::api::http::error::ApiError;
 use crate::api::http::order::Sort;
-use crate::api::http::page;
 use crate::api::http::principal::EnvironmentAccess;
 use crate::api::protected_settings;
 use crate::api::routes::routes;
-use crate::api::versions::contains;
 use crate::api::{Answer, wire};
 use crate::app::App;
 use crate::domain::{AgentName, EnvironmentId, SettingError, check_setting, setting_definitions};
 use crate::git::RepositoryRules;
-use crate::store::{Agent, Environment, NewEnvironment};
+use crate::store::{Agent, AgentOrder, AgentSearch, Environment, NewEnvironment, Span};
 
 routes! {
     Get "/api/v2/environment" AnyEnvironment "the environments; with a token of one, that one" => Query list();
@@ -377,43 +376,31 @@ async fn halt(action: Segment, app: App, args: Args) -> Result<Answer, ApiError>
     Ok(Answer::Empty)
 }
 
-/// Source: docs/reference/deployment.md § 1.4.
-fn status_of(agent: &crate::store::Agent) -> &'static str {
-    match (agent.paused, agent.away_since()) {
-        (true, _) => "paused",
-        (false, Some(_)) => "down",
-        (false, None) => "up",
-    }
-}
-
 async fn agents_list(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     args.only_filters(&["name", "process_name", "status"])?;
-    let mut agents = app.store.agent_list(environment.id).await?;
     let columns = ["name", "paused", "process_name", "status"];
     let sort = Sort::of(&args, &columns, Sort::ascending("name"))?;
-    let names = args.filter("name")?;
-    let statuses = args.filter("status")?;
-    let processes = args.filter("process_name")?;
-    agents.retain(|agent| {
-        // No agent has a process that clients could know.
-        processes.is_empty()
-            && contains(&names, agent.name.as_str())
-            && (statuses.is_empty() || statuses.iter().any(|status| status == status_of(agent)))
-    });
-    let key = |agent: &Agent| match sort.column {
-        "status" => format!("{}\u{1}{}", status_of(agent), agent.name),
-        "paused" => format!("{}\u{1}{}", agent.paused, agent.name),
-        _ => agent.name.to_string(),
+    let search = AgentSearch {
+        names: args.filter("name")?,
+        statuses: args.filter("status")?,
     };
-    page::page(
-        &args,
-        "/api/v2/agents",
-        agents,
-        |agent| key(agent),
-        sort.is_descending,
-        |agent| agent_shape(environment.id, agent),
-    )
+    let order = match sort.column {
+        "paused" => AgentOrder::Paused,
+        "status" => AgentOrder::Status,
+        // No agent has a process that clients could know.
+        _ => AgentOrder::Name,
+    };
+    let cut = Cut::of(&args, &order.kind(), sort.is_descending)?;
+    let (id, store, search) = (environment.id, &app.store, &search);
+    let path = "/api/v2/agents";
+    if !args.filter("process_name")?.is_empty() {
+        return Ok(cut.answer::<Agent>(&args, path, Vec::new(), &Counts::none(), |_| Value::Null));
+    }
+    let rows = store.agent_page(id, search, order, &cut.span()).await?;
+    let count = |span: Span| async move { store.agent_count(id, search, order, &span).await };
+    let counts = cut.counts(rows.len(), search.is_narrow(), count).await?;
+    Ok(cut.answer(&args, path, rows, &counts, |agent| agent_shape(id, agent)))
 }
 
 /// An agent as it is shown.
@@ -422,7 +409,7 @@ pub(in crate::api) fn agent_shape(environment: EnvironmentId, agent: &Agent) -> 
         "environment": environment,
         "name": agent.name,
         "paused": agent.paused,
-        "status": status_of(agent),
+        "status": agent.status(),
         "unpause_on_resume": agent.unpause_on_resume,
         "process_id": null,
         "process_name": null,

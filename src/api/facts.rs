@@ -6,16 +6,15 @@ use warp::http::StatusCode;
 use crate::api::Answer;
 use crate::api::environments::scope;
 use crate::api::http::args::{Args, Segment};
+use crate::api::http::cut::Cut;
 use crate::api::http::error::ApiError;
 use crate::api::http::order::{Ranges, Sort};
-use crate::api::http::page;
 use crate::api::http::principal::EnvironmentAccess;
 use crate::api::routes::routes;
-use crate::api::versions::contains;
 use crate::app::App;
 use crate::domain::{ParameterId, ResourceId, Timestamp};
 use crate::facts::{self, FactInput, Known, fact_json, parameter_json};
-use crate::store::Fact;
+use crate::store::{Fact, FactOrder, FactSearch, ParameterOrder, ParameterSearch, Span};
 
 routes! {
     Get "/api/v2/resource/<rid>/facts" Environment "the facts of a resource" => Query facts_of(rid);
@@ -63,34 +62,26 @@ async fn fact_of(id: Segment, name: Segment, app: App, args: Args) -> Result<Ans
 async fn all_facts(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?.id;
     args.only_filters(&["name", "resource_id", "expires"])?;
-    let (names, resources) = (args.filter("name")?, args.filter("resource_id")?);
-    let expires = args.flag("filter.expires", false)?;
-    let only_expiry = args.value("filter.expires").is_some();
-    let facts = app.store.fact_list(environment).await?.into_iter();
-    let shown = facts
-        .filter(|fact| {
-            let resource_id = fact.resource_id.as_ref();
-            resource_id.is_some_and(|id| contains(&resources, id.as_str()))
-                && contains(&names, &fact.name)
-                && (!only_expiry || fact.expires == expires)
-        })
-        .collect();
-    let sort = Sort::of(&args, &["name", "resource_id"], Sort::ascending("name"))?;
-    let key = |fact: &Fact| {
-        let resource_id = fact.resource_id.as_ref().map_or("", ResourceId::as_str);
-        match sort.column {
-            "resource_id" => format!("{resource_id}\u{1}{}", fact.name),
-            _ => format!("{}\u{1}{resource_id}", fact.name),
-        }
+    let search = FactSearch {
+        names: args.filter("name")?,
+        resources: args.filter("resource_id")?,
+        expires: args.filter_flag("expires")?,
     };
-    page::page(
-        &args,
-        "/api/v2/facts",
-        shown,
-        key,
-        sort.is_descending,
-        |found| fact_json(environment, found),
-    )
+    let sort = Sort::of(&args, &["name", "resource_id"], Sort::ascending("name"))?;
+    let order = match sort.column {
+        "resource_id" => FactOrder::Resource,
+        _ => FactOrder::Name,
+    };
+    let cut = Cut::of(&args, &order.kind(), sort.is_descending)?;
+    let (store, search) = (&app.store, &search);
+    let rows = store
+        .fact_page(environment, search, order, &cut.span())
+        .await?;
+    let count =
+        |span: Span| async move { store.fact_count(environment, search, order, &span).await };
+    let counts = cut.counts(rows.len(), search.is_narrow(), count).await?;
+    let shape = |fact: &Fact| fact_json(environment, fact);
+    Ok(cut.answer(&args, "/api/v2/facts", rows, &counts, shape))
 }
 
 async fn all_parameters(app: App, args: Args) -> Result<Answer, ApiError> {
@@ -98,29 +89,29 @@ async fn all_parameters(app: App, args: Args) -> Result<Answer, ApiError> {
     args.only_filters(&["name", "source", "updated"])?;
     let columns = ["name", "source", "updated"];
     let sort = Sort::of(&args, &columns, Sort::ascending("name"))?;
-    let updated = Ranges::of_moments(&args, "updated")?;
-    let (names, sources) = (args.filter("name")?, args.filter("source")?);
-    let facts = app.store.fact_list_of(environment, None).await?.into_iter();
-    let shown = facts
-        .filter(|fact| {
-            contains(&names, &fact.name)
-                && contains(&sources, fact.source.as_str())
-                && updated.hold(fact.updated.0)
-        })
-        .collect();
-    let key = |fact: &Fact| match sort.column {
-        "source" => format!("{}\u{1}{}", fact.source.as_str(), fact.name),
-        "updated" => format!("{}\u{1}{}", fact.updated, fact.name),
-        _ => fact.name.clone(),
+    let search = ParameterSearch {
+        names: args.filter("name")?,
+        sources: args.filter("source")?,
+        updated: Ranges::of_moments(&args, "updated")?.bounds(),
     };
-    page::page(
-        &args,
-        "/api/v2/parameters",
-        shown,
-        key,
-        sort.is_descending,
-        |found| parameter_json(environment, found),
-    )
+    let order = match sort.column {
+        "source" => ParameterOrder::Source,
+        "updated" => ParameterOrder::Updated,
+        _ => ParameterOrder::Name,
+    };
+    let cut = Cut::of(&args, &order.kind(), sort.is_descending)?;
+    let (store, search) = (&app.store, &search);
+    let rows = store
+        .parameter_page(environment, search, order, &cut.span())
+        .await?;
+    let count = |span: Span| async move {
+        store
+            .parameter_count(environment, search, order, &span)
+            .await
+    };
+    let counts = cut.counts(rows.len(), search.is_narrow(), count).await?;
+    let shape = |found: &Fact| parameter_json(environment, found);
+    Ok(cut.answer(&args, "/api/v2/parameters", rows, &counts, shape))
 }
 
 /// `GET /parameter/<name>?resource_id=`: a fact that is missing or too old is asked for, and 503 is the answer meanwhile.

@@ -6,14 +6,13 @@ use uuid::Uuid;
 use crate::api::Answer;
 use crate::api::environments::scope;
 use crate::api::http::args::{Args, Segment};
+use crate::api::http::cut::Cut;
 use crate::api::http::error::ApiError;
 use crate::api::http::order::Sort;
-use crate::api::http::page;
 use crate::api::routes::routes;
-use crate::api::versions::contains;
 use crate::app::App;
 use crate::domain::{EnvironmentId, Severity};
-use crate::store::Notification;
+use crate::store::{Key, Notification, NotificationSearch, Span};
 
 routes! {
     Get "/api/v2/notification" Environment "the notifications" => Query list();
@@ -40,26 +39,23 @@ async fn list(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?.id;
     args.only_filters(&["title", "message", "read", "cleared", "severity"])?;
     let sort = Sort::of(&args, &["created"], Sort::descending("created"))?;
-    let (titles, messages) = (args.filter("title")?, args.filter("message")?);
-    let severities = args.filter_of("severity", &Severity::words())?;
-    let (read, cleared) = (args.filter_flag("read")?, args.filter_flag("cleared")?);
-    let mut notifications = app.store.notification_list(environment).await?;
-    notifications.retain(|one| {
-        contains(&titles, &one.title)
-            && contains(&messages, &one.message)
-            && (severities.is_empty()
-                || severities.iter().any(|word| word == one.severity.as_str()))
-            && read.is_none_or(|wanted| wanted == one.is_read)
-            && cleared.is_none_or(|wanted| wanted == one.is_cleared)
-    });
-    page::page(
-        &args,
-        "/api/v2/notification",
-        notifications,
-        |one| format!("{} {}", one.created, one.id),
-        sort.is_descending,
-        |one| shape(environment, one),
-    )
+    let search = NotificationSearch {
+        titles: args.filter("title")?,
+        messages: args.filter("message")?,
+        severities: args.filter_of("severity", &Severity::words())?,
+        is_read: args.filter_flag("read")?,
+        is_cleared: args.filter_flag("cleared")?,
+    };
+    let cut = Cut::of(&args, &Key::moment_and_id(), sort.is_descending)?;
+    let (store, search) = (&app.store, &search);
+    let rows = store
+        .notification_page(environment, search, &cut.span())
+        .await?;
+    let count =
+        |span: Span| async move { store.notification_count(environment, search, &span).await };
+    let counts = cut.counts(rows.len(), search.is_narrow(), count).await?;
+    let shape = |one: &Notification| shape(environment, one);
+    Ok(cut.answer(&args, "/api/v2/notification", rows, &counts, shape))
 }
 
 /// The notification of that id, in this environment.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::environments::scope;
 use crate::api::http::args::{Args, Segment};
-use crate::api::http::cut::{Counts, Cut};
+use crate::api::http::cut::{self, Cut};
 use crate::api::http::error::ApiError;
 use crate::api::http::order::{Ranges, Sort};
 use crate::api::http::page;
@@ -21,7 +21,8 @@ use crate::domain::{
     Timestamp, VersionNumber,
 };
 use crate::store::{
-    Action, ActionFrom, ActionSearch, COUNTED, Narrowed, ResourceState, Search, Span,
+    Action, ActionFrom, ActionSearch, Key, Narrowed, Part, ResourceState, Search, Span,
+    StoredResource,
 };
 
 routes! {
@@ -106,19 +107,23 @@ async fn by_value(
             "status" => state.status().as_str(),
             _ => &state.id_value,
         };
-        format!("{value}\u{1}{}", state.resource_id)
+        Key(vec![
+            Part::text(value),
+            Part::text(state.resource_id.as_str()),
+        ])
     };
-    let is_descending = sort.is_descending;
-    page::page(
+    let shape = |state: &ResourceState| {
+        let requires = requires.get(&state.resource_id);
+        listed(state, version, requires.map_or(&[][..], Vec::as_slice))
+    };
+    let by = (&Key::texts(2), key);
+    cut::of_rows(
         args,
         "/api/v2/resource",
         rows,
-        key,
-        is_descending,
-        |state| {
-            let requires = requires.get(&state.resource_id);
-            listed(state, version, requires.map_or(&[][..], Vec::as_slice))
-        },
+        by,
+        sort.is_descending,
+        shape,
     )
 }
 
@@ -133,27 +138,18 @@ async fn by_id(
 ) -> Result<Answer, ApiError> {
     let version = environment.active_version.unwrap_or_default();
     let (id, store) = (environment.id, &app.store);
-    let cut = Cut::of(args, sort.is_descending)?;
+    let cut = Cut::of(args, &Key::texts(1), sort.is_descending)?;
     let rows = store.state_page(id, search, counts, &cut.span()).await?;
-    let some = Span::first(COUNTED);
-    let total = store.state_count(id, search, counts, &some).await?;
-    let before = match cut.to_count() {
-        Ok(before) => before,
-        Err(span) => store.state_count(id, search, counts, &span).await?,
-    };
-    let is_exact = !search.is_narrow() || total < COUNTED;
+    let count = |span: Span| async move { store.state_count(id, search, counts, &span).await };
+    let found = cut.counts(rows.len(), search.is_narrow(), count).await?;
     let requires = requires_of(app, environment, &rows).await?;
     let shape = |state: &ResourceState| {
         let requires = requires.get(&state.resource_id);
         listed(state, version, requires.map_or(&[][..], Vec::as_slice))
     };
-    let found = Counts {
-        total,
-        is_exact,
-        before,
-    };
-    let key = |state: &ResourceState| state.resource_id.to_string();
-    Ok(cut.answer(args, "/api/v2/resource", rows, &found, key, shape))
+    let keyed = |state: ResourceState| (Key::of(state.resource_id.as_str()), state);
+    let rows = rows.into_iter().map(keyed).collect();
+    Ok(cut.answer(args, "/api/v2/resource", rows, &found, shape))
 }
 
 /// Included words are alternatives, `!word` excludes; `None`: any status.
@@ -281,7 +277,7 @@ async fn history_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiErro
         "/api/v2/resource/{}/history",
         percent_encoding::utf8_percent_encode(&id.0, percent_encoding::NON_ALPHANUMERIC)
     );
-    let shape = |content: &crate::store::StoredResource| {
+    let shape = |content: &StoredResource| {
         json!({
             "resource_id": content.resource_id,
             "date": content.created.to_string(),
@@ -290,14 +286,14 @@ async fn history_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiErro
             "requires": content.requires,
         })
     };
-    page::page(
-        &args,
-        &path,
-        history,
-        |content| format!("{} {}", content.created, content.digest),
-        sort.is_descending,
-        shape,
-    )
+    let key = |content: &StoredResource| {
+        Key(vec![
+            Part::Moment(content.created),
+            Part::text(&content.digest),
+        ])
+    };
+    let by = (&Key::moment_and_id(), key);
+    cut::of_rows(&args, &path, history, by, sort.is_descending, shape)
 }
 
 /// Actions that clients know and that are not in a history here.
@@ -333,12 +329,17 @@ async fn logs_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
         let keyed = |(index, line): (usize, Value)| {
             let moment = line["timestamp"].as_str().unwrap_or_default();
             let action = line["action_id"].as_str().unwrap_or_default();
-            (format!("{moment} {action} {index:06}"), line)
+            let key = [
+                Part::text(moment),
+                Part::text(action),
+                Part::Number(index as i64),
+            ];
+            (Key(key.into()), line)
         };
-        let lines: Vec<(String, Value)> = wire::messages(action).enumerate().map(keyed).collect();
+        let lines: Vec<(Key, Value)> = wire::messages(action).enumerate().map(keyed).collect();
         lines
     };
-    let mut lines: Vec<(String, Value)> = actions.iter().flat_map(lines_of).collect();
+    let mut lines: Vec<(Key, Value)> = actions.iter().flat_map(lines_of).collect();
     lines.retain(|(_, line)| {
         level_of(line).unwrap_or(LogLevel::Trace) <= minimal
             && (moments.is_empty() || moments.hold(moment_of(line)))
@@ -349,14 +350,10 @@ async fn logs_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
         "/api/v2/resource/{}/logs",
         percent_encoding::utf8_percent_encode(&id.0, percent_encoding::NON_ALPHANUMERIC)
     );
-    page::page(
-        &args,
-        &path,
-        lines,
-        |(key, _)| key.clone(),
-        sort.is_descending,
-        |(_, line)| line.clone(),
-    )
+    let kind = Key(vec![Part::text(""), Part::text(""), Part::Number(0)]);
+    let by = (&kind, |(key, _): &(Key, Value)| key.clone());
+    let shape = |(_, line): &(Key, Value)| line.clone();
+    cut::of_rows(&args, &path, lines, by, sort.is_descending, shape)
 }
 
 fn excluded_changes(args: &Args) -> Result<Vec<String>, ApiError> {

@@ -1,21 +1,18 @@
 //! Versions and what they hold. Source: docs/reference/rest.md § 1.5.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde_json::{Map, Value, json};
 
 use crate::api::environments::scope;
 use crate::api::http::args::{Args, Segment};
-use crate::api::http::cut::{Counts, Cut};
+use crate::api::http::cut::{self, Counts, Cut};
 use crate::api::http::error::ApiError;
 use crate::api::http::order::{Ranges, Sort};
-use crate::api::http::page;
 use crate::api::http::principal::EnvironmentAccess;
 use crate::api::routes::routes;
 use crate::api::{Answer, wire};
 use crate::app::App;
 use crate::domain::{Like, VersionNumber};
-use crate::store::{COUNTED, Search, Span, StoredResource, Version};
+use crate::store::{Key, Part, Search, Span, StoredResource, Version, VersionSearch};
 
 routes! {
     Get "/api/v2/desiredstate" Environment "the versions" => Query list_versions();
@@ -29,55 +26,22 @@ routes! {
 async fn list_versions(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     args.only_filters(&["version", "date", "status", "released"])?;
-    let statuses = args.filter("status")?;
     let sort = Sort::of(&args, &["version"], Sort::descending("version"))?;
-    let numbers = Ranges::of_numbers(&args, "version")?;
-    let dates = Ranges::of_moments(&args, "date")?;
-    let released = args.filter_flag("released")?;
     let active = environment.active_version;
-    // Of the whole history only the numbers: the rest for what is shown.
-    let mut keys = app.store.version_keys(environment.id).await?;
-    keys.retain(|(number, is_released)| {
-        let status = wire::version_status(*number, *is_released, active);
-        (statuses.is_empty() || statuses.iter().any(|wanted| wanted == status))
-            && numbers.hold(number.get())
-            && released.is_none_or(|wanted| wanted == *is_released)
-    });
-    if !dates.is_empty() {
-        let numbers: Vec<VersionNumber> = keys.iter().map(|(number, _)| *number).collect();
-        let versions = app.store.version_some(environment.id, &numbers).await?;
-        let dated = versions
-            .iter()
-            .filter(|version| dates.hold(version.created.0));
-        let dated: BTreeSet<VersionNumber> = dated.map(|version| version.number).collect();
-        keys.retain(|(number, _)| dated.contains(number));
-    }
-    let paged = page::page(
-        &args,
-        "/api/v2/desiredstate",
-        keys,
-        |(number, _)| *number,
-        sort.is_descending,
-        |(number, _)| json!(number),
-    )?;
-    let Answer::Body(mut whole) = paged else {
-        return Ok(paged);
+    let search = VersionSearch {
+        numbers: Ranges::of_numbers(&args, "version")?.bounds(),
+        dates: Ranges::of_moments(&args, "date")?.bounds(),
+        is_released: args.filter_flag("released")?,
+        statuses: args.filter("status")?,
+        active,
     };
-    let shown = whole["data"].as_array().into_iter().flatten();
-    let numbers: Vec<VersionNumber> = shown
-        .filter_map(|number| number.as_i64().map(VersionNumber::new))
-        .collect();
-    let versions = app.store.version_some(environment.id, &numbers).await?;
-    let mut versions: BTreeMap<VersionNumber, Version> = versions
-        .into_iter()
-        .map(|version| (version.number, version))
-        .collect();
-    whole["data"] = numbers
-        .iter()
-        .filter_map(|number| versions.remove(number))
-        .map(|version| wire::version(&version, active))
-        .collect();
-    Ok(Answer::Body(whole))
+    let cut = Cut::of(&args, &Key(vec![Part::Number(0)]), sort.is_descending)?;
+    let (id, store, search) = (environment.id, &app.store, &search);
+    let rows = store.version_page(id, search, &cut.span()).await?;
+    let count = |span: Span| async move { store.version_count(id, search, &span).await };
+    let counts = cut.counts(rows.len(), search.is_narrow(), count).await?;
+    let shape = |found: &Version| wire::version(found, active);
+    Ok(cut.answer(&args, "/api/v2/desiredstate", rows, &counts, shape))
 }
 
 pub(in crate::api) async fn fetch(
@@ -94,11 +58,11 @@ async fn resources(version: VersionNumber, app: App, args: Args) -> Result<Answe
     // A version that is not there has no resources, as for other clients.
     let found = app.store.version_fetch(environment.id, version).await?;
     let Some(found) = found else {
-        let none: Vec<StoredResource> = Vec::new();
-        let (path, key) = (format!("/api/v2/desiredstate/{version}"), |_: &_| {
-            String::new()
-        });
-        return page::page(&args, &path, none, key, false, |_| Value::Null);
+        let path = format!("/api/v2/desiredstate/{version}");
+        let cut = Cut::of(&args, &Key::texts(1), false)?;
+        return Ok(
+            cut.answer::<Version>(&args, &path, Vec::new(), &Counts::none(), |_| Value::Null)
+        );
     };
     let n_resources = found.n_resources;
     args.only_filters(&["resource_type", "agent", "resource_id_value"])?;
@@ -121,40 +85,33 @@ async fn resources(version: VersionNumber, app: App, args: Args) -> Result<Answe
             } else {
                 &row.id_value
             };
-            format!("{value}\u{1}{}", row.resource_id)
+            Key(vec![
+                Part::text(value),
+                Part::text(row.resource_id.as_str()),
+            ])
         };
-        return page::page(&args, &path, rows, key, sort.is_descending, |resource| {
+        let (by, shape) = ((&Key::texts(2), key), |resource: &_| {
             wire::versioned_resource(resource, version)
         });
+        return cut::of_rows(&args, &path, rows, by, sort.is_descending, shape);
     }
-    let cut = Cut::of(&args, sort.is_descending)?;
+    let cut = Cut::of(&args, &Key::texts(1), sort.is_descending)?;
     let rows = store
         .resource_page(id, version, &search, &cut.span())
         .await?;
-    let is_exact = !search.is_narrow();
-    let total = if is_exact {
-        n_resources
-    } else {
-        let some = Span::first(COUNTED);
-        store.resource_count(id, version, &search, &some).await?
+    let search = &search;
+    let count = |span: Span| async move {
+        if !search.is_narrow() && span.after.is_none() && span.before.is_none() {
+            return Ok::<_, ApiError>(n_resources);
+        }
+        Ok(store.resource_count(id, version, search, &span).await?)
     };
-    let before = match cut.to_count() {
-        Ok(before) => before,
-        Err(span) => store.resource_count(id, version, &search, &span).await?,
-    };
-    let counts = Counts {
-        total,
-        is_exact: is_exact || total < COUNTED,
-        before,
-    };
-    Ok(cut.answer(
-        &args,
-        &path,
-        rows,
-        &counts,
-        |resource| resource.resource_id.to_string(),
-        |resource| wire::versioned_resource(resource, version),
-    ))
+    let counts = cut.counts(rows.len(), search.is_narrow(), count).await?;
+    let keyed = |row: StoredResource| (Key::of(row.resource_id.as_str()), row);
+    let rows = rows.into_iter().map(keyed).collect();
+    Ok(cut.answer(&args, &path, rows, &counts, |resource| {
+        wire::versioned_resource(resource, version)
+    }))
 }
 
 /// The order that lists of resources have in the store: ids begin with the type. Pages in it cost the same however long the

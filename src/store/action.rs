@@ -249,12 +249,16 @@ impl Store {
             }
             for end in ends {
                 for (resource_id, found) in &end.discovered {
+                    let [resource_type, agent, value] = super::discovered::parts_of(resource_id);
                     sqlx::query(super::discovered::SET)
                         .bind(&environment)
                         .bind(storable(resource_id))
                         .bind(found)
                         .bind(&end.resource_id)
                         .bind(end.finished.0)
+                        .bind(resource_type)
+                        .bind(agent)
+                        .bind(value)
                         .execute(&mut *tx)
                         .await?;
                 }

@@ -10,8 +10,9 @@ pub(super) mod services;
 pub use queue::{CompileBatches, Lane};
 pub use services::{ServiceCompile, ServiceRequest};
 
+use super::listing::{Condition, List, Listed};
 use super::macros::{read, row, transaction, write};
-use super::{Error, Result, Store, document, parsed, storable};
+use super::{Error, Key, Part, Result, Span, Store, document, parsed, storable};
 use crate::domain::{CompileId, CompileState, EnvironmentId, Timestamp, VersionNumber};
 
 /// A compile request: a row that asks for a compile.
@@ -61,14 +62,70 @@ impl Compile {
     }
 }
 
-/// What lists of compiles are sorted and searched by.
-#[derive(Debug, Clone)]
-pub struct CompileKey {
-    pub id: CompileId,
-    pub requested: Timestamp,
-    pub is_started: bool,
-    pub is_completed: bool,
-    pub is_success: bool,
+/// What compiles are searched by.
+#[derive(Debug, Clone, Default)]
+pub struct CompileSearch {
+    pub is_success: Option<bool>,
+    pub is_started: Option<bool>,
+    pub is_completed: Option<bool>,
+    /// Bounds of when they were asked for, in microseconds: SQL's comparison, and the moment.
+    pub requested: Vec<(&'static str, i64)>,
+}
+
+row! {
+    /// What lists of compiles are sorted by.
+    struct ListedRow {
+        id: String,
+        requested_us: i64,
+    }
+}
+
+impl Listed for ListedRow {
+    const TABLE: &'static str = "compile";
+    const COLUMNS: &'static str = "id, requested_us";
+
+    fn part(&self, column: &str) -> Part {
+        match column {
+            "requested_us" => Part::Moment(Timestamp(self.requested_us)),
+            _ => Part::text(&self.id),
+        }
+    }
+}
+
+impl CompileSearch {
+    /// Whether nothing but counting says how many it finds.
+    pub fn is_narrow(&self) -> bool {
+        !self.list().conditions.is_empty()
+    }
+
+    fn list(&self) -> List {
+        // To the letter of the index of those that did not succeed, or in a way in which no index of states is used.
+        const SUCCESS: [&str; 2] = [
+            " AND state NOT IN ('exported', 'compiled')",
+            " AND CASE WHEN state IN ('exported', 'compiled') THEN TRUE ELSE FALSE END",
+        ];
+        // What has not ended has not succeeded, and there are few of those.
+        const STARTED: [&str; 2] = [
+            " AND started_us IS NULL AND state NOT IN ('exported', 'compiled')",
+            " AND started_us IS NOT NULL",
+        ];
+        const COMPLETED: [&str; 2] = [
+            " AND completed_us IS NULL AND state NOT IN ('exported', 'compiled')",
+            " AND completed_us IS NOT NULL",
+        ];
+        let flags = [
+            Condition::flag(self.is_success, SUCCESS),
+            Condition::flag(self.is_started, STARTED),
+            Condition::flag(self.is_completed, COMPLETED),
+        ];
+        let requested = Condition::compare("requested_us", &self.requested);
+        List {
+            columns: &["requested_us", "id"],
+            base: "",
+            counted_as: "compile",
+            conditions: flags.into_iter().flatten().chain(requested).collect(),
+        }
+    }
 }
 
 /// One step of a compile, with what it printed.
@@ -325,31 +382,39 @@ impl Store {
         row.map(Row::into_compile).transpose()
     }
 
-    /// The keys of all compiles of an environment, in no order.
-    pub async fn compile_keys(&self, environment: EnvironmentId) -> Result<Vec<CompileKey>> {
-        const SQL: &str = "SELECT id, requested_us, started_us IS NOT NULL, completed_us IS NOT NULL, \
-                           state IN ('exported', 'compiled') FROM compile WHERE environment_id = $1";
-        let rows: Vec<(String, i64, bool, bool, bool)> = read!(self.db, pool => {
-            sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
-        });
-        let key =
-            |(id, requested_us, is_started, is_completed, is_success): (String, _, _, _, _)| {
-                Ok(CompileKey {
-                    id: parsed("compile", "id", &id)?,
-                    requested: Timestamp(requested_us),
-                    is_started,
-                    is_completed,
-                    is_success,
-                })
-            };
-        rows.into_iter().map(key).collect()
+    /// The compiles that are searched for, by when they were asked for, each with its place and without its diagnostics, as
+    /// far as the span goes.
+    pub async fn compile_page(
+        &self,
+        environment: EnvironmentId,
+        search: &CompileSearch,
+        span: &Span,
+    ) -> Result<Vec<(Key, Compile)>> {
+        let rows = self
+            .rows_page::<ListedRow>(environment, &search.list(), span)
+            .await?;
+        let ids = rows.iter().map(|(_, row)| parsed("compile", "id", &row.id));
+        let ids: Vec<CompileId> = ids.collect::<Result<_>>()?;
+        let mut compiles = self.compile_summaries(&ids).await?;
+        let rows = rows.into_iter().zip(ids);
+        // What was removed meanwhile has no place in the list any more.
+        let rows = rows.filter_map(|((key, _), id)| Some((key, compiles.remove(&id)?)));
+        Ok(rows.collect())
+    }
+
+    /// How many compiles are searched for within the span, up to its limit; without edges and search, all.
+    pub async fn compile_count(
+        &self,
+        environment: EnvironmentId,
+        search: &CompileSearch,
+        span: &Span,
+    ) -> Result<i64> {
+        self.rows_count::<ListedRow>(environment, &search.list(), span)
+            .await
     }
 
     /// Compiles without their diagnostics, which may be long, by id.
-    pub async fn compile_summaries(
-        &self,
-        ids: &[CompileId],
-    ) -> Result<BTreeMap<CompileId, Compile>> {
+    async fn compile_summaries(&self, ids: &[CompileId]) -> Result<BTreeMap<CompileId, Compile>> {
         const SQL: &str = "SELECT id, environment_id, requested_us, started_us, completed_us, attempts, state, \
                            reason, do_export, update_repository, metadata, variables, commit_id, inputs_digest, \
                            '[]' AS diagnostics, version, substitute_compile_id, remote_id, purpose, is_partial, \

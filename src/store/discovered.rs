@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::macros::{read, transaction, write};
-use super::{Result, Store, document, storable};
+use super::listing::{Condition, List, Listed};
+use super::macros::{read, row, transaction, write};
+use super::{Key, Part, Result, Span, Store, document, storable};
 use crate::domain::{EnvironmentId, ResourceId, Timestamp};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -23,12 +24,115 @@ pub struct DiscoveredEntry {
     pub n_bytes: usize,
 }
 
-/// The newest report counts; what is not reported any more stays.
+row! {
+    /// An entry of a list, and what it is sorted by.
+    struct ListedRow {
+        resource_id: String,
+        resource_type: String,
+        agent: String,
+        id_value: String,
+        n_bytes: i64,
+    }
+}
+
+impl Listed for ListedRow {
+    const TABLE: &'static str = "discovered_resource";
+    const COLUMNS: &'static str = "resource_id, resource_type, agent, id_value, CAST(OCTET_LENGTH(found) AS BIGINT) AS n_bytes";
+
+    fn part(&self, column: &str) -> Part {
+        Part::text(match column {
+            "resource_type" => &self.resource_type,
+            "agent" => &self.agent,
+            "id_value" => &self.id_value,
+            _ => &self.resource_id,
+        })
+    }
+}
+
+/// What discovered resources are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiscoveredOrder {
+    Id,
+    Type,
+    Agent,
+    Value,
+}
+
+/// What discovered resources are searched by: parts of their ids.
+#[derive(Debug, Clone, Default)]
+pub struct DiscoveredSearch {
+    pub types: Vec<String>,
+    pub agents: Vec<String>,
+    pub values: Vec<String>,
+    /// Whether the model has them, or had: orphans are shown as resources, too.
+    pub is_managed: Option<bool>,
+}
+
+impl DiscoveredOrder {
+    /// Of what kind its keys are.
+    pub fn kind(self) -> Key {
+        Key::texts(if self == Self::Id { 1 } else { 2 })
+    }
+}
+
+/// Looked up for one row after another in the order of the list, as far as the page goes: `OFFSET 0` keeps PostgreSQL from
+/// reading all states where it believes that they are few.
+macro_rules! managed {
+    ($not:literal) => {
+        concat!(
+            " AND ",
+            $not,
+            "EXISTS (SELECT 1 FROM resource_state s WHERE s.environment_id = discovered_resource.environment_id \
+             AND s.resource_id = discovered_resource.resource_id LIMIT 1 OFFSET 0)"
+        )
+    };
+}
+
+impl DiscoveredSearch {
+    /// Whether nothing but counting says how many it finds.
+    pub fn is_narrow(&self) -> bool {
+        !self.list(DiscoveredOrder::Id).conditions.is_empty()
+    }
+
+    fn list(&self, order: DiscoveredOrder) -> List {
+        let conditions = [
+            Condition::has("resource_type", &self.types),
+            Condition::has("agent", &self.agents),
+            Condition::has("id_value", &self.values),
+            Condition::flag(self.is_managed, [managed!("NOT "), managed!("")]),
+        ];
+        List {
+            columns: match order {
+                DiscoveredOrder::Id => &["resource_id"],
+                DiscoveredOrder::Type => &["resource_type", "resource_id"],
+                DiscoveredOrder::Agent => &["agent", "resource_id"],
+                DiscoveredOrder::Value => &["id_value", "resource_id"],
+            },
+            base: "",
+            counted_as: "discovered_resource",
+            conditions: conditions.into_iter().flatten().collect(),
+        }
+    }
+}
+
+/// The newest report counts; what is not reported any more stays. The last three are of [`parts_of`].
 pub(super) const SET: &str = "INSERT INTO discovered_resource (environment_id, resource_id, found, \
-                              discovery_resource_id, discovered_us) VALUES ($1, $2, $3, $4, $5) \
+                              discovery_resource_id, discovered_us, resource_type, agent, id_value) \
+                              VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
                               ON CONFLICT (environment_id, resource_id) DO UPDATE SET found = excluded.found, \
                               discovery_resource_id = excluded.discovery_resource_id, \
                               discovered_us = excluded.discovered_us";
+
+/// Type, agent and value of an id; empty if it is none.
+pub(super) fn parts_of(id: &str) -> [String; 3] {
+    let id = ResourceId::parse(&storable(id));
+    let part = |of: fn(&ResourceId) -> &str| id.as_ref().map(of).unwrap_or_default().to_owned();
+    [
+        part(ResourceId::resource_type),
+        part(ResourceId::agent),
+        part(ResourceId::value),
+    ]
+}
 
 /// Ids in one statement; SQLite takes 32766 parameters.
 const READ_AT_ONCE: usize = 1000;
@@ -53,16 +157,21 @@ impl Store {
     ) -> Result<()> {
         transaction!(self.db, tx => {
             for found in found {
+                let [resource_type, agent, value] = parts_of(found.resource_id.as_str());
                 sqlx::query(SET)
                     .bind(environment.to_string())
                     .bind(storable(found.resource_id.as_str()))
                     .bind(found.values.to_string())
                     .bind(storable(found.discovery_resource_id.as_str()))
                     .bind(found.discovered.0)
+                    .bind(resource_type)
+                    .bind(agent)
+                    .bind(value)
                     .execute(&mut *tx)
                     .await?;
             }
         });
+        self.wrote("discovered_resource", found.len());
         Ok(())
     }
 
@@ -104,21 +213,39 @@ impl Store {
         }))
     }
 
-    /// Which resources were found in an environment, without what was found of them.
-    pub async fn discovered_index(
+    /// Which discovered resources are searched for, each with its place and without what was found of it, as far as the span
+    /// goes.
+    pub async fn discovered_page(
         &self,
         environment: EnvironmentId,
-    ) -> Result<Vec<DiscoveredEntry>> {
-        const SQL: &str = "SELECT resource_id, CAST(OCTET_LENGTH(found) AS BIGINT) FROM discovered_resource \
-                           WHERE environment_id = $1";
-        let rows: Vec<(ResourceId, i64)> = read!(self.db, pool => {
-            sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
-        });
-        let entry = |(resource_id, n_bytes)| DiscoveredEntry {
-            resource_id,
-            n_bytes: usize::try_from(n_bytes).unwrap_or_default(),
+        search: &DiscoveredSearch,
+        order: DiscoveredOrder,
+        span: &Span,
+    ) -> Result<Vec<(Key, DiscoveredEntry)>> {
+        let list = search.list(order);
+        let rows = self.rows_page::<ListedRow>(environment, &list, span);
+        let entry = |(key, row): (Key, ListedRow)| {
+            let n_bytes = usize::try_from(row.n_bytes).unwrap_or_default();
+            let resource_id = ResourceId::new(row.resource_id);
+            let entry = DiscoveredEntry {
+                resource_id,
+                n_bytes,
+            };
+            (key, entry)
         };
-        Ok(rows.into_iter().map(entry).collect())
+        Ok(rows.await?.into_iter().map(entry).collect())
+    }
+
+    /// How many discovered resources are searched for within the span, up to its limit; without edges and search, all.
+    pub async fn discovered_count(
+        &self,
+        environment: EnvironmentId,
+        search: &DiscoveredSearch,
+        order: DiscoveredOrder,
+        span: &Span,
+    ) -> Result<i64> {
+        let list = search.list(order);
+        self.rows_count::<ListedRow>(environment, &list, span).await
     }
 
     /// What was found of these resources, in no order; nothing of those that are not known any more.

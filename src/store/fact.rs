@@ -7,10 +7,11 @@ use std::collections::{BTreeSet, HashMap};
 use serde_json::Value;
 use sqlx::{PgConnection, SqliteConnection};
 
+use super::listing::{Condition, List, Listed};
 use super::macros::{read, row, transaction, write};
 use super::state::{ROWS, push_ids};
 use super::version::on_both;
-use super::{Result, Store, document, storable};
+use super::{Key, Part, Result, Span, Store, document, storable};
 use crate::domain::{EnvironmentId, FactSource, ResourceId, Timestamp, VersionNumber};
 
 pub(super) use room::{FactRoom, FactSizes};
@@ -39,14 +40,142 @@ row! {
     }
 }
 
+macro_rules! columns {
+    () => {
+        "resource_id, name, value, source, metadata, expires, updated_us"
+    };
+}
+
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT resource_id, name, value, source, metadata, expires, updated_us FROM fact \
-             WHERE environment_id = $1 ",
+            "SELECT ",
+            columns!(),
+            " FROM fact WHERE environment_id = $1 ",
             $rest
         )
     };
+}
+
+impl Listed for Row {
+    const TABLE: &'static str = "fact";
+    const COLUMNS: &'static str = columns!();
+
+    fn part(&self, column: &str) -> Part {
+        match column {
+            "name" => Part::text(&self.name),
+            "source" => Part::text(&self.source),
+            "updated_us" => Part::Moment(Timestamp(self.updated_us)),
+            _ => Part::text(&self.resource_id),
+        }
+    }
+}
+
+/// What the facts of resources are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FactOrder {
+    Name,
+    Resource,
+}
+
+/// What the facts of resources are searched by.
+#[derive(Debug, Clone, Default)]
+pub struct FactSearch {
+    /// Parts of the name.
+    pub names: Vec<String>,
+    /// Parts of the resource's id.
+    pub resources: Vec<String>,
+    pub expires: Option<bool>,
+}
+
+impl FactOrder {
+    /// Of what kind its keys are.
+    pub fn kind(self) -> Key {
+        Key::texts(2)
+    }
+}
+
+impl FactSearch {
+    /// Whether nothing but counting says how many it finds.
+    pub fn is_narrow(&self) -> bool {
+        !self.list(FactOrder::Name).conditions.is_empty()
+    }
+
+    fn list(&self, order: FactOrder) -> List {
+        const EXPIRES: [&str; 2] = [" AND expires = FALSE", " AND expires = TRUE"];
+        let conditions = [
+            Condition::has("name", &self.names),
+            Condition::has("resource_id", &self.resources),
+            Condition::flag(self.expires, EXPIRES),
+        ];
+        List {
+            columns: match order {
+                FactOrder::Name => &["name", "resource_id"],
+                FactOrder::Resource => &["resource_id", "name"],
+            },
+            // To the letter of the index by name, and not as a place in the primary key: SQLite would begin there, whatever
+            // else is asked for.
+            base: " AND resource_id <> ''",
+            counted_as: "fact",
+            conditions: conditions.into_iter().flatten().collect(),
+        }
+    }
+}
+
+/// What parameters are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParameterOrder {
+    Name,
+    Source,
+    Updated,
+}
+
+/// What parameters are searched by.
+#[derive(Debug, Clone, Default)]
+pub struct ParameterSearch {
+    /// Parts of the name.
+    pub names: Vec<String>,
+    /// Parts of the source.
+    pub sources: Vec<String>,
+    /// Bounds of when they were set, in microseconds: SQL's comparison, and the moment.
+    pub updated: Vec<(&'static str, i64)>,
+}
+
+impl ParameterOrder {
+    /// Of what kind its keys are.
+    pub fn kind(self) -> Key {
+        match self {
+            Self::Name => Key::texts(1),
+            Self::Source => Key::texts(2),
+            Self::Updated => Key::moment_and_id(),
+        }
+    }
+}
+
+impl ParameterSearch {
+    /// Whether nothing but counting says how many it finds.
+    pub fn is_narrow(&self) -> bool {
+        !self.list(ParameterOrder::Name).conditions.is_empty()
+    }
+
+    fn list(&self, order: ParameterOrder) -> List {
+        let words = [
+            Condition::has("name", &self.names),
+            Condition::has("source", &self.sources),
+        ];
+        let updated = Condition::compare("updated_us", &self.updated);
+        List {
+            columns: match order {
+                ParameterOrder::Name => &["name"],
+                ParameterOrder::Source => &["source", "name"],
+                ParameterOrder::Updated => &["updated_us", "name"],
+            },
+            // To the letter of the indexes.
+            base: " AND resource_id = ''",
+            counted_as: "parameter",
+            conditions: words.into_iter().flatten().chain(updated).collect(),
+        }
+    }
 }
 
 /// Facts that a resource may have, and parameters that an environment may have: a handler that makes up a new name in each
@@ -192,6 +321,11 @@ on_both! {
     }
 }
 
+fn facts(rows: Vec<(Key, Row)>) -> Result<Vec<(Key, Fact)>> {
+    let rows = rows.into_iter();
+    rows.map(|(key, row)| Ok((key, row.into_fact()?))).collect()
+}
+
 /// A parameter is a fact of the resource with the empty id.
 fn stored_id(resource_id: Option<&ResourceId>) -> &str {
     resource_id.map_or("", ResourceId::as_str)
@@ -215,6 +349,58 @@ impl Row {
 }
 
 impl Store {
+    /// The facts of resources that are searched for, each with its place, as far as the span goes.
+    pub async fn fact_page(
+        &self,
+        environment: EnvironmentId,
+        search: &FactSearch,
+        order: FactOrder,
+        span: &Span,
+    ) -> Result<Vec<(Key, Fact)>> {
+        let rows = self
+            .rows_page(environment, &search.list(order), span)
+            .await?;
+        facts(rows)
+    }
+
+    /// How many facts of resources are searched for within the span, up to its limit; without edges and search, all.
+    pub async fn fact_count(
+        &self,
+        environment: EnvironmentId,
+        search: &FactSearch,
+        order: FactOrder,
+        span: &Span,
+    ) -> Result<i64> {
+        self.rows_count::<Row>(environment, &search.list(order), span)
+            .await
+    }
+
+    /// The parameters that are searched for, each with its place, as far as the span goes.
+    pub async fn parameter_page(
+        &self,
+        environment: EnvironmentId,
+        search: &ParameterSearch,
+        order: ParameterOrder,
+        span: &Span,
+    ) -> Result<Vec<(Key, Fact)>> {
+        let rows = self
+            .rows_page(environment, &search.list(order), span)
+            .await?;
+        facts(rows)
+    }
+
+    /// How many parameters are searched for within the span, up to its limit; without edges and search, all.
+    pub async fn parameter_count(
+        &self,
+        environment: EnvironmentId,
+        search: &ParameterSearch,
+        order: ParameterOrder,
+        span: &Span,
+    ) -> Result<i64> {
+        self.rows_count::<Row>(environment, &search.list(order), span)
+            .await
+    }
+
     /// Facts of all resources and all parameters, by resource and name.
     pub async fn fact_list(&self, environment: EnvironmentId) -> Result<Vec<Fact>> {
         let rows: Vec<Row> = read!(self.db, pool => {
@@ -263,8 +449,12 @@ impl Store {
 
     /// The parameter of that name; where there is none, the fact of that name of the first resource.
     pub async fn fact_named(&self, environment: EnvironmentId, name: &str) -> Result<Option<Fact>> {
+        if let Some(parameter) = self.fact_fetch(environment, None, name).await? {
+            return Ok(Some(parameter));
+        }
+        // By the index of facts by name.
         let row: Option<Row> = read!(self.db, pool => {
-            sqlx::query_as(select!("AND name = $2 ORDER BY resource_id LIMIT 1"))
+            sqlx::query_as(select!("AND resource_id <> '' AND name = $2 ORDER BY resource_id LIMIT 1"))
                 .bind(environment.to_string())
                 .bind(name)
                 .fetch_optional(pool)
@@ -331,6 +521,7 @@ impl Store {
             changed
         });
         room.committed();
+        self.wrote("fact", facts.len());
         Ok(changed)
     }
 
@@ -406,7 +597,9 @@ mod tests {
     use serde_json::json;
 
     use super::super::tests::{check, environment, state};
-    use super::super::{ActionEnd, Discovered, Error, ResourceState};
+    use super::super::{
+        ActionEnd, Discovered, DiscoveredOrder, DiscoveredSearch, Error, ResourceState, Span,
+    };
     use super::{Fact, room};
     use crate::domain::{ActionId, Change, FactSource, ResourceId, ResourceStatus, Timestamp};
 
@@ -551,12 +744,14 @@ mod tests {
                 discovery_resource_id: ResourceId::new(one),
                 discovered: Timestamp(9),
             };
-            let index = store.discovered_index(id).await.unwrap();
+            let (search, all) = (DiscoveredSearch::default(), Span::first(10));
+            let index = store.discovered_page(id, &search, DiscoveredOrder::Id, &all);
+            let index = index.await.unwrap();
             assert_eq!(
-                (index.len(), index[0].n_bytes),
+                (index.len(), index[0].1.n_bytes),
                 (1, r#"{"found":"2"}"#.len())
             );
-            let ids = index.iter().map(|entry| &entry.resource_id);
+            let ids = index.iter().map(|(_, entry)| &entry.resource_id);
             assert_eq!(store.discovered_some(id, ids).await.unwrap(), [found]);
         })
         .await;

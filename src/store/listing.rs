@@ -1,13 +1,18 @@
-//! Pages of lists that may be long: resources by id, read where the page is and nowhere else.
+//! Pages of lists that may be long, read where the page is and nowhere else.
 //!
 //! A page begins behind a key, not at a number of rows to skip, so the thousandth page costs what the first does. What is
-//! counted for a page is counted up to [`COUNTED`] rows.
+//! counted for a page is counted up to [`COUNTED`] rows, and how many rows there are in all is kept.
 
 mod found;
+mod key;
 mod names;
+mod rows;
 mod states;
 
 pub(super) use found::NameLists;
+pub(super) use key::push_span;
+pub use key::{Edge, Key, Part};
+pub(super) use rows::{Condition, List, Listed};
 
 use crate::domain::{Like, ResourceId, ResourceStatus};
 
@@ -15,9 +20,9 @@ use crate::domain::{Like, ResourceId, ResourceStatus};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Span {
     /// Rows whose key is greater.
-    pub after: Option<String>,
+    pub after: Option<Edge>,
     /// Rows whose key is smaller.
-    pub before: Option<String>,
+    pub before: Option<Edge>,
     /// The last of these rows instead of the first. Either way they come in ascending order.
     pub is_last: bool,
     pub limit: i64,
@@ -43,6 +48,22 @@ impl Span {
         Self {
             limit,
             ..Self::default()
+        }
+    }
+
+    /// Whether a row is within it, but for the limit.
+    pub fn has(&self, key: &Key) -> bool {
+        self.after.as_ref().is_none_or(|edge| edge.is_below(key))
+            && self.before.as_ref().is_none_or(|edge| edge.is_above(key))
+    }
+
+    /// What of rows in ascending order it has room for.
+    pub fn cut<T>(&self, rows: &mut Vec<T>) {
+        let limit = usize::try_from(self.limit).unwrap_or_default();
+        if self.is_last {
+            rows.drain(..rows.len().saturating_sub(limit));
+        } else {
+            rows.truncate(limit);
         }
     }
 }
@@ -83,26 +104,7 @@ pub(super) fn pattern(word: &str, is_ascii_only: bool) -> String {
     format!("%{word}%")
 }
 
-/// Adds ` AND ..` for the bounds of a span, its order and its limit. The rows come in the order in which they are found.
-macro_rules! push_span {
-    ($query:expr, $span:expr) => {
-        if let Some(after) = &$span.after {
-            $query.push(" AND resource_id > ").push_bind(after.as_str());
-        }
-        if let Some(before) = &$span.before {
-            $query
-                .push(" AND resource_id < ")
-                .push_bind(before.as_str());
-        }
-        $query.push(if $span.is_last {
-            " ORDER BY resource_id DESC LIMIT "
-        } else {
-            " ORDER BY resource_id LIMIT "
-        });
-        $query.push_bind($span.limit);
-    };
-}
-pub(super) use push_span;
-
+#[cfg(test)]
+mod pages_tests;
 #[cfg(test)]
 mod tests;

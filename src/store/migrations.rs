@@ -93,6 +93,10 @@ const FILES: &[(&str, &str)] = &[
         "0021_service_history",
         include_str!("../../migrations/0021_service_history.sql"),
     ),
+    (
+        "0022_lists",
+        include_str!("../../migrations/0022_lists.sql"),
+    ),
 ];
 
 /// What PostgreSQL needs behind the file of that name, and SQLite does not: `0004_x.postgres.sql` for `0004_x`.
@@ -109,7 +113,17 @@ const POSTGRES: &[(&str, &str)] = &[
         "0016_history_at_scale",
         include_str!("../../migrations/0016_history_at_scale.postgres.sql"),
     ),
+    (
+        "0022_lists",
+        include_str!("../../migrations/0022_lists.postgres.sql"),
+    ),
 ];
+
+/// What SQLite needs behind the file of that name, and PostgreSQL does not: `0022_x.sqlite.sql` for `0022_x`.
+const SQLITE: &[(&str, &str)] = &[(
+    "0022_lists",
+    include_str!("../../migrations/0022_lists.sqlite.sql"),
+)];
 
 /// Which texts are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,8 +138,11 @@ pub(super) fn migrator(dialect: Dialect) -> Migrator {
         let (number, description) = name.split_once('_')?;
         let description = description.replace('_', " ");
         let kind = MigrationType::Simple;
-        let more = POSTGRES.iter().find(|(of, _)| of == name);
-        let sql = match more.filter(|_| dialect == Dialect::Postgres) {
+        let of_dialect = match dialect {
+            Dialect::Sqlite => SQLITE,
+            Dialect::Postgres => POSTGRES,
+        };
+        let sql = match of_dialect.iter().find(|(of, _)| of == name) {
             None => Cow::Borrowed(*sql),
             Some((_, more)) => Cow::Owned(format!("{sql}\n{more}")),
         };

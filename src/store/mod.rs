@@ -50,21 +50,21 @@ pub use action::{
     StoreAction,
 };
 pub use compile::{
-    Compile, CompileBatches, CompileEnd, CompileKey, CompileRequest, EXPORTING_ALL, Lane, Outcome,
-    ServiceCompile, ServiceRequest, Stage,
+    Compile, CompileBatches, CompileEnd, CompileRequest, CompileSearch, EXPORTING_ALL, Lane,
+    Outcome, ServiceCompile, ServiceRequest, Stage,
 };
-pub use discovered::{Discovered, DiscoveredEntry};
+pub use discovered::{Discovered, DiscoveredEntry, DiscoveredOrder, DiscoveredSearch};
 pub use dry_run::{About, Compared, DryRun, DryRunNote, DryRunResult, UnfinishedDryRun};
 pub use environment::{Environment, NewEnvironment};
 pub use error::Error;
-pub use fact::Fact;
+pub use fact::{Fact, FactOrder, FactSearch, ParameterOrder, ParameterSearch};
 use gate::Gate;
 use life::Life;
 pub use life::watch;
-pub use listing::{COUNTED, Search, Span};
+pub use listing::{COUNTED, Edge, Key, Part, Search, Span};
 pub use metric::{CompileTimes, Measurement};
 use migrations::Dialect;
-pub use notification::Notification;
+pub use notification::{Notification, NotificationSearch};
 pub use packed::{ResourceRow, SeesRows, StateRow};
 pub use project::Project;
 pub use resource::{ResourceLinks, StoredResource};
@@ -73,10 +73,10 @@ pub use service::{
     InstanceSearch, InstanceSpan, ItemOutcome, Order, OrderItem, OrderSpan, Place, Rules,
     StoredEvent,
 };
-pub use state::{Agent, ResourceState};
+pub use state::{Agent, AgentOrder, AgentSearch, ResourceState};
 pub use token::Token;
 pub use version::{
-    NewVersion, PartialCode, PartialVersion, Requirements, Sent, SetChange, Version,
+    NewVersion, PartialCode, PartialVersion, Requirements, Sent, SetChange, Version, VersionSearch,
 };
 pub use webhook::{Delivery, RefreshRequest};
 

@@ -2,12 +2,10 @@
 
 use uuid::Uuid;
 
+use super::listing::{Condition, List, Listed};
 use super::macros::{read, row, write};
-use super::{Result, Store, parsed, storable};
+use super::{Key, Part, Result, Span, Store, parsed, storable};
 use crate::domain::{CompileId, EnvironmentId, Severity, Timestamp};
-
-/// Notifications that a list is made of: the newest ones.
-const MAX_LISTED: i64 = 10_000;
 
 /// Something that people should know.
 #[derive(Debug, Clone)]
@@ -74,13 +72,72 @@ impl Row {
     }
 }
 
+macro_rules! columns {
+    () => {
+        "id, created_us, title, message, severity, uri, compile_id, is_read, is_cleared"
+    };
+}
+
 macro_rules! select {
     ($rest:literal) => {
-        concat!(
-            "SELECT id, created_us, title, message, severity, uri, compile_id, is_read, is_cleared FROM notification ",
-            $rest
-        )
+        concat!("SELECT ", columns!(), " FROM notification ", $rest)
     };
+}
+
+impl Listed for Row {
+    const TABLE: &'static str = "notification";
+    const COLUMNS: &'static str = columns!();
+
+    fn part(&self, column: &str) -> Part {
+        match column {
+            "created_us" => Part::Moment(Timestamp(self.created_us)),
+            "title" => Part::text(&self.title),
+            "message" => Part::text(&self.message),
+            _ => Part::text(&self.id),
+        }
+    }
+}
+
+/// What notifications are searched by.
+#[derive(Debug, Clone, Default)]
+pub struct NotificationSearch {
+    /// Parts of the title.
+    pub titles: Vec<String>,
+    /// Parts of the message.
+    pub messages: Vec<String>,
+    /// One of these.
+    pub severities: Vec<String>,
+    pub is_read: Option<bool>,
+    pub is_cleared: Option<bool>,
+}
+
+impl NotificationSearch {
+    /// Whether nothing but counting says how many it finds.
+    pub fn is_narrow(&self) -> bool {
+        !self.list().conditions.is_empty()
+    }
+
+    fn list(&self) -> List {
+        let conditions = [
+            Condition::flag(
+                self.is_read,
+                [" AND is_read = FALSE", " AND is_read = TRUE"],
+            ),
+            Condition::flag(
+                self.is_cleared,
+                [" AND is_cleared = FALSE", " AND is_cleared = TRUE"],
+            ),
+            Condition::is("severity", &self.severities),
+            Condition::has("title", &self.titles),
+            Condition::has("message", &self.messages),
+        ];
+        List {
+            columns: &["created_us", "id"],
+            base: "",
+            counted_as: "notification",
+            conditions: conditions.into_iter().flatten().collect(),
+        }
+    }
 }
 
 impl Store {
@@ -110,16 +167,41 @@ impl Store {
         Ok(())
     }
 
-    /// Newest first.
-    pub async fn notification_list(&self, environment: EnvironmentId) -> Result<Vec<Notification>> {
-        let rows: Vec<Row> = read!(self.db, pool => {
-            sqlx::query_as(select!("WHERE environment_id = $1 ORDER BY created_us DESC, id DESC LIMIT $2"))
-                .bind(environment.to_string())
-                .bind(MAX_LISTED)
-                .fetch_all(pool)
-                .await?
-        });
-        rows.into_iter().map(Row::into_notification).collect()
+    /// The notifications that are searched for, by when they were made, each with its place, as far as the span goes.
+    pub async fn notification_page(
+        &self,
+        environment: EnvironmentId,
+        search: &NotificationSearch,
+        span: &Span,
+    ) -> Result<Vec<(Key, Notification)>> {
+        let rows = self
+            .rows_page::<Row>(environment, &search.list(), span)
+            .await?;
+        let rows = rows.into_iter();
+        rows.map(|(key, row)| Ok((key, row.into_notification()?)))
+            .collect()
+    }
+
+    /// How many notifications are searched for within the span, up to its limit; without edges and search, all.
+    pub async fn notification_count(
+        &self,
+        environment: EnvironmentId,
+        search: &NotificationSearch,
+        span: &Span,
+    ) -> Result<i64> {
+        self.rows_count::<Row>(environment, &search.list(), span)
+            .await
+    }
+
+    /// All of them, newest first.
+    #[cfg(test)]
+    pub(crate) async fn notification_list(
+        &self,
+        environment: EnvironmentId,
+    ) -> Result<Vec<Notification>> {
+        let (search, all) = (NotificationSearch::default(), Span::first(10_000));
+        let rows = self.notification_page(environment, &search, &all).await?;
+        Ok(rows.into_iter().rev().map(|(_, one)| one).collect())
     }
 
     pub async fn notification_newest(

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use futures_util::TryStreamExt;
 
+use super::listing::{Condition, List, Listed};
 use super::macros::{read, row, write};
-use super::{Error, Result, Store};
+use super::{Error, Key, Part, Result, Span, Store};
 use crate::domain::{
     AgentName, Blocked, Compliance, EnvironmentId, LastRun, ResourceId, ResourceStatus, SharedText,
     Timestamp, VersionNumber,
@@ -93,7 +94,85 @@ row! {
     }
 }
 
+/// What agents are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentOrder {
+    Name,
+    Paused,
+    Status,
+}
+
+/// What agents are searched by.
+#[derive(Debug, Clone, Default)]
+pub struct AgentSearch {
+    /// Parts of the name.
+    pub names: Vec<String>,
+    /// One of these, of [`Agent::status`].
+    pub statuses: Vec<String>,
+}
+
+/// To the letter of the indexes.
+const AGENT_STATUS: &str =
+    "(CASE WHEN paused THEN 'paused' WHEN away_us IS NULL THEN 'up' ELSE 'down' END)";
+const AGENT_PAUSED: &str = "(CASE WHEN paused THEN 'true' ELSE 'false' END)";
+
+impl Listed for Agent {
+    const TABLE: &'static str = "agent";
+    const COLUMNS: &'static str = "name, paused, unpause_on_resume, away_us";
+
+    fn part(&self, column: &str) -> Part {
+        match column {
+            AGENT_STATUS => Part::text(self.status()),
+            AGENT_PAUSED => Part::text(self.paused.to_string()),
+            _ => Part::text(self.name.as_str()),
+        }
+    }
+}
+
+impl AgentOrder {
+    /// Of what kind its keys are.
+    pub fn kind(self) -> Key {
+        Key::texts(if self == Self::Name { 1 } else { 2 })
+    }
+}
+
+impl AgentSearch {
+    /// Whether nothing but counting says how many it finds.
+    pub fn is_narrow(&self) -> bool {
+        !self.list(AgentOrder::Name).conditions.is_empty()
+    }
+
+    fn list(&self, order: AgentOrder) -> List {
+        let conditions = [
+            Condition::has("name", &self.names),
+            match self.statuses.as_slice() {
+                [status] => Some(Condition::Equal(AGENT_STATUS, status.clone())),
+                statuses => Condition::is(AGENT_STATUS, statuses),
+            },
+        ];
+        List {
+            columns: match order {
+                AgentOrder::Name => &["name"],
+                AgentOrder::Paused => &[AGENT_PAUSED, "name"],
+                AgentOrder::Status => &[AGENT_STATUS, "name"],
+            },
+            base: "",
+            counted_as: "agent",
+            conditions: conditions.into_iter().flatten().collect(),
+        }
+    }
+}
+
 impl Agent {
+    /// Source: docs/reference/deployment.md § 1.4.
+    pub fn status(&self) -> &'static str {
+        match (self.paused, self.away_us) {
+            (true, _) => "paused",
+            (false, Some(_)) => "down",
+            (false, None) => "up",
+        }
+    }
+
     /// Since when it is not connected, if it runs on another machine; `None`: it is connected, or it runs here.
     pub fn away_since(&self) -> Option<Timestamp> {
         self.away_us.map(Timestamp)
@@ -208,6 +287,29 @@ impl Store {
                 .await?
         });
         row.map(Row::into_state).transpose()
+    }
+
+    /// The agents that are searched for, each with its place, as far as the span goes.
+    pub async fn agent_page(
+        &self,
+        environment: EnvironmentId,
+        search: &AgentSearch,
+        order: AgentOrder,
+        span: &Span,
+    ) -> Result<Vec<(Key, Agent)>> {
+        self.rows_page(environment, &search.list(order), span).await
+    }
+
+    /// How many agents are searched for within the span, up to its limit; without edges and search, all.
+    pub async fn agent_count(
+        &self,
+        environment: EnvironmentId,
+        search: &AgentSearch,
+        order: AgentOrder,
+        span: &Span,
+    ) -> Result<i64> {
+        let list = search.list(order);
+        self.rows_count::<Agent>(environment, &list, span).await
     }
 
     pub async fn agent_list(&self, environment: EnvironmentId) -> Result<Vec<Agent>> {

@@ -61,8 +61,9 @@ use std::collections::BTreeMap;
 pub use cycle::Requirements;
 use serde_json::Value;
 
+use super::listing::{Condition, List, Listed};
 use super::macros::{read, row, transaction};
-use super::{Error, Result, Store, StoredResource, document};
+use super::{Error, Key, Part, Result, Span, Store, StoredResource, document};
 use crate::domain::{AgentName, EnvironmentId, ResourceId, Timestamp, VersionNumber};
 
 pub(super) use members::LargeSets;
@@ -171,18 +172,104 @@ impl Row {
     }
 }
 
+macro_rules! columns {
+    () => {
+        "number, created_us, released_us, compile_id, commit_id, tree_id, metadata, modules, n_resources, \
+         COALESCE(crossing, '') = '' AS is_partial_base, partial_base, pip_config, project_constraints"
+    };
+}
+
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT number, created_us, released_us, compile_id, commit_id, tree_id, metadata, modules, n_resources, \
-             COALESCE(crossing, '') = '' AS is_partial_base, partial_base, pip_config, project_constraints FROM version ",
+            "SELECT ",
+            $crate::store::version::columns!(),
+            " FROM version ",
             $rest
         )
     };
 }
+pub(in crate::store::version) use columns;
 use select;
 
+impl Listed for Row {
+    const TABLE: &'static str = "version";
+    const COLUMNS: &'static str = columns!();
+
+    fn part(&self, _column: &str) -> Part {
+        Part::Number(self.number.get())
+    }
+}
+
+/// What versions are searched by.
+#[derive(Debug, Clone, Default)]
+pub struct VersionSearch {
+    /// Bounds of the number: SQL's comparison, and the number.
+    pub numbers: Vec<(&'static str, i64)>,
+    /// Bounds of when they were stored, in microseconds: SQL's comparison, and the moment.
+    pub dates: Vec<(&'static str, i64)>,
+    pub is_released: Option<bool>,
+    /// One of these, by the version in force.
+    pub statuses: Vec<String>,
+    pub active: Option<VersionNumber>,
+}
+
+impl VersionSearch {
+    /// Whether nothing but counting says how many it finds.
+    pub fn is_narrow(&self) -> bool {
+        !self.list().conditions.is_empty()
+    }
+
+    fn list(&self) -> List {
+        const RELEASED: [&str; 2] = [" AND released_us IS NULL", " AND released_us IS NOT NULL"];
+        // Source: docs/reference/deployment.md § 2.5.
+        let status = match self.active.map(VersionNumber::get) {
+            None => "CASE WHEN number = number THEN 'candidate' END".to_owned(),
+            Some(active) => format!(
+                "CASE WHEN number > {active} THEN 'candidate' WHEN number = {active} THEN 'active' \
+                 WHEN released_us IS NOT NULL THEN 'retired' ELSE 'skipped_candidate' END"
+            ),
+        };
+        let mut conditions: Vec<Condition> = Condition::compare("number", &self.numbers).collect();
+        conditions.extend(Condition::compare("created_us", &self.dates));
+        conditions.extend(Condition::flag(self.is_released, RELEASED));
+        conditions.extend(Condition::is(status, &self.statuses));
+        List {
+            columns: &["number"],
+            base: "",
+            counted_as: "version",
+            conditions,
+        }
+    }
+}
+
 impl Store {
+    /// The versions that are searched for, each with its place, as far as the span goes.
+    pub async fn version_page(
+        &self,
+        environment: EnvironmentId,
+        search: &VersionSearch,
+        span: &Span,
+    ) -> Result<Vec<(Key, Version)>> {
+        let rows = self
+            .rows_page::<Row>(environment, &search.list(), span)
+            .await?;
+        let rows = rows.into_iter();
+        rows.map(|(key, row)| Ok((key, row.into_version()?)))
+            .collect()
+    }
+
+    /// How many versions are searched for within the span, up to its limit; without edges and search, all.
+    pub async fn version_count(
+        &self,
+        environment: EnvironmentId,
+        search: &VersionSearch,
+        span: &Span,
+    ) -> Result<i64> {
+        self.rows_count::<Row>(environment, &search.list(), span)
+            .await
+    }
+
     /// The newest version that a compile of ours made.
     pub async fn version_newest_compiled(
         &self,

@@ -11,7 +11,7 @@ use crate::api::handler_requests::answer;
 use crate::app::App;
 use crate::deploy::ApiRequest;
 use crate::domain::EnvironmentId;
-use crate::store;
+use crate::store::{self, DiscoveredOrder, DiscoveredSearch, Span};
 
 /// So many requests find what those before them left in the database; then there is a new one.
 const REQUESTS_A_SITE: usize = 10_000;
@@ -122,8 +122,12 @@ struct Beside {
 
 impl Beside {
     async fn read(app: &App, id: EnvironmentId) -> Result<Self, store::Error> {
-        let index = app.store.discovered_index(id).await?;
-        let found = index.iter().map(|entry| &entry.resource_id);
+        let (search, all) = (DiscoveredSearch::default(), Span::first(i64::MAX));
+        let index = app
+            .store
+            .discovered_page(id, &search, DiscoveredOrder::Id, &all)
+            .await?;
+        let found = index.iter().map(|(_, entry)| &entry.resource_id);
         let mut found = app.store.discovered_some(id, found).await?;
         found.sort_by(|a, b| a.resource_id.cmp(&b.resource_id));
         Ok(Self {

@@ -71,6 +71,17 @@ enum Operator {
     GreaterOrEqual,
 }
 
+impl Operator {
+    fn sql(self) -> &'static str {
+        match self {
+            Self::Less => " < ",
+            Self::LessOrEqual => " <= ",
+            Self::Greater => " > ",
+            Self::GreaterOrEqual => " >= ",
+        }
+    }
+}
+
 fn no_range(name: &str) -> ApiError {
     ApiError::bad_request(format!(
         "filter.{name} is `lt`, `le`, `gt` or `ge`, a colon, and a value, as in `ge:1` or `lt:2026-11-22T10:00:00`"
@@ -113,6 +124,14 @@ impl Ranges {
         };
         let bounds: Result<Vec<_>, ApiError> = args.filter(name)?.into_iter().map(bound).collect();
         bounds.map(Self)
+    }
+
+    /// As the store takes them: SQL's comparison, and the number.
+    pub(in crate::api) fn bounds(&self) -> Vec<(&'static str, i64)> {
+        let bounds = self.0.iter();
+        bounds
+            .map(|(operator, bound)| (operator.sql(), *bound))
+            .collect()
     }
 
     /// Whether nothing is asked for.

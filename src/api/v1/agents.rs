@@ -11,6 +11,7 @@ use crate::api::http::page;
 use crate::api::routes::routes;
 use crate::app::App;
 use crate::domain::Timestamp;
+use crate::store::{AgentOrder, AgentSearch, Edge, Key, Span};
 
 routes! {
     Get "/api/v1/agent" Environment "the agents" => Query list();
@@ -26,19 +27,19 @@ async fn list(app: App, args: Args) -> Result<Answer, ApiError> {
     if start.is_some() && end.is_some() {
         return Err(ApiError::bad_request("start and end exclude each other"));
     }
-    let limit = page::limit(&args)?.unwrap_or(usize::MAX);
-    let mut agents = app.store.agent_list(environment).await?;
-    agents.sort_by(|a, b| a.name.cmp(&b.name));
-    agents.retain(|agent| {
-        start
-            .as_deref()
-            .is_none_or(|start| agent.name.as_str() > start)
-            && end.as_deref().is_none_or(|end| agent.name.as_str() < end)
-    });
-    agents.truncate(limit);
+    let limit = page::limit(&args)?.and_then(|limit| i64::try_from(limit).ok());
+    let edge = |name: Option<String>| name.map(|name| Edge::at(Key::of(name)));
+    let span = Span {
+        after: edge(start),
+        before: edge(end),
+        ..Span::first(limit.unwrap_or(i64::MAX))
+    };
+    let (store, search) = (&app.store, AgentSearch::default());
+    let agents = store.agent_page(environment, &search, AgentOrder::Name, &span);
+    let agents = agents.await?;
     let shapes: Vec<Value> = agents
         .iter()
-        .map(|agent| {
+        .map(|(_, agent)| {
             let mut shape = agent_shape(environment, agent);
             shape["state"] = shape["status"].clone();
             shape["primary"] = Value::String(String::new());
@@ -75,9 +76,15 @@ async fn process_details(id: Segment, app: App, args: Args) -> Result<Answer, Ap
 async fn state(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?.id;
     let name = args.required("agent")?;
-    let agents = app.store.agent_list(environment).await?;
+    let span = Span {
+        after: Some(Edge::at(Key::of(name.as_str())).including()),
+        ..Span::first(1)
+    };
+    let (store, search) = (&app.store, AgentSearch::default());
+    let agents = store.agent_page(environment, &search, AgentOrder::Name, &span);
     let is_enabled = agents
+        .await?
         .iter()
-        .any(|agent| agent.name.as_str() == name && !agent.paused);
+        .any(|(_, agent)| agent.name.as_str() == name && !agent.paused);
     Ok(Answer::Data(json!({"enabled": is_enabled})))
 }

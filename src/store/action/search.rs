@@ -32,22 +32,14 @@ pub struct Narrowed {
 }
 
 impl Narrowed {
-    /// ` AND ..`, with the conditions of the indexes `resource_action_changed` and `resource_action_loud` as they stand there:
-    /// else a database does not see that they are meant.
+    /// ` AND ..`, with the conditions of the index `resource_action_changed` and of those of levels as they stand there: else a
+    /// database does not see that they are meant. The levels that most actions have, have none.
     pub(in crate::store) fn condition(self) -> String {
-        const LOUD: &str = " AND (messages LIKE '%\"level\":\"ERROR\"%' OR messages LIKE '%\"level\":\"WARNING\"%' \
-                            OR messages LIKE '%\"level\":\"CRITICAL\"%')";
         let mut condition = String::new();
         if self.has_changed {
             condition += " AND change <> 'nochange'";
         }
         if let Some(level) = self.level {
-            if matches!(
-                level,
-                LogLevel::Critical | LogLevel::Error | LogLevel::Warning
-            ) {
-                condition += LOUD;
-            }
             condition += &format!(" AND messages LIKE '%\"level\":\"{}\"%'", level.as_str());
         }
         condition

@@ -235,13 +235,16 @@ async fn what_changed_or_complained_is_found_without_reading_the_rest() {
             has_changed: true,
             level: None,
         };
-        let failed = Narrowed {
+        let of = |level| Narrowed {
             has_changed: false,
-            level: Some(LogLevel::Error),
+            level: Some(level),
         };
-        for (narrowed, index) in [
-            (changed, "resource_action_changed"),
-            (failed, "resource_action_loud"),
+        for (narrowed, index, expected) in [
+            (changed, "resource_action_changed", &[meant][..]),
+            (of(LogLevel::Error), "resource_action_error", &[meant]),
+            (of(LogLevel::Critical), "resource_action_critical", &[]),
+            (of(LogLevel::Warning), "resource_action_warning", &[]),
+            (of(LogLevel::Trace), "resource_action_trace", &[]),
         ] {
             let search = ActionSearch {
                 narrowed,
@@ -254,7 +257,7 @@ async fn what_changed_or_complained_is_found_without_reading_the_rest() {
             ] {
                 let found = store.action_search(id, &plan, from, 10).await.unwrap();
                 let ids: Vec<_> = found.iter().map(|one| one.id).collect();
-                assert_eq!(ids, [meant], "{narrowed:?}");
+                assert_eq!(ids, expected, "{narrowed:?}");
             }
             if store.is_sqlite() {
                 let sql = format!(

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::names::{Making, Names, Wanted};
-use super::{Search, Span};
+use super::{Edge, Search, Span};
 use crate::domain::{EnvironmentId, ResourceId, VersionNumber};
 use crate::store::macros::read;
 use crate::store::{Result, Store};
@@ -69,13 +69,17 @@ pub(in crate::store) struct MatchingIds {
 impl MatchingIds {
     fn of(lists: [Arc<Names>; 2], search: &Search, span: &Span) -> Self {
         let part = |names: Arc<Names>| {
-            let behind = |id: &String| {
-                let place = names.place(id);
-                place + usize::from(place < names.len() && names.id(place) == *id)
+            // The first place that is not before an edge, or with its row: that is not before it, nor it.
+            let place = |edge: &Edge, is_behind: bool| {
+                let id = edge.key.to_string();
+                let place = names.place(&id);
+                let is_there = is_behind && place < names.len() && names.id(place) == id;
+                place + usize::from(is_there)
             };
-            let from = span.after.as_ref().map_or(0, behind);
+            let from = span.after.as_ref();
+            let from = from.map_or(0, |edge| place(edge, !edge.is_included));
             let to = span.before.as_ref();
-            let to = to.map_or(names.len(), |id| names.place(id));
+            let to = to.map_or(names.len(), |edge| place(edge, edge.is_included));
             Part {
                 wanted: names.wanted(search),
                 places: from..to.max(from),

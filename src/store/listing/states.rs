@@ -56,7 +56,7 @@ impl Store {
         };
         let mut ids = self.state_ids_of(environment, statuses, &whole).await?;
         ids.retain(|id| search.fits(id));
-        cut(&mut ids, span);
+        span.cut(&mut ids);
         Ok(ids)
     }
 
@@ -81,13 +81,13 @@ impl Store {
                 if let Some(status) = status {
                     query.push(concat!(" AND ", status_sql!(), " = ")).push_bind(status.as_str());
                 }
-                push_span!(query, span);
+                push_span(&mut query, &["resource_id"], span);
                 query.build_query_as().fetch_all(pool).await?
             });
             ids.extend(rows.into_iter().map(|(id,)| id));
         }
         ids.sort_unstable();
-        cut(&mut ids, span);
+        span.cut(&mut ids);
         Ok(ids)
     }
 
@@ -112,7 +112,7 @@ impl Store {
             n_next = ROWS;
         }
         ids.sort_unstable();
-        cut(&mut ids, span);
+        span.cut(&mut ids);
         Ok(ids)
     }
 
@@ -207,15 +207,5 @@ impl Store {
         }
         states.sort_unstable_by(|a, b| a.resource_id.cmp(&b.resource_id));
         Ok(states)
-    }
-}
-
-/// What of ascending ids the span has room for.
-fn cut(ids: &mut Vec<ResourceId>, span: &Span) {
-    let n_wanted = usize::try_from(span.limit).unwrap_or_default();
-    if span.is_last {
-        ids.drain(..ids.len().saturating_sub(n_wanted));
-    } else {
-        ids.truncate(n_wanted);
     }
 }

@@ -177,7 +177,11 @@ async fn pages_of_states_are_what_a_full_list_cut_by_hand_has() {
             for at in [0, 50, 100, 215] {
                 for is_last in [false, true] {
                     for limit in [1, 10, 300] {
-                        let key = Some(states[at].resource_id.to_string());
+                        let key = Some(Edge {
+                            key: Key::of(states[at].resource_id.as_str()),
+                            // Rows that stand on the edge, and rows that do not.
+                            is_included: limit == 10,
+                        });
                         let span = if is_last {
                             Span {
                                 before: key,
@@ -194,15 +198,7 @@ async fn pages_of_states_are_what_a_full_list_cut_by_hand_has() {
                             }
                         };
                         let inside = states.iter().filter(|state| {
-                            wanted(state)
-                                && span
-                                    .after
-                                    .as_ref()
-                                    .is_none_or(|key| state.resource_id.as_str() > key.as_str())
-                                && span
-                                    .before
-                                    .as_ref()
-                                    .is_none_or(|key| state.resource_id.as_str() < key.as_str())
+                            wanted(state) && span.has(&Key::of(state.resource_id.as_str()))
                         });
                         let mut inside: Vec<ResourceState> = inside.cloned().collect();
                         let n_wanted = usize::try_from(limit).unwrap();

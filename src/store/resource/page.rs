@@ -48,7 +48,7 @@ impl Store {
             rows = read!(self.db, pool => {
                 let mut query = sqlx::QueryBuilder::new(select!("WHERE environment_id = "));
                 push_version!(query, environment, version);
-                push_span!(query, span);
+                push_span(&mut query, &["resource_id"], span);
                 query.build_query_as().fetch_all(pool).await?
             });
         }
@@ -89,7 +89,7 @@ impl Store {
             let (n_rows,): (i64,) = read!(self.db, pool => {
                 let mut query = sqlx::QueryBuilder::new(COUNT);
                 push_version!(query, environment, version);
-                push_span!(query, span);
+                push_span(&mut query, &["resource_id"], span);
                 query.push(") counted");
                 query.build_query_as().fetch_one(pool).await?
             });

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::store::tests::{check, environment, resource, state, store_version};
-use crate::store::{About, DryRunNote, Search, Span};
+use crate::store::{About, DryRunNote, Edge, Key, Search, Span};
 
 /// Which content and set each resource has.
 type Model = BTreeMap<String, (String, String)>;
@@ -224,7 +224,7 @@ async fn pages_of_a_version_are_what_a_full_list_cut_by_hand_has() {
                     (Some(4), None, false),
                     (None, Some(20), true),
                 ] {
-                    let key = |at: Option<usize>| at.map(|at| ids[at].clone());
+                    let key = |at: Option<usize>| at.map(|at| Edge::at(Key::of(&ids[at])));
                     let span = Span {
                         after: key(after),
                         before: key(before),
@@ -232,9 +232,7 @@ async fn pages_of_a_version_are_what_a_full_list_cut_by_hand_has() {
                         limit: 7,
                     };
                     let inside = ids.iter().filter(|id| {
-                        id.contains(&format!("={wanted}"))
-                            && span.after.as_ref().is_none_or(|after| *id > after)
-                            && span.before.as_ref().is_none_or(|before| *id < before)
+                        id.contains(&format!("={wanted}")) && span.has(&Key::of(id.as_str()))
                     });
                     let inside: Vec<&String> = inside.collect();
                     let expected = if is_last {
