@@ -6,6 +6,8 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
+#[path = "resources/lists.rs"]
+mod beside;
 #[path = "resources/mod.rs"]
 mod resources;
 
@@ -18,8 +20,8 @@ use steward::domain::{
     Timestamp, VersionNumber,
 };
 use steward::store::{
-    ActionEnd, ActionFrom, ActionSearch, ActionStart, COUNTED, NewEnvironment, PartialCode,
-    PartialVersion, ResourceState, Search, Span, Store,
+    ActionEnd, ActionFrom, ActionSearch, ActionStart, COUNTED, Edge, Key, NewEnvironment,
+    PartialCode, PartialVersion, ResourceState, Search, Span, Store, VersionSearch,
 };
 
 const ROUNDS: usize = 25;
@@ -168,6 +170,9 @@ async fn measure(kind: &str, store: &Store, n_resources: usize, n_sets: usize, n
         }
         lists(store, id, &states, number).await;
     }
+    println!("  beside resources:");
+    beside::fill(store, id, &states).await;
+    beside::measure(store, id).await;
 }
 
 /// A history with ten runs for each of a thousand resources.
@@ -218,7 +223,7 @@ async fn lists(store: &Store, id: EnvironmentId, states: &[ResourceState], numbe
     let middle = states[states.len() / 2].resource_id.to_string();
     let first = Span::first(101);
     let deep = Span {
-        after: Some(middle.clone()),
+        after: Some(Edge::at(Key::of(&middle))),
         ..first.clone()
     };
     let any = Search::default();
@@ -283,7 +288,7 @@ async fn lists_of_versions(store: &Store, id: EnvironmentId, number: VersionNumb
     let any = Search::default();
     let first = Span::first(101);
     let deep = Span {
-        after: Some(middle.to_owned()),
+        after: Some(Edge::at(Key::of(middle))),
         ..first.clone()
     };
     report("resources of the version, first page", async || {
@@ -299,7 +304,7 @@ async fn lists_of_versions(store: &Store, id: EnvironmentId, number: VersionNumb
             .await
             .expect("a page");
         let before = Span {
-            before: Some(middle.to_owned()),
+            before: Some(Edge::at(Key::of(middle))),
             ..Span::first(COUNTED)
         };
         store
@@ -317,13 +322,16 @@ async fn lists_of_versions(store: &Store, id: EnvironmentId, number: VersionNumb
     })
     .await;
     report("versions", async || {
-        let keys = store.version_keys(id).await.expect("keys");
-        let shown: Vec<VersionNumber> = keys
-            .into_iter()
-            .take(100)
-            .map(|(number, _)| number)
-            .collect();
-        store.version_some(id, &shown).await.expect("versions");
+        let last = Span {
+            is_last: true,
+            ..first.clone()
+        };
+        let search = VersionSearch::default();
+        let page = store.version_page(id, &search, &last).await;
+        page.expect("versions");
+        let all = Span::first(COUNTED);
+        let n_versions = store.version_count(id, &search, &all).await;
+        n_versions.expect("a count");
     })
     .await;
     report("actions, newest 100", async || {

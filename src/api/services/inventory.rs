@@ -18,7 +18,7 @@ use crate::api::routes::routes;
 use crate::app::App;
 use crate::domain::{EnvironmentId, Timestamp};
 use crate::lsm::Creation;
-use crate::store::{Column, InstanceSearch, InstanceSpan, Place};
+use crate::store::{COUNTED, Column, InstanceSearch, InstanceSpan, Place};
 
 routes! {
     Get "/lsm/v1/service_inventory" Environment "a service instance by its id alone" => Query by_id();
@@ -95,33 +95,47 @@ fn search(entity: &str, args: &Args) -> Result<InstanceSearch, ApiError> {
     })
 }
 
-/// How many rows the list has, and how many are before these.
+/// How many rows the list has, and how many are before these. If nothing but counting says it, no more than [`COUNTED`] are
+/// counted on either side; `has_more`: there are more where the page ends.
 async fn around(
     app: &App,
     environment: EnvironmentId,
     search: &InstanceSearch,
     all: InstanceSpan,
-    (first, known_before): (Option<&Instance>, Option<i64>),
+    (rows, keyset, has_more): (&[Instance], &Keyset, bool),
 ) -> Result<Around, ApiError> {
+    let (n_rows, known_before) = (rows.len() as i64, keyset.known_before(rows.len()));
+    if keyset.has_no_boundary() && !has_more {
+        return Ok(Around {
+            total: n_rows,
+            before: 0,
+        });
+    }
     let total = app.store.service_count(environment, search, &all).await?;
-    if let Some(before) = known_before {
+    let before = match (known_before, rows.first()) {
+        (Some(before), _) => before,
+        (None, None) => 0,
+        (None, Some(first)) => {
+            let here = Some((Place::of(all.column, first), Some(first.id.to_string())));
+            let (greater, smaller) = if all.is_descending {
+                (here, None)
+            } else {
+                (None, here)
+            };
+            let span = InstanceSpan {
+                greater,
+                smaller,
+                ..all
+            };
+            app.store.service_count(environment, search, &span).await?
+        }
+    };
+    if !search.is_narrow() || total < COUNTED {
         return Ok(Around { total, before });
     }
-    let Some(first) = first else {
-        return Ok(Around { total, before: 0 });
-    };
-    let here = Some((Place::of(all.column, first), Some(first.id.to_string())));
-    let (greater, smaller) = if all.is_descending {
-        (here, None)
-    } else {
-        (None, here)
-    };
-    let span = InstanceSpan {
-        greater,
-        smaller,
-        ..all
-    };
-    let before = app.store.service_count(environment, search, &span).await?;
+    let is_followed = has_more || keyset.is_backwards();
+    let least = before + n_rows + i64::from(is_followed);
+    let total = if is_followed { total.max(least) } else { least };
     Ok(Around { total, before })
 }
 
@@ -145,17 +159,21 @@ async fn list_instances(entity: Segment, app: App, args: Args) -> Result<Answer,
         is_descending,
         greater: None,
         smaller: None,
-        limit: keyset.n_read(),
+        limit: COUNTED,
     };
     let span = InstanceSpan {
         is_descending: keyset.reads_descending(),
         greater,
         smaller,
+        // One more, to see whether there is one.
+        limit: keyset.n_read() + 1,
         ..all.clone()
     };
-    let rows = app.store.service_page(environment, &search, &span).await?;
+    let mut rows = app.store.service_page(environment, &search, &span).await?;
+    let has_more = rows.len() as i64 > keyset.n_read();
+    rows.truncate(usize::try_from(keyset.n_read()).unwrap_or(usize::MAX));
     let rows = keyset.in_order(rows);
-    let place = (rows.first(), keyset.known_before(rows.len()));
+    let place = (rows.as_slice(), &keyset, has_more);
     let around = around(&app, environment, &search, all, place).await?;
     let wanted = Wanted {
         progress: args.flag("include_deployment_progress", false)?,

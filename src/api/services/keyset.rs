@@ -75,6 +75,11 @@ impl Keyset {
         Ok([bound(&self.start)?, bound(&self.end)?])
     }
 
+    /// Whether the page is the first one.
+    pub(super) fn has_no_boundary(&self) -> bool {
+        self.start.is_none() && self.end.is_none()
+    }
+
     /// Whether the page is the one before a row, so that rows are read towards the begin of the list.
     pub(super) fn is_backwards(&self) -> bool {
         if self.is_descending {
@@ -97,7 +102,7 @@ impl Keyset {
     /// How many rows are before the first one of the page, of which so many were read, if nobody has to count them: before the
     /// first page there is none, and links have the number before their boundary.
     pub(super) fn known_before(&self, n_rows: usize) -> Option<i64> {
-        if self.start.is_none() && self.end.is_none() {
+        if self.has_no_boundary() {
             return Some(0);
         }
         let before = self.before?;

@@ -45,7 +45,7 @@ const EVERYTHING: InstanceSpan = InstanceSpan {
     is_descending: false,
     greater: None,
     smaller: None,
-    limit: 0,
+    limit: i64::MAX,
 };
 
 /// All searches by group, each with a word that every id has, so that the database counts.
