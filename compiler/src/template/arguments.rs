@@ -130,7 +130,8 @@ pub(in crate::template) fn add_tests<F, Rv, Args>(
     }
 }
 
-fn all_defined(args: &[Jinja]) -> Result<(), Error> {
+/// Whether none of the arguments is undefined, those by name included.
+pub(in crate::template) fn all_defined(args: &[Jinja]) -> Result<(), Error> {
     args.iter().try_for_each(defined)?;
     let named = args.last().filter(|last| last.is_kwargs());
     let Some(named) = named else { return Ok(()) };

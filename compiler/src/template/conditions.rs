@@ -1,12 +1,12 @@
 //! Tests of Jinja2 that the engine lacks or has with other semantics. Source: docs/reference/std.md § 7.6.
 
 use minijinja::value::ValueKind;
-use minijinja::{Environment, Value as Jinja};
+use minijinja::{Environment, State, Value as Jinja};
 
 use crate::hir::Program;
 use crate::template::arguments::add_tests;
 use crate::template::filters::{invalid, number};
-use crate::template::objects::model_objects::{is_instance, is_no_mapping};
+use crate::template::objects::model_objects::{is_instance, is_no_mapping, is_nothing};
 use crate::template::objects::views::View;
 use crate::template::repr::shown;
 
@@ -15,7 +15,8 @@ pub(in crate::template) fn register(engine: &mut Environment<'static>, program: 
         value.kind() == ValueKind::Map && !is_no_mapping(value)
     });
     engine.add_test("callable", |value: &Jinja| {
-        value.kind() == ValueKind::Plain && !is_instance(value)
+        // An undefined value can be called, to say that it is undefined.
+        is_nothing(value) || value.kind() == ValueKind::Plain && !is_instance(value)
     });
     engine.add_test("number", |value: &Jinja| {
         matches!(value.kind(), ValueKind::Number | ValueKind::Bool)
@@ -39,8 +40,16 @@ pub(in crate::template) fn register(engine: &mut Environment<'static>, program: 
     let dotted: Vec<String> = plugins
         .map(|plugin| program.text(plugin.name).replace("::", "."))
         .collect();
-    engine.add_test("filter", move |state: &minijinja::State, name: String| {
-        dotted.contains(&name) || minijinja::tests::is_filter(state, &name)
+    add_tests(engine, &["filter"], move |state: &State, name: Jinja| {
+        let name = name.as_str().unwrap_or_default();
+        dotted.iter().any(|known| known == name) || minijinja::tests::is_filter(state, name)
+    });
+    add_tests(engine, &["test"], |state: &State, name: Jinja| {
+        minijinja::tests::is_test(state, name.as_str().unwrap_or_default())
+    });
+    // Each undefined value is one of its own.
+    engine.add_test("sameas", |value: &Jinja, other: &Jinja| {
+        !value.is_undefined() && minijinja::tests::is_sameas(value, other)
     });
 }
 

@@ -7,7 +7,7 @@ use minijinja::{
     AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value as Jinja,
 };
 
-use crate::template::arguments::add_filter;
+use crate::template::arguments::{add_filter, defined};
 use crate::template::format::percent;
 use crate::template::model::{SharedModel, TemplateRequest, lock, serve};
 use crate::template::objects::containers::Sequence;
@@ -86,7 +86,11 @@ pub(in crate::template) fn aborted() -> Error {
 fn default_filter(value: Jinja, args: Rest<Jinja>) -> Result<Jinja, Error> {
     let (given, kwargs): (&[Jinja], Kwargs) = from_args(&args)?;
     let lenient = match given.get(1) {
-        Some(lenient) => Some(lenient.is_true()),
+        Some(lenient) if !is_nothing(&value) => {
+            defined(lenient)?;
+            Some(lenient.is_true())
+        }
+        Some(_) => None,
         None => kwargs.get::<Option<bool>>("boolean")?,
     };
     let default = match given.first() {

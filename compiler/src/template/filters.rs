@@ -432,17 +432,19 @@ fn xmlattr(value: &Jinja, autospace: Option<bool>) -> Result<String, Error> {
 
 fn urlencode(value: &Jinja) -> Result<String, Error> {
     let pair = |key: &Jinja, value: &Jinja| {
-        format!(
+        defined(key)?;
+        defined(value)?;
+        Ok(format!(
             "{}={}",
             text::quoted_url(&shown(key), true),
             text::quoted_url(&shown(value), true)
-        )
+        ))
     };
     Ok(match value.kind() {
         ValueKind::Map => pairs(value)?
             .iter()
             .map(|(key, value)| pair(key, value))
-            .collect::<Vec<_>>()
+            .collect::<Result<Vec<_>, Error>>()?
             .join("&"),
         ValueKind::Seq | ValueKind::Iterable => {
             let mut parts = Vec::new();
@@ -451,7 +453,7 @@ fn urlencode(value: &Jinja) -> Result<String, Error> {
                 let [key, value] = both.as_slice() else {
                     return Err(invalid("what is encoded for a URL has to be pairs"));
                 };
-                parts.push(pair(key, value));
+                parts.push(pair(key, value)?);
             }
             parts.join("&")
         }

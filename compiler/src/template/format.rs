@@ -37,9 +37,9 @@ fn formatted(value: &Jinja, spec: &str) -> Result<String, Error> {
 /// The method `format` of texts.
 pub(in crate::template) fn format_method(template: &str, args: &[Jinja]) -> Result<String, Error> {
     let (positional, named): (&[Jinja], Kwargs) = from_args(args)?;
-    let by_name = |name: &str| {
-        let found = named.get::<Option<Jinja>>(name)?;
-        found.ok_or_else(|| invalid(repr(&Jinja::from(name))))
+    let by_name = |name: &str| match named.has(name) {
+        true => named.get::<Jinja>(name),
+        false => Err(invalid(repr(&Jinja::from(name)))),
     };
     Fields {
         positional,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use minijinja::value::{Object, ObjectRepr, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value as Jinja};
 
-use crate::template::arguments::in_order;
+use crate::template::arguments::{all_defined, defined, in_order};
 use crate::template::format::{format_map, format_method};
 use crate::template::markup::centered;
 use crate::template::objects::bytes::Bytes;
@@ -146,6 +146,14 @@ pub(in crate::template) fn call(
     if method == SLICED {
         return sliced(value, args);
     }
+    match (value.kind(), method) {
+        // Only the fields that the text names are looked at.
+        (ValueKind::String, "format") => {}
+        // Nobody looks at what stands for a value that is not there.
+        (ValueKind::Map, "get") => all_defined(args.get(..1).unwrap_or_default())?,
+        (ValueKind::String | ValueKind::Seq | ValueKind::Map, _) => all_defined(args)?,
+        _ => {}
+    }
     let by_position;
     let mut args = args;
     if let (ValueKind::String, parameters @ [_, ..]) = (value.kind(), parameters_of(method)) {
@@ -161,6 +169,15 @@ pub(in crate::template) fn call(
         ValueKind::Seq => list_method(value, method, args)?,
         ValueKind::Number if args.is_empty() => number_method(value, method)?,
         ValueKind::Map if method == "copy" && args.is_empty() => Some(value.clone()),
+        ValueKind::Map if method == "get" && matches!(args, [_] | [_, _]) => {
+            let found = value.get_item(&args[0])?;
+            let default = || args.get(1).cloned().unwrap_or_else(|| Jinja::from(()));
+            Some(if found.is_undefined() {
+                default()
+            } else {
+                found
+            })
+        }
         ValueKind::Map if args.is_empty() => {
             crate::template::objects::views::View::of(value, method)?
         }
@@ -471,12 +488,35 @@ fn is_title(text: &str) -> bool {
     any
 }
 
+/// The first place of a value. Python compares one item after the other, and what is undefined is equal to nothing.
+pub(in crate::template) fn place_of(
+    items: impl Iterator<Item = Jinja>,
+    wanted: &Jinja,
+) -> Result<Option<usize>, Error> {
+    for (at, item) in items.enumerate() {
+        defined(&item)?;
+        defined(wanted)?;
+        if item == *wanted {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
+}
+
 fn list_method(value: &Jinja, method: &str, args: &[Jinja]) -> Result<Option<Jinja>, Error> {
     match (method, args) {
         ("index", [wanted]) => {
-            let at = value.try_iter()?.position(|item| item == *wanted);
+            let at = place_of(value.try_iter()?, wanted)?;
             let at = at.ok_or_else(|| failed(format!("{} is not in list", shown(wanted))))?;
             Ok(Some(Jinja::from(at)))
+        }
+        ("count", [wanted]) => {
+            let mut count = 0_u64;
+            for item in value.try_iter()? {
+                defined(&item)?;
+                count += u64::from(item == *wanted);
+            }
+            Ok(Some(Jinja::from(count)))
         }
         ("copy", []) => Ok(Some(value.clone())),
         _ => Ok(None),

@@ -57,6 +57,11 @@ fn arguments_tests_and_formats_do_not_either() {
         "{{ nme is iterable }}",
         "{{ '%s' % nme }}",
         "{{ '{}'.format(nme) }}",
+        "{{ '{a}'.format(a=nme) }}",
+        "{{ nme is test }}",
+        "{{ nme is filter }}",
+        "{{ none|default('x', nme) }}",
+        "{{ {'a': nme}|urlencode }}",
     ] {
         refused(template, "nme");
     }
@@ -76,5 +81,78 @@ fn elements_without_the_attribute_are_told() {
         let found = errors(template);
         assert_eq!(found.len(), 1, "{template}: {found:?}");
         assert_eq!(found[0].0, "NotFoundException", "{template}: {found:?}");
+    }
+}
+
+/// Python asks them for a number, a key, their elements, or whether they are equal.
+#[test]
+fn functions_literals_and_methods_do_not_either() {
+    for template in [
+        "{{ range(nme) }}",
+        "{{ range(1, nme) }}",
+        "{% for i in range(1, 5, nme) %}{{ i }}{% endfor %}",
+        "{{ dict(nme) }}",
+        "{{ dict([[nme, 1]]) }}",
+        "{% set x = namespace(nme) %}",
+        "{% set x = {nme: 1} %}",
+        "{{ 'a'.join(nme) }}",
+        "{{ 'a'.join([nme]) }}",
+        "{{ 'abc'.split(nme) }}",
+        "{{ 'abc'.strip(nme) }}",
+        "{{ 'abc'.find(nme) }}",
+        "{{ 'abc'.index(nme) }}",
+        "{{ 'abc'.ljust(9, nme) }}",
+        "{{ 'abc'.removeprefix(nme) }}",
+        "{{ 'abc'.splitlines(nme) }}",
+        "{{ 'abc'.rsplit(sep=nme) }}",
+        "{{ l.index(nme) }}",
+        "{{ l.count(nme) }}",
+        "{{ [1, 2].remove(nme) }}",
+        "{{ [1, 2].extend(nme) }}",
+        "{{ [1, 2].insert(nme, 1) }}",
+        "{{ [1, 2].pop(nme) }}",
+        "{{ [nme, 1].index(1) }}",
+        "{{ (1, 2).count(nme) }}",
+        "{{ d.get(nme) }}",
+        "{{ {'a': 1}.pop(nme) }}",
+        "{{ {'a': 1}.update(nme) }}",
+        "{{ {'a': 1}.setdefault(nme) }}",
+    ] {
+        refused(template, "nme");
+        refused(&template.replace("nme", "d.nme"), "d.nme");
+    }
+}
+
+#[test]
+fn what_only_keeps_a_value_takes_it() {
+    for template in [
+        "{{ [nme] }}",
+        "{{ dict(a=nme)|length }}",
+        "{{ {'a': nme}|length }}",
+        "{{ [1].append(nme) }}",
+        "{{ [1].insert(0, nme) }}",
+        "{{ [1, nme].index(1) }}",
+        "{{ {}.setdefault('a', nme) is defined }}",
+        "{{ d.get('a', nme) }}",
+        "{{ d.get('b', nme) is defined }}",
+        "{{ '{a}'.format(a=1, b=nme) }}",
+        "{{ nme is callable }} {{ nme is sameas(nme) }}",
+    ] {
+        assert_eq!(errors(template), [], "{template}");
+    }
+    refused("{{ d.get('b', nme) }}", "nme");
+    refused("{{ dict(a=nme).a }}", "nme");
+}
+
+/// Jinja2 knows no such item of a list.
+#[test]
+fn a_list_has_no_starred_items() {
+    for template in ["{{ [*l] }}", "{{ {**d} }}", "{% set x = [1, *nme] %}"] {
+        let found = errors(template);
+        assert_eq!(found.len(), 1, "{template}: {found:?}");
+        assert!(
+            found[0].1.contains("TemplateSyntaxError"),
+            "{template}: {found:?}"
+        );
     }
 }

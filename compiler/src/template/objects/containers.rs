@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use minijinja::value::{DynObject, Enumerator, Kwargs, Object, ObjectRepr, Rest, from_args};
 use minijinja::{Environment, Error, ErrorKind, State, Value as Jinja};
 
+use crate::template::arguments::{all_defined, defined};
 use crate::template::filters::bounded;
+use crate::template::methods::place_of;
 use crate::template::repr::repr;
 
 /// Elements of a range, at most.
@@ -21,9 +23,10 @@ pub(in crate::template) fn register(engine: &mut Environment<'static>) {
     engine.add_function("__entries__", |items: Rest<Jinja>| {
         let mut entries = Vec::new();
         for pair in items.chunks_exact(2) {
+            defined(&pair[0])?;
             Dict::set(&mut entries, pair[0].clone(), pair[1].clone());
         }
-        Dict::of(entries)
+        Ok(Dict::of(entries))
     });
     engine.add_function("__plus__", plus);
     engine.add_function("__macro__", Macro::around);
@@ -31,7 +34,11 @@ pub(in crate::template) fn register(engine: &mut Environment<'static>) {
     engine.add_function("namespace", |args: Rest<Jinja>| {
         minijinja::functions::namespace(Some(dict(&args)?))
     });
-    engine.add_function("range", range);
+    engine.add_function("range", |args: Rest<Jinja>| {
+        all_defined(&args)?;
+        let (first, stop, step) = from_args(&args)?;
+        range(first, stop, step)
+    });
     engine.add_function("cycler", |items: Rest<Jinja>| {
         Jinja::from_object(Cycler {
             items: items.0,
@@ -93,7 +100,10 @@ impl Sequence {
         }
         // Reading an argument may mean reading this list.
         let more: Vec<Jinja> = match (method, args) {
-            ("extend", [values]) => values.try_iter()?.collect(),
+            ("extend", [values]) => {
+                defined(values)?;
+                values.try_iter()?.collect()
+            }
             _ => Vec::new(),
         };
         if method == "sort" {
@@ -103,6 +113,7 @@ impl Sequence {
         }
         let mut items = lock(&self.items);
         let position = |at: &Jinja, length: usize| -> Result<usize, Error> {
+            defined(at)?;
             let at = i64::try_from(at.clone())?;
             let from_end = if at < 0 { length as i64 } else { 0 };
             Ok(usize::try_from(at + from_end).unwrap_or(0))
@@ -128,7 +139,7 @@ impl Sequence {
                 return Ok(Some(items.remove(at)));
             }
             ("remove", [value]) => {
-                let at = items.iter().position(|item| item == value);
+                let at = place_of(items.iter().cloned(), value)?;
                 items.remove(at.ok_or_else(|| invalid("list.remove(x): x not in list"))?);
             }
             ("clear", []) => items.clear(),
@@ -219,6 +230,7 @@ impl Dict {
     fn copy_of(dict: &Jinja) -> Result<Jinja, Error> {
         let mut entries = Vec::new();
         for key in dict.try_iter()? {
+            defined(&key)?;
             let value = dict.get_item(&key)?;
             entries.push((key, value));
         }
@@ -238,6 +250,9 @@ impl Dict {
             "update" => pairs_of(args)?,
             _ => Vec::new(),
         };
+        if let ("pop" | "setdefault", [key, ..]) = (method, args) {
+            defined(key)?;
+        }
         let mut entries = lock(&self.entries);
         let find = |entries: &[(Jinja, Jinja)], key: &Jinja| {
             entries.iter().position(|(known, _)| known == key)
@@ -319,6 +334,9 @@ impl Object for Dict {
 
 /// The pairs of the arguments of `dict(…)` and `update(…)`: a dict or pairs, then named ones.
 fn pairs_of(args: &[Jinja]) -> Result<Vec<(Jinja, Jinja)>, Error> {
+    if let Some(first) = args.first() {
+        defined(first)?;
+    }
     let (given, named): (Option<Jinja>, Kwargs) = from_args(args)?;
     let mut entries = Vec::new();
     if let Some(given) = given {
@@ -328,6 +346,7 @@ fn pairs_of(args: &[Jinja]) -> Result<Vec<(Jinja, Jinja)>, Error> {
                 true => (item.clone(), given.get_item(&item)?),
                 false => (item.get_item_by_index(0)?, item.get_item_by_index(1)?),
             };
+            defined(&key)?;
             Dict::set(&mut entries, key, value);
         }
     }
@@ -432,6 +451,11 @@ impl Object for Cycler {
             }
             _ => Err(Error::from(ErrorKind::UnknownMethod)),
         }
+    }
+
+    /// As Python shows it, with an address that is none.
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<jinja2.utils.Cycler object at 0x7f0000000000>")
     }
 }
 

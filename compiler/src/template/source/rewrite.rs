@@ -322,6 +322,16 @@ fn group(inner: &str, filter_end: Option<usize>, out: &mut String) -> Option<usi
 
 /// A list, or a dict if it opens with a brace.
 fn literal(open: char, inner: &str) -> String {
+    if split(inner)
+        .iter()
+        .any(|item| item.trim_start().starts_with('*'))
+    {
+        // Jinja2 reads no such item, and so does the engine, in a list of its own.
+        return match open {
+            '[' => format!("[{inner}]"),
+            _ => format!("{{{inner}}}"),
+        };
+    }
     let inner = expression(inner);
     match open {
         '[' => format!("__list__({inner})"),
