@@ -294,7 +294,7 @@ class Compiling:
             except Closed:
                 raise
             except BaseException as error:
-                if not self._fail(number, error, in_frame=True):
+                if not self._fail(number, error, in_frame=True, of_plugin=True):
                     return
         self._pipe.flush()
 
@@ -320,7 +320,7 @@ class Compiling:
         except Closed:
             raise
         except BaseException as error:
-            return self._fail(number, error, in_frame=True)
+            return self._fail(number, error, in_frame=True, of_plugin=True)
         finally:
             for instance, attribute in open_ones:
                 instance._open = None
@@ -397,7 +397,7 @@ class Compiling:
         except Closed:
             raise
         except BaseException as error:
-            return self._fail(number, error, in_frame=in_frame)
+            return self._fail(number, error, in_frame=in_frame, of_plugin=True)
 
     def _call(self, request: Call, in_frame: bool) -> object:
         # Those of a message by itself are values already, and a tuple among them is an object of Python's.
@@ -469,7 +469,14 @@ class Compiling:
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
-    def _fail(self, number: int, error: BaseException, field: str | None = None, in_frame: bool = False) -> bool:
+    def _fail(
+        self,
+        number: int,
+        error: BaseException,
+        field: str | None = None,
+        in_frame: bool = False,
+        of_plugin: bool = False,
+    ) -> bool:
         """Answers with an exception; False unless it is an answer like another."""
         self._output.before_answer()
         self.raised = error
@@ -481,10 +488,11 @@ class Compiling:
             # Behind others of its frame, as a result.
             self._pipe.answer(msgpack.pack({"unset": {"id": number, "variables": waited}}), not in_frame)
             return True
-        elif isinstance(error, (KeyboardInterrupt, GeneratorExit)):
+        elif self._project is not None and isinstance(error, (KeyboardInterrupt, GeneratorExit)):
+            # Who runs the tests ends them.
             raise error
         else:
-            described = failure.describe(error, self._files)
+            described = failure.describe(error, self._files, of_plugin)
             self._pipe.send("failed", {"id": number, "failure": described, "field": field})
         return False
 

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-def describe(error: BaseException, files: set[str]) -> Failure:
-    """A `Failure`: the kind, the text, and the traceback from the first of `files` on."""
-    from inmanta.ast import CompilerException, PluginException
+def describe(error: BaseException, files: set[str], of_plugin: bool = False) -> Failure:
+    """A `Failure`: the kind, the text, and the traceback from the first of `files` on.
+
+    `of_plugin`: it left a plugin, where only the errors of a running model are the compiler's own.
+    """
+    from inmanta.ast import CompilerException, PluginException, RuntimeException
 
     name = type(error).__name__
     if isinstance(error, PluginException):
@@ -24,7 +27,7 @@ def describe(error: BaseException, files: set[str]) -> Failure:
     elif isinstance(error, AttributeError):
         # A missing attribute of an instance is a compile exception too, but what leaves a plugin is Python's own.
         kind, name = "external", "AttributeError"
-    elif isinstance(error, CompilerException):
+    elif isinstance(error, RuntimeException if of_plugin else CompilerException):
         kind = "compile"
     else:
         kind = "external"

@@ -80,8 +80,15 @@ PLUGINS = """
             raise Mine()
         if how == "compile":
             raise RuntimeException(None, "not so")
+        if how == "of no model":
+            from inmanta.ast import CompilerException
+            raise CompilerException("not so")
         if how == "exit":
             raise SystemExit(3)
+        if how == "interrupt":
+            raise KeyboardInterrupt()
+        if how == "end":
+            raise GeneratorExit()
         if how == "keys":
             return {1: 2}
         return {}["nothing"]
@@ -309,7 +316,11 @@ class Calls(Compiling):
         self.assertTrue(external["file"].endswith("net/__init__.py"))
         self.assertIn("in fail", external["traceback"])
         self.assertNotIn("steward_host", external["traceback"])
-        self.assertEqual(self.failure("fail", "exit")["type_name"], "SystemExit")
+        mine = self.failure("fail", "of no model")
+        self.assertEqual((mine["kind"], mine["type_name"]), ("external", "CompilerException"))
+        for how, name in (("exit", "SystemExit"), ("interrupt", "KeyboardInterrupt"), ("end", "GeneratorExit")):
+            failure = self.failure("fail", how)
+            self.assertEqual((failure["kind"], failure["type_name"]), ("external", name))
         self.check(3, "add", 1)
 
     def test_only_text_is_a_key_of_a_dict(self) -> None:

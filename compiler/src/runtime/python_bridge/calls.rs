@@ -378,7 +378,16 @@ fn known_kind(type_name: &str) -> &'static str {
         "CompilerException",
         "ResourceException",
         "DataClassException",
+        "DataClassMismatchException",
         "ModifiedAfterFreezeException",
+        "MissingImportException",
+        "AmbiguousTypeException",
+        "DirectExecuteException",
+        "ExplicitPluginException",
+        "ExternalException",
+        "IndexException",
+        "CycleException",
+        "WrappingRuntimeException",
     ];
     let short = type_name.rsplit('.').next().unwrap_or(type_name);
     KNOWN
