@@ -174,6 +174,7 @@ def of_field(annotation: object) -> tuple[Annotation, list[object]]:
 
 
 _fields: dict[type, dict[str, Any]] = {}
+_field_names: dict[type, tuple[str, ...]] = {}
 
 
 def fields(cls: type) -> dict[str, Any]:
@@ -188,6 +189,15 @@ def fields(cls: type) -> dict[str, Any]:
             # A name in a text that the module does not have.
             known = {name: _evaluated(field.type, cls) for name, field in getattr(cls, "__dataclass_fields__").items()}
         _fields[cls] = known
+    return known
+
+
+def field_names(cls: Any) -> tuple[str, ...]:
+    """The fields of a dataclass, without what it declares for the class itself (`ClassVar`)."""
+    known = _field_names.get(cls)
+    if known is None:
+        declared = cls.__dataclass_fields__.items()
+        known = _field_names[cls] = tuple(name for name, field in declared if field._field_type.name == "_FIELD")
     return known
 
 

@@ -115,11 +115,7 @@ class Declared:
             return {**described, "problem": "frozen"}
         self._values.paired[entity] = cls
         types = hints.fields(cls)
-        described["fields"] = [
-            self._describe_field(field.name, types[field.name])
-            for field in cls.__dataclass_fields__.values()
-            if field._field_type.name == "_FIELD"
-        ]
+        described["fields"] = [self._describe_field(name, types[name]) for name in hints.field_names(cls)]
         return described
 
     def _describe_field(self, name: str, annotation: object) -> dict[str, Any]:

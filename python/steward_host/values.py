@@ -101,7 +101,7 @@ class Values:
             plain = self.plain_object(value)
             if plain is not None:
                 return msgpack.EXT_DATACLASS, plain
-            fields = {name: DynamicProxy._plain(getattr(value, name)) for name in value.__dataclass_fields__}
+            fields = {name: DynamicProxy._plain(getattr(value, name)) for name in hints.field_names(type(value))}
             return msgpack.EXT_DATACLASS, msgpack.pack([self.objects.keep(value), entity, fields, False])
         self.gave_objects = True
         return msgpack.EXT_OPAQUE, self.objects.keep(value).to_bytes(4, "big")
@@ -112,7 +112,7 @@ class Values:
         entity = hints.dataclass_entity(cls)
         if entity not in self.paired or self.paired[entity] is not cls or not self.is_plain(cls):
             return None
-        fields = {name: getattr(value, name) for name in cls.__dataclass_fields__}
+        fields = {name: getattr(value, name) for name in hints.field_names(cls)}
         if not self._is_as_made(value) or not self._can_be_made_again(cls, fields):
             return None
         return msgpack.pack([self.objects.keep(value), entity, fields, False, True])
@@ -125,7 +125,7 @@ class Values:
         checks = self._checks.get(cls)
         if checks is None:
             types = hints.fields(cls)
-            declared = ((name, hints.of_field(types[name])[0]) for name in cls.__dataclass_fields__)
+            declared = ((name, hints.of_field(types[name])[0]) for name in hints.field_names(cls))
             checks = self._checks[cls] = [(name, of_field(one)) for name, one in declared if one != "any"]
         try:
             for name, declared_type in checks:
@@ -137,7 +137,7 @@ class Values:
     def _is_as_made(self, value: Any) -> bool:
         """Whether the fields of a dataclass are data, and hold what they did when it was seen first: lists and dicts in them can
         be changed."""
-        values = [getattr(value, name) for name in type(value).__dataclass_fields__]
+        values = [getattr(value, name) for name in hints.field_names(type(value))]
         if all(type(one) in PLAIN for one in values):
             return calls.is_data(values)
         known = self._first.get(id(value))
@@ -160,7 +160,7 @@ class Values:
         is_plain = not _is_reference(made) and self.paired[instance.entity_name] is cls and self.is_plain(cls)
         if is_plain and self._is_as_made(made):
             self.lent.append(made)
-            for name in cls.__dataclass_fields__:
+            for name in hints.field_names(cls):
                 proxy.note(instance, name)
         else:
             proxy.note_more()
@@ -185,7 +185,8 @@ class Values:
         number = self._numbers.get(id(value))
         if number is not None:
             return msgpack.EXT_REFERENCE, msgpack.pack([number])
-        of = value._model_type or value.get_reference_type()
+        # A class that does not call the constructor of its base lacks it, which a reference to a dataclass may.
+        of = getattr(value, "_model_type", None) or value.get_reference_type()
         if of is None:
             raise RuntimeException(
                 None,
@@ -194,8 +195,9 @@ class Values:
             )
         entity = hints.dataclass_entity(of)
         if entity in self.paired and self.constructs:
-            fields = {name: _attribute_of(value, name) for name in of.__dataclass_fields__}
+            fields = {name: _attribute_of(value, name) for name in hints.field_names(of)}
             return msgpack.EXT_DATACLASS, msgpack.pack([self.objects.keep(value), entity, fields, True])
+        of = value._model_type or of
         cls = type(value)
         number, equal = self.objects.keep_reference(value)
         parts = [
@@ -277,7 +279,7 @@ class Values:
         values = {}
         types = hints.fields(cls)
         # One that is not set yet comes before any that is wrong.
-        read = [(name, instance.get_attribute(name).get_value()) for name in cls.__dataclass_fields__]
+        read = [(name, instance.get_attribute(name).get_value()) for name in hints.field_names(cls)]
         for name, value in read:
             if _has_unknown(value):
                 raise argument.wrong(
