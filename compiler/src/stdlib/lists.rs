@@ -251,6 +251,7 @@ fn item(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
                 let parts: Vec<Value> = chars.iter().map(|c| model.heap().new_str(c)).collect();
                 values.push(at(&parts, index)?);
             }
+            Value::Unknown(_) => return Err(PluginError::Unknown),
             _ => return external("TypeError", "object is not subscriptable"),
         }
     }

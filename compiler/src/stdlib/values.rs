@@ -146,8 +146,9 @@ fn inlineif(_: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
 
 fn getattr(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
     let name = str_arg(model.heap_ref(), args, 1).to_owned();
+    // An Unknown has no attributes.
     let Value::Instance(instance) = args.arg(0) else {
-        return Err(PluginError::Unknown);
+        return Ok(args.arg(2));
     };
     Ok(model
         .attribute(instance, &name, true)?

@@ -32,6 +32,7 @@ impl Heap {
             },
             Type::Number => match value {
                 Value::Int(_) | Value::Big(_) => Some(value),
+                Value::Bool(value) => Some(Value::Int(i64::from(value))),
                 value => self.cast(&Type::Float, value, instances),
             },
             Type::Float => match value {
