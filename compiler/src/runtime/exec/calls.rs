@@ -468,7 +468,7 @@ impl Machine<'_> {
     ) -> Result<Value, Fail> {
         if self.program.plugins[plugin.index()].context {
             let message = "Context Aware functions are not allowed in direct execution";
-            return Err(fail("DirectExecuteException", loc, message));
+            return Err(runtime(loc, message));
         }
         if self.program.plugins[plugin.index()].emits_statements {
             let message = "emits_statements functions are not allowed in direct execution";

@@ -221,7 +221,7 @@ impl Parser<'_> {
             return Err(Box::new(SyntaxError {
                 kind: "RuntimeException",
                 message: "Conditional implementation with parents not allowed".to_owned(),
-                span: Some(span),
+                span: Some(entity.span),
                 first: None,
             }));
         }
