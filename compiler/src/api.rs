@@ -379,6 +379,8 @@ pub struct Diagnostic {
     pub help: Option<String>,
     /// The full name of the class that the plugin raised, for an `ExplicitPluginException`.
     pub raised: Option<String>,
+    /// The old and the new value, for a `DoubleSetException` of values that are data.
+    pub values: Option<Box<[serde_json::Value; 2]>>,
     /// The errors that led to this one, as the reference's exceptions have them.
     pub causes: Vec<Diagnostic>,
 }

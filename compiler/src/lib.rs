@@ -124,6 +124,7 @@ fn broken(message: &str) -> Compiled {
         notes: Vec::new(),
         help: None,
         raised: None,
+        values: None,
         causes: Vec::new(),
     };
     Compiled {

@@ -82,6 +82,8 @@ class Raised:
         else:
             ast.CompilerException.__init__(made, message)
         _describe(made, message)
+        if isinstance(made, ast.DoubleSetException) and isinstance(made.variable, FirstValue) and "values" in found:
+            made.variable.value, made.newvalue = found["values"]
         if isinstance(made, ast.DuplicateException):
             self._set_definitions(made, found)
         if found["file"] is not None and found["line"] is not None:
@@ -245,7 +247,7 @@ class Reported(ast.Locatable):
 class FirstValue:
     """What a variable had when it got another value."""
 
-    def __init__(self, value: str, location: ast.Location | None) -> None:
+    def __init__(self, value: object, location: ast.Location | None) -> None:
         self.value = value
         self.location = location
 

@@ -129,6 +129,12 @@ class Exceptions(unittest.TestCase):
         self.assertEqual(again.get_message(), message.replace("./main.cf", path))
         self.assertIsNone(again.root_ns)
 
+    def test_values_that_are_data_are_themselves(self) -> None:
+        message = "value set twice:\n\told value: 1\n\t\tset at ./main.cf:1\n\tnew value: [1, 'x']\n\t\tset at ./main.cf:2\n"
+        found = {**diagnostic("DoubleSetException", message, (2, 1)), "values": [1, [1, "x"]]}
+        error = self.raised("a = 1\na = [1, 'x']", found)
+        self.assertEqual((error.variable.value, error.newvalue), (1, [1, "x"]))
+
     def test_what_is_no_model_tells_the_word_and_what_is_no_module_the_name(self) -> None:
         words = {
             "Syntax error at token =": "=",

@@ -80,6 +80,7 @@ fn refuse(mut stream: &UnixStream, reason: &str, code: u8) -> ExitCode {
         notes: Vec::new(),
         help: None,
         raised: None,
+        values: None,
         causes: Vec::new(),
     };
     let finished = ToHost::Finished {

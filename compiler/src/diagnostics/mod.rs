@@ -31,9 +31,14 @@ pub struct Failure {
     pub causes: Vec<Failure>,
     /// Full name of the exception that a plugin raised on purpose.
     pub raised: Option<String>,
+    /// The old and the new value of a variable that is set twice, if they are data.
+    pub values: Option<Box<[serde_json::Value; 2]>>,
     /// Only a mistake because of another one that is reported already: nobody is told.
     pub follows: bool,
 }
+
+/// The note of a place where a value is read that is not there.
+pub const READ_HERE: &str = "it is read here";
 
 pub fn fail(kind: &'static str, loc: Loc, message: impl Into<String>) -> Fail {
     Box::new(Failure {
@@ -46,6 +51,7 @@ pub fn fail(kind: &'static str, loc: Loc, message: impl Into<String>) -> Fail {
         help: None,
         causes: Vec::new(),
         raised: None,
+        values: None,
         follows: false,
     })
 }
@@ -167,7 +173,10 @@ impl Failure {
     }
 
     pub fn into_diagnostic(self, sources: &Sources) -> Diagnostic {
-        let mut notes = into_notes(self.notes, sources);
+        let mut notes = self.notes;
+        // Nobody looks twice at one place to learn that it is the place.
+        notes.retain(|(message, loc)| message != READ_HERE || *loc != self.loc);
+        let mut notes = into_notes(notes, sources);
         notes.extend(self.outside);
         Diagnostic {
             severity: Severity::Error,
@@ -177,6 +186,7 @@ impl Failure {
             notes,
             help: self.help,
             raised: self.raised,
+            values: self.values,
             causes: self
                 .causes
                 .into_iter()
@@ -213,6 +223,7 @@ impl Warning {
             notes: into_notes(self.notes, sources),
             help: None,
             raised: None,
+            values: None,
             causes: Vec::new(),
         }
     }
@@ -244,6 +255,9 @@ impl Diagnostic {
         }
         if let Some(raised) = &self.raised {
             object.insert("raised".into(), raised.clone().into());
+        }
+        if let Some(values) = &self.values {
+            object.insert("values".into(), values.to_vec().into());
         }
         if !self.causes.is_empty() {
             object.insert(

@@ -271,6 +271,7 @@ mod tests {
             ],
             help: Some(format!("help {evil}")),
             raised: None,
+            values: None,
             causes,
         };
         let text = render(&one(vec![one(Vec::new())]), &world, false);

@@ -55,6 +55,7 @@ fn own(message: String) -> Diagnostic {
         notes: Vec::new(),
         help: None,
         raised: None,
+        values: None,
         causes: Vec::new(),
     }
 }

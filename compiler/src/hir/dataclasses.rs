@@ -244,15 +244,22 @@ impl Builder<'_> {
         })
     }
 
-    /// The class that an entity should have.
+    /// The class that an entity should have, behind what is to be changed in the entity.
     fn python_code(&self, id: EntityId) -> String {
         let program = &self.program;
         let entity = program.entity(id);
-        let mut fields = String::new();
+        let (mut changes, mut fields) = (String::new(), String::new());
         for attr in &entity.slots {
             let attribute = program.attribute(*attr);
             if let AttributeKind::Plain(ty) = attribute.kind {
-                let (name, ty) = (program.text(attribute.name), self.python_type(ty));
+                let name = program.text(attribute.name);
+                if !self.is_primitive(ty) {
+                    changes.push_str(&format!(
+                        "make `{name}` a `{}`, which has a counterpart in Python, and ",
+                        self.built_in(ty)
+                    ));
+                }
+                let ty = self.python_type(ty);
                 fields.push_str(&format!("    {name}: {ty}\n"));
             }
         }
@@ -263,8 +270,18 @@ impl Builder<'_> {
         };
         let name = program.text(entity.short);
         format!(
-            "add to the Python module:\n\nimport dataclasses\n{import}\n@dataclasses.dataclass(frozen=True)\nclass {name}:\n{fields}"
+            "{changes}add to the Python module:\n\nimport dataclasses\n{import}\n@dataclasses.dataclass(frozen=True)\nclass {name}:\n{fields}"
         )
+    }
+
+    /// The built-in type that a type of the model is based on.
+    fn built_in(&self, ty: TypeId) -> String {
+        match &self.program.types[ty.index()] {
+            Type::Typedef(id) => self.built_in(self.program.typedefs[id.index()].base),
+            Type::ListOf(inner) => format!("{}[]", self.built_in(*inner)),
+            Type::Nullable(inner) => format!("{}?", self.built_in(*inner)),
+            _ => self.program.type_text(ty),
+        }
     }
 
     fn python_type(&self, ty: TypeId) -> String {

@@ -309,6 +309,7 @@ fn other_programs_get_an_object_with_the_reference_s_names() {
                 "end_line": 1,
                 "end_column": 6,
             }],
+            "values": [1, 2],
         }])
     );
 }
@@ -438,6 +439,51 @@ fn the_class_that_the_help_proposes_for_a_dataclass_is_accepted() {
         "{class}\n{:#?}",
         outcome.compiled.diagnostics
     );
+}
+
+/// Given: an attribute of a dataclass whose type is a typedef, which nothing in Python stands for. Expected: the help says which type
+/// to write, since no class would do.
+#[test]
+fn an_attribute_that_no_dataclass_may_have_is_to_be_changed() {
+    let text = |text: &str| text.to_owned();
+    let model = "import std\nentity Thing extends std::Dataclass:\n    std::uuid id\n    std::port[]? ports\nend\n";
+    let disk = Disk::new(&[
+        (text("project.yml"), text("name: case\nmodulepath: libs\n")),
+        (text("main.cf"), text("import m\n")),
+        (
+            text("libs/m/module.yml"),
+            text("name: m\nversion: 1.0\nlicense: x\n"),
+        ),
+        (text("libs/m/model/_init.cf"), text(model)),
+        (
+            text("libs/m/plugins/__init__.py"),
+            text(
+                "import dataclasses\n\n@dataclasses.dataclass(frozen=True)\nclass Thing:\n    id: str\n    ports: list[int] | None\n",
+            ),
+        ),
+    ]);
+    let outcome = disk.run(&Options::default(), &[]);
+    let found = outcome.compiled.diagnostics.first();
+    let help = found.and_then(|found| found.help.as_deref()).unwrap_or("");
+    let changes = "make `id` a `string`, which has a counterpart in Python, and make `ports` a `int[]?`, \
+                   which has a counterpart in Python, and add to the Python module:";
+    assert!(help.starts_with(changes), "{help}");
+}
+
+/// Given: a relation without a value that is read. Expected: the place is shown once.
+#[test]
+fn a_place_is_shown_once() {
+    let model =
+        "entity A:\nend\nA.b [0:1] -- A\nimplement A using std::none\na = A(b=null)\nx = a.b.b\n";
+    insta::assert_snapshot!(shown(model), @r"
+    error[OptionalValueException]: Optional variable accessed that has no value (attribute `__config__::A.b` of `__config__::A (instantiated at ./main.cf:5)`)
+     --> main.cf:6:7
+      |
+    6 | x = a.b.b
+      |       ^
+      |
+      = help: check it with `is defined` first
+    ");
 }
 
 /// Given: a module whose Python imports a package that is not there. Expected: the help says where to ask for it.

@@ -317,7 +317,7 @@ class NotFoundException(RuntimeException):
 class DoubleSetException(RuntimeException):
     """A variable that got two different values: `variable` has the first one and its place.
 
-    Where a compile has raised it, the values are texts, as its message writes them.
+    Where a compile has raised it, values that are no data (instances, references) are texts, as its message writes them.
     """
 
     def __init__(self, variable: object, stmt: object | None, newvalue: object, newlocation: Location | None) -> None:

@@ -136,6 +136,7 @@ mod tests {
             notes: Vec::new(),
             help: None,
             raised: None,
+            values: None,
             causes: Vec::new(),
         }
     }

@@ -10,7 +10,7 @@
 //!
 //! Unknown is a value that travels: what is computed with one is Unknown, mostly.
 
-use crate::diagnostics::{Fail, closest, fail, runtime, typing};
+use crate::diagnostics::{Fail, READ_HERE, closest, fail, runtime, typing};
 use crate::hir::{ExprId, ExprKind, FormatPart};
 use crate::runtime::{Dependencies, ListenerId, Machine, ModelState, ScopeId, VarId, VarKind};
 use crate::span::Loc;
@@ -104,7 +104,7 @@ impl ModelState<'_> {
         if loc == Loc::NONE {
             error
         } else {
-            error.note("it is read here", loc)
+            error.note(READ_HERE, loc)
         }
     }
 

@@ -38,7 +38,37 @@ impl ModelState<'_> {
         loc: Loc,
     ) -> Fail {
         let texts = (self.heap.to_text(old, self), self.heap.to_text(new, self));
-        self.double_set_of(texts, places, loc)
+        let mut error = self.double_set_of(texts, places, loc);
+        let values = self.as_json(old).zip(self.as_json(new));
+        error.values = values.map(|(old, new)| Box::new([old, new]));
+        error
+    }
+
+    /// A value that is data; `None`: it is anything else, or holds it.
+    fn as_json(&self, value: Value) -> Option<serde_json::Value> {
+        Some(match value {
+            Value::Null => serde_json::Value::Null,
+            Value::Bool(value) => value.into(),
+            Value::Int(value) => value.into(),
+            Value::Float(value) => serde_json::Number::from_f64(value)?.into(),
+            Value::Str(id) => self.heap.str(id).into(),
+            Value::List(id) => {
+                let items = self.heap.list(id).iter().map(|item| self.as_json(*item));
+                items.collect::<Option<Vec<_>>>()?.into()
+            }
+            Value::Dict(id) => {
+                let entries = self.heap.dict(id).entries.iter().map(|(key, value)| {
+                    Some((self.heap.str(*key).to_owned(), self.as_json(*value)?))
+                });
+                serde_json::Value::Object(entries.collect::<Option<_>>()?)
+            }
+            Value::Big(_)
+            | Value::Skip
+            | Value::Instance(_)
+            | Value::Unknown(_)
+            | Value::Opaque(_)
+            | Value::Reference(_) => return None,
+        })
     }
 
     /// The same of values that are texts already, for what the analysis finds without a run.
