@@ -109,6 +109,10 @@ def _check(fields: dict[str, Any], file: str) -> None:
         raise InvalidMetadata(f"{file}: version: Version {fields['version']} is not PEP440 compliant") from None
 
 
+# Of the module std that ours is like.
+_STD_VERSION = "8.7.5"
+
+
 def of_directory(path: str, name: str) -> ModuleMetadata:
     """What the file of a module in a directory says, as far as it does: nobody compiles by it, so nothing in it is refused."""
     readers = {"module.yml": _of_yaml, ModuleV2.MODULE_FILE: _of_setup_cfg, ModuleV2.PYPROJECT_FILE: _of_pyproject}
@@ -121,6 +125,8 @@ def of_directory(path: str, name: str) -> ModuleMetadata:
                 raise InvalidModuleException(f"{file} cannot be read: {error}") from error
             if found is not None:
                 return found
+    if os.path.basename(path) == "steward_std":
+        return ModuleMetadata("inmanta-module-std", _STD_VERSION)
     return ModuleMetadata(name)
 
 
