@@ -116,10 +116,14 @@ pub fn load_python(
             python_module,
             failure,
         } => {
-            let message = format!(
-                "Unable to load all plug-ins for module {module}:\n\t{} while loading plugin module {python_module}: {}",
-                failure.type_name, failure.message
-            );
+            let message = match module.as_str() {
+                // All are imported; what they declare does not fit.
+                "" => failure.message.clone(),
+                module => format!(
+                    "Unable to load all plug-ins for module {module}:\n\t{} while loading plugin module {python_module}: {}",
+                    failure.type_name, failure.message
+                ),
+            };
             let loc = python_loc(world, sources, &failure);
             let mut error = fail("CompilerException", loc, message);
             if let Some(help) = of_missing_package(&failure.type_name, &failure.message) {

@@ -470,6 +470,27 @@ fn an_attribute_that_no_dataclass_may_have_is_to_be_changed() {
     assert!(help.starts_with(changes), "{help}");
 }
 
+/// Given: a plugin with two contexts. Expected: the error says so, and nothing of a module that would not have been imported.
+#[test]
+fn what_plugins_may_not_declare_is_no_error_of_an_import() {
+    let text = |text: &str| text.to_owned();
+    let plugin = "from inmanta.plugins import Context, plugin\n\n@plugin\ndef f(a: Context, b: Context) -> None: ...\n";
+    let disk = Disk::new(&[
+        (text("project.yml"), text("name: case\nmodulepath: libs\n")),
+        (text("main.cf"), text("import m\n")),
+        (
+            text("libs/m/module.yml"),
+            text("name: m\nversion: 1.0\nlicense: x\n"),
+        ),
+        (text("libs/m/model/_init.cf"), text("")),
+        (text("libs/m/plugins/__init__.py"), text(plugin)),
+    ]);
+    let outcome = disk.run(&Options::default(), &[]);
+    let found = outcome.compiled.diagnostics.first();
+    let message = found.map_or("", |found| found.message.as_str());
+    assert_eq!(message, "Only one parameter of m::f may be a Context");
+}
+
 /// Given: a relation without a value that is read. Expected: the place is shown once.
 #[test]
 fn a_place_is_shown_once() {
