@@ -69,8 +69,14 @@ fn length(diagnostic: &Diagnostic) -> usize {
     let optional = [&diagnostic.help, &diagnostic.raised];
     let optional = optional.into_iter().flatten().map(String::len);
     let causes = diagnostic.causes.iter().map(|cause| length(cause) + 1);
+    let values = diagnostic.values.iter().flat_map(|both| both.iter());
+    let values = values.map(|value| value.to_string().len());
     let own = diagnostic.kind.len() + diagnostic.message.len();
-    own + notes.chain(optional).chain(causes).sum::<usize>()
+    own + notes
+        .chain(optional)
+        .chain(causes)
+        .chain(values)
+        .sum::<usize>()
 }
 
 /// A copy with texts of at most so many bytes, which are taken from what is left; what comes when there is nothing left is left
@@ -109,6 +115,8 @@ fn cut(diagnostic: &Diagnostic, n_left: &mut usize) -> Diagnostic {
         notes,
         help,
         raised,
+        // Half a value is none; the message shows both of them.
+        values: None,
         causes,
     }
 }
