@@ -250,7 +250,7 @@ async fn export_all<'a>(
     Ok(ended)
 }
 
-/// Bytes of the diagnostics of one compile in the log; its report has all that are told.
+/// Bytes of the diagnostics of one compile in the log; its report has all that are kept.
 const LOGGED_BYTES: usize = 256 << 10;
 
 fn log(context: &Context<'_>, compile: &Compile, commit: &str, report: &CompileDone) {

@@ -112,7 +112,6 @@ pub struct Store {
     catalogs: Arc<service::Catalogs>,
     /// What pools of services have given away.
     used: Arc<service::Used>,
-    /// How many instances services have.
     /// What large resource sets had when they were stored last.
     large_sets: Arc<version::LargeSets>,
     /// The ids that searches for parts of texts go through.

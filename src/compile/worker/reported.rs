@@ -19,7 +19,7 @@ const DIAGNOSTIC_BYTES: usize = 64 << 10;
 /// Bytes of a diagnostic as it is shown: with lines of the source, which may be long.
 const SHOWN_BYTES: usize = 256 << 10;
 
-/// What is told of the diagnostics, in their order, and how many of them are left out.
+/// What is reported of the diagnostics, in their order, and how many of them are left out.
 pub(super) fn bounded(
     diagnostics: &[Diagnostic],
     report: impl Fn(&Diagnostic) -> Reported,
@@ -164,12 +164,12 @@ mod tests {
         let warning = |n: usize| diagnostic(Severity::Warning, format!("w{n}"));
         let mut all: Vec<Diagnostic> = (0..100_000).map(warning).collect();
         all.push(diagnostic(Severity::Error, "wrong".to_owned()));
-        let told = bounded(&all, report);
-        assert_eq!(told.len(), MAX_DIAGNOSTICS + 1);
-        assert!(told[0].plain.contains("w0"), "{}", told[0].plain);
-        assert!(told[MAX_DIAGNOSTICS - 1].is_error);
+        let reported = bounded(&all, report);
+        assert_eq!(reported.len(), MAX_DIAGNOSTICS + 1);
+        assert!(reported[0].plain.contains("w0"), "{}", reported[0].plain);
+        assert!(reported[MAX_DIAGNOSTICS - 1].is_error);
         assert_eq!(
-            told[MAX_DIAGNOSTICS].plain,
+            reported[MAX_DIAGNOSTICS].plain,
             "0 more errors and 99001 more warnings are left out here"
         );
     }
@@ -180,10 +180,10 @@ mod tests {
             diagnostic(Severity::Warning, "one".to_owned()),
             diagnostic(Severity::Error, "two".to_owned()),
         ];
-        let told = bounded(&all, report);
+        let reported = bounded(&all, report);
         let wanted: Vec<String> = all.iter().map(|one| report(one).plain).collect();
-        let told: Vec<String> = told.into_iter().map(|one| one.plain).collect();
-        assert_eq!(told, wanted);
+        let reported: Vec<String> = reported.into_iter().map(|one| one.plain).collect();
+        assert_eq!(reported, wanted);
     }
 
     /// Input: errors whose messages, notes and causes have 20 MB each (docs/reference/security.md § 4.22). Answer: the begin and the end of each text, and all together have some MiB.
@@ -199,19 +199,19 @@ mod tests {
             };
             2
         ];
-        let told = bounded(std::slice::from_ref(&one), report);
-        let text = &told[0].plain;
+        let reported = bounded(std::slice::from_ref(&one), report);
+        let text = &reported[0].plain;
         assert!(
-            n_bytes(&told[0]) < 4 * DIAGNOSTIC_BYTES,
+            n_bytes(&reported[0]) < 4 * DIAGNOSTIC_BYTES,
             "{}",
-            n_bytes(&told[0])
+            n_bytes(&reported[0])
         );
         assert!(text.contains("begin") && text.contains("end"), "{text}");
         assert!(text.contains("bytes were left out here"), "{text}");
         let many = vec![diagnostic(Severity::Error, "y".repeat(TEXT_BYTES)); 2000];
-        let told = bounded(&many, report);
-        let all: usize = told.iter().map(n_bytes).sum();
+        let reported = bounded(&many, report);
+        let all: usize = reported.iter().map(n_bytes).sum();
         assert!(all < TOTAL_BYTES + SHOWN_BYTES, "{all}");
-        assert!(told.last().unwrap().plain.contains("more errors"));
+        assert!(reported.last().unwrap().plain.contains("more errors"));
     }
 }
