@@ -49,7 +49,7 @@ impl Store {
         let text = id.to_string();
         let tables = if self.is_sqlite() { SQLITE } else { POSTGRES };
         self.names.forget(id);
-        let _telling = self.used.telling(id, None);
+        let _telling = self.remembered.telling(id, None);
         self.history_remove(&text).await?;
         transaction!(self.db, tx => {
             let taken = sqlx::query(TAKE).bind(&text).execute(&mut *tx).await?;

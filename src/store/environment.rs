@@ -180,7 +180,7 @@ impl Store {
 
     /// Whether there was one. All that belongs to it goes with it.
     pub async fn environment_delete(&self, id: EnvironmentId) -> Result<bool> {
-        let _telling = self.used.telling(id, None);
+        let _telling = self.remembered.telling(id, None);
         self.names.forget(id);
         let id = id.to_string();
         self.history_remove(&id).await?;

@@ -8,11 +8,13 @@ mod key;
 mod names;
 mod rows;
 mod states;
+mod texts;
 
 pub(super) use found::NameLists;
 pub(super) use key::push_span;
 pub use key::{Edge, Key, Part};
 pub(super) use rows::{Condition, List, Listed};
+pub(super) use texts::{Texts, Word};
 
 use crate::domain::{Like, ResourceId, ResourceStatus};
 

@@ -110,8 +110,8 @@ pub struct Store {
     life: Arc<Life>,
     /// The catalogs of services that were read last.
     catalogs: Arc<service::Catalogs>,
-    /// What pools of services have given away.
-    used: Arc<service::Used>,
+    /// What is known of instances of services.
+    remembered: Arc<service::Remembered>,
     /// What large resource sets had when they were stored last.
     large_sets: Arc<version::LargeSets>,
     /// The ids that searches for parts of texts go through.
@@ -164,7 +164,7 @@ impl Store {
             },
             life: Arc::default(),
             catalogs: Arc::default(),
-            used: Arc::default(),
+            remembered: Arc::default(),
             large_sets: Arc::default(),
             names: Arc::default(),
             fact_sizes: Arc::default(),
@@ -189,7 +189,7 @@ impl Store {
             db: Db::Postgres { pool, gate },
             life: Arc::default(),
             catalogs: Arc::default(),
-            used: Arc::default(),
+            remembered: Arc::default(),
             large_sets: Arc::default(),
             names: Arc::default(),
             fact_sizes: Arc::default(),

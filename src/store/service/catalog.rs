@@ -380,7 +380,7 @@ impl Store {
         if planned.is_empty() {
             return Ok(planned);
         }
-        let _telling = self.used.telling(environment, None);
+        let _telling = self.remembered.telling(environment, None);
         Ok(transaction!(self.db, tx => {
             let before = tx.catalog(environment, &self.catalogs, self.exclusive()).await?;
             // Nobody reads a catalog at this revision before it is committed.

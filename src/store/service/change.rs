@@ -358,7 +358,7 @@ impl Store {
         ) -> std::result::Result<(Arc<Definition>, Decision), Refusal>,
     {
         let now = Timestamp::now();
-        let _telling = self.used.telling(environment, Some(cause.instance));
+        let _telling = self.remembered.telling(environment, Some(cause.instance));
         let changed = async {
             Ok(
                 transaction!(self.db, repeatable cause.is_repeatable, tx => {
@@ -428,7 +428,7 @@ impl Store {
         C: Fn(&Definition) -> std::result::Result<Decision, Refusal>,
     {
         let now = Timestamp::now();
-        let telling = self.used.telling(environment, None);
+        let telling = self.remembered.telling(environment, None);
         let created = async {
             Ok(transaction!(self.db, tx => {
                 let catalog = tx.catalog(environment, &self.catalogs, self.shared()).await?;

@@ -2,6 +2,8 @@
 //!
 //! A page begins behind a place: the value that the list is sorted by, and the id, since values may be there more than once.
 
+use std::collections::BTreeSet;
+
 use steward_lsm::Instance;
 
 use super::count::{Group, is_within};
@@ -108,11 +110,22 @@ pub struct InstanceSpan {
 
 /// Adds ` AND ..` for a search.
 macro_rules! push_search {
-    ($query:expr, $search:expr, $is_ascii_only:expr) => {
+    ($query:expr, $search:expr, $among:expr, $is_ascii_only:expr) => {
         let search: &InstanceSearch = $search;
+        let among: Option<&BTreeSet<String>> = $among;
+        // Where the instances are known by their ids, in a way that no index has: SQLite would take the one of the list, and
+        // read all of them.
         $query
-            .push(" AND entity = ")
+            .push(if among.is_some() { " AND entity || '' = " } else { " AND entity = " })
             .push_bind(storable(&search.entity).into_owned());
+        if let Some(ids) = among {
+            $query.push(" AND id IN (");
+            let mut list = $query.separated(", ");
+            for id in ids {
+                list.push_bind(id.clone());
+            }
+            $query.push(")");
+        }
         if let Some(is_deleted) = search.is_deleted {
             // As a constant, since the database only then sees which index has these rows alone.
             $query.push(if is_deleted {
@@ -210,10 +223,10 @@ macro_rules! push_span {
 
 /// The statement for a page.
 macro_rules! page_query {
-    ($environment:expr, $search:expr, $span:expr, $is_ascii_only:expr) => {{
+    ($environment:expr, $search:expr, $among:expr, $span:expr, $is_ascii_only:expr) => {{
         let mut query = sqlx::QueryBuilder::new(select!("WHERE environment_id = "));
         query.push_bind($environment.to_string());
-        push_search!(query, $search, $is_ascii_only);
+        push_search!(query, $search, $among, $is_ascii_only);
         push_span!(query, $span);
         let direction = if $span.is_descending { " DESC" } else { "" };
         query
@@ -228,12 +241,12 @@ macro_rules! page_query {
 
 /// The statement for the number of rows within a span.
 macro_rules! count_query {
-    ($environment:expr, $search:expr, $span:expr, $is_ascii_only:expr) => {{
+    ($environment:expr, $search:expr, $among:expr, $span:expr, $is_ascii_only:expr) => {{
         let mut query = sqlx::QueryBuilder::new(
             "SELECT COUNT(*) FROM (SELECT 1 FROM service_instance WHERE environment_id = ",
         );
         query.push_bind($environment.to_string());
-        push_search!(query, $search, $is_ascii_only);
+        push_search!(query, $search, $among, $is_ascii_only);
         push_span!(query, $span);
         if $search.is_narrow() {
             // In an order, so that the index of what is looked for is taken, if there is one.
@@ -273,8 +286,12 @@ impl Store {
         span: &InstanceSpan,
     ) -> Result<Vec<Instance>> {
         let is_ascii_only = self.is_sqlite();
+        let among = self.service_words_find(environment, search).await?;
+        if among.as_ref().is_some_and(BTreeSet::is_empty) {
+            return Ok(Vec::new());
+        }
         let rows: Vec<Row> = read!(self.db, pool => {
-            let mut query = page_query!(environment, search, span, is_ascii_only);
+            let mut query = page_query!(environment, search, among.as_ref(), span, is_ascii_only);
             query.build_query_as().fetch_all(pool).await?
         });
         rows.into_iter().map(Row::into_instance).collect()
@@ -293,8 +310,12 @@ impl Store {
             return Ok(found.map(|(_, n)| n).sum());
         }
         let is_ascii_only = self.is_sqlite();
+        let among = self.service_words_find(environment, search).await?;
+        if among.as_ref().is_some_and(BTreeSet::is_empty) {
+            return Ok(0);
+        }
         let (count,): (i64,) = read!(self.db, pool => {
-            let mut query = count_query!(environment, search, span, is_ascii_only);
+            let mut query = count_query!(environment, search, among.as_ref(), span, is_ascii_only);
             query.build_query_as().fetch_one(pool).await?
         });
         Ok(count)

@@ -15,8 +15,10 @@ mod list;
 mod order;
 mod past;
 mod reference;
+mod remembered;
 mod snapshot;
 mod used;
+mod words;
 
 pub use callback::Callback;
 pub(super) use catalog::Catalogs;
@@ -25,7 +27,7 @@ pub use change::{Cause, Changed, Rules};
 pub use event::{EventSearch, EventSpan, StoredEvent};
 pub use list::{Column, InstanceSearch, InstanceSpan, Place};
 pub use order::{ItemOutcome, Order, OrderItem, OrderSpan};
-pub(super) use used::Used;
+pub(super) use remembered::Remembered;
 
 /// Adds ` AND ..` for the rows that are beyond a row in a list sorted by `column`, and by `id` where that is equal. The two are
 /// compared as a pair: there a database begins to read, whereas with an `OR` it reads all rows from the beginning of the list.

@@ -191,7 +191,7 @@ impl Store {
         }
         if old.is_ended {
             let id: Uuid = parsed("service_instance", "id", &old.id)?;
-            let _telling = self.used.telling(environment, Some(id));
+            let _telling = self.remembered.telling(environment, Some(id));
             let is_removed = transaction!(self.db, tx => {
                 tx.ended_remove(environment, id, before, self.exclusive()).await?
             });

@@ -3,8 +3,7 @@
 //! A compile that takes a number from a pool must know all that are taken, of which there is one for each instance. To read
 //! and decode all instances for each of these compiles would make an order the slower the more there are. So the values of a
 //! path are remembered here, by instance, and before each answer only the instances that have changed since the last one are
-//! read again. Every change of an instance says so when its transaction has ended ([`Used::telling`]), and what may have
-//! changed in ways that nobody can name is forgotten. It is a cache: a server starts without.
+//! read again (see `remembered`).
 //!
 //! Between the commit of a change and the call that tells of it an answer may lack the change. For compiles that take values
 //! this makes no difference: one that has taken some is begun again if another one has written since it began (see
@@ -12,8 +11,7 @@
 
 mod numbers;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
 
 use numbers::Numbers;
 use serde_json::Value;
@@ -24,22 +22,12 @@ use crate::domain::EnvironmentId;
 use crate::store::macros::{read, row};
 use crate::store::{Result, Store};
 
-/// Paths whose values are remembered. A model has a handful; when there are more, all are read anew.
-const MAX_PATHS: usize = 64;
 /// Instances that are read again in one statement; SQLite takes 32766 parameters.
 const AT_ONCE: usize = 10_000;
 
-/// A service and a path into its attributes.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
-    environment: EnvironmentId,
-    service: String,
-    path: String,
-}
-
 /// What is known of the values of one path.
 #[derive(Debug, Default)]
-struct Known {
+pub(super) struct Known {
     /// By the id of the instance.
     values: BTreeMap<String, Vec<Value>>,
     /// Those of them that are numbers.
@@ -103,109 +91,6 @@ pub(super) struct Pool<'a> {
     pub(super) lower: i64,
     pub(super) upper: i64,
     pub(super) draw: u64,
-}
-
-/// The values of one path.
-#[derive(Debug, Default)]
-struct Values {
-    /// `None`: not read yet.
-    known: tokio::sync::Mutex<Option<Known>>,
-    /// Ids of instances that have changed since they were read.
-    changed: Mutex<BTreeSet<String>>,
-}
-
-impl Values {
-    fn take_changed(&self) -> BTreeSet<String> {
-        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *changed)
-    }
-
-    fn add_changed(&self, ids: impl IntoIterator<Item = String>) {
-        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
-        changed.extend(ids);
-    }
-}
-
-/// What is remembered of all environments.
-#[derive(Debug, Default)]
-pub(in crate::store) struct Used(Mutex<HashMap<Key, Arc<Values>>>);
-
-impl Used {
-    fn all(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Arc<Values>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn of(&self, key: Key) -> Arc<Values> {
-        let mut all = self.all();
-        if all.len() >= MAX_PATHS && !all.contains_key(&key) {
-            all.clear();
-        }
-        Arc::clone(all.entry(key).or_default())
-    }
-
-    /// Tells of a change when it is dropped, that is when the transaction has ended, in whatever way: whether one that failed
-    /// was committed is not known, and a client that hangs up drops the rest of its request. `None`: it is not known yet which
-    /// instance it is.
-    pub(in crate::store) fn telling(
-        &self,
-        environment: EnvironmentId,
-        instance: Option<uuid::Uuid>,
-    ) -> Telling<'_> {
-        Telling {
-            used: self,
-            environment,
-            what: instance.map_or(Told::All, Told::One),
-        }
-    }
-
-    /// An instance may be another one than it was.
-    fn changed(&self, environment: EnvironmentId, id: uuid::Uuid) {
-        let all = self.all();
-        for (_, values) in all.iter().filter(|(key, _)| key.environment == environment) {
-            values.add_changed([id.to_string()]);
-        }
-    }
-
-    /// Any instance of the environment may be another one than it was.
-    fn forget(&self, environment: EnvironmentId) {
-        self.all().retain(|key, _| key.environment != environment);
-    }
-}
-
-/// What a [`Telling`] tells.
-enum Told {
-    Nothing,
-    One(uuid::Uuid),
-    All,
-}
-
-/// Says that instances have changed, when it is dropped: see [`Used::telling`].
-pub(in crate::store) struct Telling<'a> {
-    used: &'a Used,
-    environment: EnvironmentId,
-    what: Told,
-}
-
-impl Telling<'_> {
-    /// It was this instance.
-    pub(in crate::store) fn of(mut self, instance: uuid::Uuid) {
-        self.what = Told::One(instance);
-    }
-
-    /// Nothing was changed.
-    pub(in crate::store) fn of_nothing(mut self) {
-        self.what = Told::Nothing;
-    }
-}
-
-impl Drop for Telling<'_> {
-    fn drop(&mut self) {
-        match self.what {
-            Told::Nothing => {}
-            Told::One(instance) => self.used.changed(self.environment, instance),
-            Told::All => self.used.forget(self.environment),
-        }
-    }
 }
 
 row! {
@@ -297,11 +182,8 @@ impl Store {
             Ok(wild) => wild,
             Err(error) => return Ok(Err(error.to_string())),
         };
-        let values = self.used.of(Key {
-            environment,
-            service: service.to_owned(),
-            path: path.to_owned(),
-        });
+        let key = (service.to_owned(), path.to_owned());
+        let values = self.remembered.values.of(environment, key);
         let mut known = values.known.lock().await;
         let changed = values.take_changed();
         let current = known.take();

@@ -1,6 +1,7 @@
 //! Lists of ids against a look at each id.
 
 use super::*;
+use crate::domain::Like;
 
 const IDS: &[&str] = &[
     "",

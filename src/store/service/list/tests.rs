@@ -136,9 +136,9 @@ async fn a_page_is_read_where_it_begins_by_each_column() {
             for is_descending in [false, true] {
                 let first = span(column, is_descending, None);
                 let later = span(column, is_descending, row.first());
-                let first = plan(&store, &page_query!(here, &search, &first, true)).await;
-                let count = plan(&store, &count_query!(here, &search, &later, true)).await;
-                let later = plan(&store, &page_query!(here, &search, &later, true)).await;
+                let first = plan(&store, &page_query!(here, &search, None, &first, true)).await;
+                let count = plan(&store, &count_query!(here, &search, None, &later, true)).await;
+                let later = plan(&store, &page_query!(here, &search, None, &later, true)).await;
                 for looks in [&first, &later, &count] {
                     let is_sorted = looks.iter().any(|look| look.contains("B-TREE"));
                     assert!(!is_sorted, "{column:?}: {looks:?}");

@@ -30,7 +30,7 @@ async fn write(
                           created_us, updated_us) \
                           VALUES ($1, $2, 'link', 0, 1, 1, 'up', $3, $4, $5, '{}', '{}', $6, 0, 0)";
     let [candidate, active, rollback] = sets.map(|set| set.map(|set| set.to_string()));
-    let _telling = store.used.telling(environment, Some(id(number)));
+    let _telling = store.remembered.telling(environment, Some(id(number)));
     transaction!(store.db, tx => {
         sqlx::query(DELETE)
             .bind(environment.to_string())
@@ -107,7 +107,7 @@ async fn values_that_are_taken_follow_each_change_of_an_instance() {
         assert_eq!(values(&store, elsewhere, &[]).await, [9]);
 
         // The database is the truth, whatever is remembered.
-        drop(store.used.telling(here, None));
+        drop(store.remembered.telling(here, None));
         assert_eq!(values(&store, here, &[]).await, [5, 7]);
         assert!(store.environment_delete(here).await.unwrap());
         assert_eq!(values(&store, here, &[]).await, Vec::<Value>::new());
@@ -171,7 +171,7 @@ async fn a_free_number_is_none_of_those_that_are_taken_whatever_happens_to_insta
             .unwrap();
         assert_eq!(free(&[], &[], 2).await, Some(2));
         // The database is the truth, whatever is remembered.
-        drop(store.used.telling(here, None));
+        drop(store.remembered.telling(here, None));
         assert_eq!(free(&[], &[], 2).await, Some(2));
         assert_eq!(free(&[], &[], 1).await, None);
     })
