@@ -20,8 +20,8 @@ use steward::domain::{
     Timestamp, VersionNumber,
 };
 use steward::store::{
-    ActionEnd, ActionFrom, ActionSearch, ActionStart, COUNTED, Edge, Key, NewEnvironment,
-    PartialCode, PartialVersion, ResourceState, Search, Span, Store, VersionSearch,
+    ActionEnd, ActionFrom, ActionSearch, ActionStart, COUNTED, Edge, IdPart, Key, NewEnvironment,
+    PartialCode, PartialVersion, ResourceState, Search, Span, StateOrder, Store, VersionSearch,
 };
 
 const ROUNDS: usize = 25;
@@ -276,10 +276,36 @@ async fn lists(store: &Store, id: EnvironmentId, states: &[ResourceState], numbe
         resources(&host, &first).await
     })
     .await;
-    report("resources, found nowhere (scans)", async || {
+    report("resources, found nowhere", async || {
         resources(&rare, &first).await
     })
     .await;
+    let parts = [IdPart::Agent, IdPart::Value].map(StateOrder::Part);
+    let orders = [
+        ("agent", parts[0]),
+        ("value", parts[1]),
+        ("status", StateOrder::Status),
+    ];
+    for (name, order) in orders {
+        let key = order.key(&states[states.len() / 2]);
+        let deep = Span {
+            after: Some(Edge::at(key)),
+            ..first.clone()
+        };
+        for (what, search, span) in [
+            ("first page", &any, &first),
+            ("from the middle", &any, &deep),
+            ("of an agent", &host, &first),
+            ("failed", &failed, &first),
+        ] {
+            report(&format!("resources by {name}, {what}"), async || {
+                let counts = store.state_counts(id).await.expect("counts");
+                let page = store.state_page_by(id, search, &counts, order, span).await;
+                page.expect("a page");
+            })
+            .await;
+        }
+    }
     lists_of_versions(store, id, number, &middle).await;
 }
 
@@ -313,6 +339,13 @@ async fn lists_of_versions(store: &Store, id: EnvironmentId, number: VersionNumb
             .expect("a count");
     })
     .await;
+    for (name, part) in [("agent", IdPart::Agent), ("value", IdPart::Value)] {
+        report(&format!("resources of the version by {name}"), async || {
+            let page = store.resource_page_by(id, number, &any, part, &first).await;
+            page.expect("a page");
+        })
+        .await;
+    }
     report("resources of version 1, first page", async || {
         let one = VersionNumber::new(1);
         store

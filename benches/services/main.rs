@@ -239,6 +239,14 @@ fn one_by_one(server: &Server) {
         least(&path),
         least(&next)
     );
+    let search = |word: &str| format!("{path}&filter.id_or_service_identity={word}");
+    let (first, _) = page(&search("present77"));
+    println!(
+        "  found by a word      {:>9.1} ms  one {:.1} ms, none {:.1} ms; the first search {first:.1} ms",
+        least(&search("present7")),
+        least(&search("present777")),
+        least(&search("nowhere"))
+    );
     println!("  server               {}", server.memory());
 }
 

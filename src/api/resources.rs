@@ -13,7 +13,7 @@ use crate::api::http::order::{Ranges, Sort};
 use crate::api::http::page;
 use crate::api::http::principal::EnvironmentAccess;
 use crate::api::routes::routes;
-use crate::api::versions::{BY_ID, MAX_SORTED, contains, refuse_many, search};
+use crate::api::versions::{BY_ID, contains, search};
 use crate::api::{Answer, wire};
 use crate::app::App;
 use crate::domain::{
@@ -21,8 +21,8 @@ use crate::domain::{
     Timestamp, VersionNumber,
 };
 use crate::store::{
-    Action, ActionFrom, ActionSearch, Key, Narrowed, Part, ResourceState, Search, Span,
-    StoredResource,
+    Action, ActionFrom, ActionSearch, IdPart, Key, Narrowed, Part, ResourceState, Search, Span,
+    StateOrder, StoredResource,
 };
 
 routes! {
@@ -74,19 +74,18 @@ fn listed(state: &ResourceState, version: VersionNumber, requires: &[ResourceId]
 async fn requires_of(
     app: &App,
     environment: &EnvironmentAccess,
-    rows: &[ResourceState],
+    rows: impl Iterator<Item = &ResourceState>,
 ) -> Result<HashMap<ResourceId, Vec<ResourceId>>, ApiError> {
     let active = environment.active_version.unwrap_or_default();
     let version_of = |row: &ResourceState| row.orphaned_after.unwrap_or(active);
     let wanted: Vec<(&ResourceId, VersionNumber)> = rows
-        .iter()
         .map(|row| (&row.resource_id, version_of(row)))
         .collect();
     let found = app.store.resource_requires_in(environment.id, &wanted);
     Ok(found.await?)
 }
 
-/// A page in the order of another column, of a list that is not too long for it.
+/// A page in the order of another column.
 async fn by_value(
     app: &App,
     environment: &EnvironmentAccess,
@@ -97,34 +96,24 @@ async fn by_value(
 ) -> Result<Answer, ApiError> {
     let version = environment.active_version.unwrap_or_default();
     let (id, store) = (environment.id, &app.store);
-    let all = Span::first(MAX_SORTED);
-    let rows = store.state_page(id, search, counts, &all).await?;
-    refuse_many(rows.len())?;
-    let requires = requires_of(app, environment, &rows).await?;
-    let key = |state: &ResourceState| {
-        let value = match sort.column {
-            "agent" => state.agent.as_str(),
-            "status" => state.status().as_str(),
-            _ => &state.id_value,
-        };
-        Key(vec![
-            Part::text(value),
-            Part::text(state.resource_id.as_str()),
-        ])
+    let order = match sort.column {
+        "agent" => StateOrder::Part(IdPart::Agent),
+        "status" => StateOrder::Status,
+        _ => StateOrder::Part(IdPart::Value),
     };
+    let cut = Cut::of(args, &Key::texts(2), sort.is_descending)?;
+    let rows = store
+        .state_page_by(id, search, counts, order, &cut.span())
+        .await?;
+    let count =
+        |span: Span| async move { store.state_count_by(id, search, counts, order, &span).await };
+    let found = cut.counts(rows.len(), search.is_narrow(), count).await?;
+    let requires = requires_of(app, environment, rows.iter().map(|(_, row)| row)).await?;
     let shape = |state: &ResourceState| {
         let requires = requires.get(&state.resource_id);
         listed(state, version, requires.map_or(&[][..], Vec::as_slice))
     };
-    let by = (&Key::texts(2), key);
-    cut::of_rows(
-        args,
-        "/api/v2/resource",
-        rows,
-        by,
-        sort.is_descending,
-        shape,
-    )
+    Ok(cut.answer(args, "/api/v2/resource", rows, &found, shape))
 }
 
 /// A page in the order of the ids.
@@ -142,7 +131,7 @@ async fn by_id(
     let rows = store.state_page(id, search, counts, &cut.span()).await?;
     let count = |span: Span| async move { store.state_count(id, search, counts, &span).await };
     let found = cut.counts(rows.len(), search.is_narrow(), count).await?;
-    let requires = requires_of(app, environment, &rows).await?;
+    let requires = requires_of(app, environment, rows.iter()).await?;
     let shape = |state: &ResourceState| {
         let requires = requires.get(&state.resource_id);
         listed(state, version, requires.map_or(&[][..], Vec::as_slice))

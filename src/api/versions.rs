@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::environments::scope;
 use crate::api::http::args::{Args, Segment};
-use crate::api::http::cut::{self, Counts, Cut};
+use crate::api::http::cut::{Counts, Cut};
 use crate::api::http::error::ApiError;
 use crate::api::http::order::{Ranges, Sort};
 use crate::api::http::principal::EnvironmentAccess;
@@ -12,7 +12,7 @@ use crate::api::routes::routes;
 use crate::api::{Answer, wire};
 use crate::app::App;
 use crate::domain::{Like, VersionNumber};
-use crate::store::{Key, Part, Search, Span, StoredResource, Version, VersionSearch};
+use crate::store::{IdPart, Key, Part, Search, Span, StoredResource, Version, VersionSearch};
 
 routes! {
     Get "/api/v2/desiredstate" Environment "the versions" => Query list_versions();
@@ -74,41 +74,42 @@ async fn resources(version: VersionNumber, app: App, args: Args) -> Result<Answe
     )?;
     let (id, store) = (environment.id, &app.store);
     let path = format!("/api/v2/desiredstate/{version}");
-    if sort.column != BY_ID {
-        let all = Span::first(MAX_SORTED);
-        let rows = store.resource_page(id, version, &search, &all).await?;
-        refuse_many(rows.len())?;
-        let key = |row: &StoredResource| {
-            let agent = row.agent.as_str();
-            let value = if sort.column == "agent" {
-                agent
-            } else {
-                &row.id_value
-            };
-            Key(vec![
-                Part::text(value),
-                Part::text(row.resource_id.as_str()),
-            ])
-        };
-        let (by, shape) = ((&Key::texts(2), key), |resource: &_| {
-            wire::versioned_resource(resource, version)
-        });
-        return cut::of_rows(&args, &path, rows, by, sort.is_descending, shape);
-    }
-    let cut = Cut::of(&args, &Key::texts(1), sort.is_descending)?;
-    let rows = store
-        .resource_page(id, version, &search, &cut.span())
-        .await?;
     let search = &search;
+    let part = match sort.column {
+        "agent" => Some(IdPart::Agent),
+        "resource_id_value" => Some(IdPart::Value),
+        _ => None,
+    };
+    let kind = Key::texts(if part.is_some() { 2 } else { 1 });
+    let cut = Cut::of(&args, &kind, sort.is_descending)?;
+    let rows = match part {
+        Some(part) => {
+            store
+                .resource_page_by(id, version, search, part, &cut.span())
+                .await?
+        }
+        None => {
+            let rows = store
+                .resource_page(id, version, search, &cut.span())
+                .await?;
+            let keyed = |row: StoredResource| (Key::of(row.resource_id.as_str()), row);
+            rows.into_iter().map(keyed).collect()
+        }
+    };
     let count = |span: Span| async move {
-        if !search.is_narrow() && span.after.is_none() && span.before.is_none() {
+        let is_all = span.after.is_none() && span.before.is_none();
+        if !search.is_narrow() && is_all {
             return Ok::<_, ApiError>(n_resources);
         }
-        Ok(store.resource_count(id, version, search, &span).await?)
+        Ok(match part.filter(|_| !is_all) {
+            Some(part) => store
+                .resource_page_by(id, version, search, part, &span)
+                .await?
+                .len() as i64,
+            None => store.resource_count(id, version, search, &span).await?,
+        })
     };
     let counts = cut.counts(rows.len(), search.is_narrow(), count).await?;
-    let keyed = |row: StoredResource| (Key::of(row.resource_id.as_str()), row);
-    let rows = rows.into_iter().map(keyed).collect();
     Ok(cut.answer(&args, &path, rows, &counts, |resource| {
         wire::versioned_resource(resource, version)
     }))
@@ -117,20 +118,6 @@ async fn resources(version: VersionNumber, app: App, args: Args) -> Result<Answe
 /// The order that lists of resources have in the store: ids begin with the type. Pages in it cost the same however long the
 /// list is.
 pub(in crate::api) const BY_ID: &str = "resource_type";
-
-/// Rows of lists that are sorted by something else: they are read whole for each page, one more than may be.
-pub(in crate::api) const MAX_SORTED: i64 = 20_001;
-
-/// Refuses to sort what is too long for it.
-pub(in crate::api) fn refuse_many(n_rows: usize) -> Result<(), ApiError> {
-    if n_rows < MAX_SORTED as usize {
-        return Ok(());
-    }
-    Err(ApiError::bad_request(format!(
-        "more than {} resources are sorted by {BY_ID} only; filter them first",
-        MAX_SORTED - 1
-    )))
-}
 
 /// What lists of resources are filtered by, but for their status.
 pub(in crate::api) fn search(args: &Args) -> Result<Search, ApiError> {

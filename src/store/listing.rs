@@ -7,13 +7,16 @@ mod found;
 mod key;
 mod names;
 mod rows;
+mod sorted;
 mod states;
 mod texts;
 
 pub(super) use found::NameLists;
 pub(super) use key::push_span;
 pub use key::{Edge, Key, Part};
+pub use names::IdPart;
 pub(super) use rows::{Condition, List, Listed};
+pub use sorted::StateOrder;
 pub(super) use texts::{Texts, Word};
 
 use crate::domain::{Like, ResourceId, ResourceStatus};

@@ -61,7 +61,7 @@ pub use fact::{Fact, FactOrder, FactSearch, ParameterOrder, ParameterSearch};
 use gate::Gate;
 use life::Life;
 pub use life::watch;
-pub use listing::{COUNTED, Edge, Key, Part, Search, Span};
+pub use listing::{COUNTED, Edge, IdPart, Key, Part, Search, Span, StateOrder};
 pub use metric::{CompileTimes, Measurement};
 use migrations::Dialect;
 pub use notification::{Notification, NotificationSearch};

@@ -11,7 +11,8 @@ use crate::api::Answer;
 use crate::api::http::args::Args;
 use crate::api::http::error::ApiError;
 use crate::api::http::page;
-use crate::store::{COUNTED, Edge, Key, Span};
+use crate::domain::ResourceId;
+use crate::store::{COUNTED, Edge, Key, Part, Span};
 
 /// Rows of an unlimited page. What does not fit an answer is on the next page, and more rows than this never fit.
 const MAX_ROWS: usize = 20_000;
@@ -47,6 +48,21 @@ impl Counts {
     }
 }
 
+/// A boundary that a client made by itself, of a value of a row and the row's id: resources have their version in it.
+fn with_id(mut key: Key, kind: &Key, id: Option<String>) -> Key {
+    let Some(id) = id else { return key };
+    let resource = ResourceId::parse(&id);
+    if kind.0.len() == 1 {
+        // The value is the begin of the id.
+        return resource.map_or(key, |id| Key::of(id.as_str()));
+    }
+    if key.0.len() + 1 == kind.0.len() {
+        key.0
+            .push(Part::Text(resource.map_or(id, |id| id.to_string())));
+    }
+    key
+}
+
 impl Cut {
     /// Of a list whose keys are of this kind.
     pub(in crate::api) fn of(
@@ -56,7 +72,7 @@ impl Cut {
     ) -> Result<Self, ApiError> {
         let limit = page::limit(args)?;
         page::one_boundary(args)?;
-        let edge = |name: &str| -> Result<Option<Edge>, ApiError> {
+        let edge = |name: &str, id_name: &str| -> Result<Option<Edge>, ApiError> {
             let Some(text) = args.text(name)?.filter(|text| !text.is_empty()) else {
                 return Ok(None);
             };
@@ -65,12 +81,13 @@ impl Cut {
                     "`{part}` of Field '{name}' is no value of the column that the list is sorted by"
                 ))
             })?;
-            Ok(Some(Edge::at(key)))
+            let id = args.text(id_name)?.filter(|id| !id.is_empty());
+            Ok(Some(Edge::at(with_id(key, kind, id))))
         };
         Ok(Self {
             limit,
-            start: edge("start")?,
-            end: edge("end")?,
+            start: edge("start", "first_id")?,
+            end: edge("end", "last_id")?,
             before: args.parsed::<u32>("before")?.map(i64::from),
             is_descending,
         })
@@ -448,6 +465,38 @@ mod tests {
                 .unwrap()
                 .ends_with("&before=2")
         );
+    }
+
+    /// Source: docs/reference/rest.md § 0.6: a client may make a boundary of the value of a row, and its id.
+    #[test]
+    fn a_boundary_may_be_a_value_and_an_id_that_stands_beside_it() {
+        let key = |kind: &Key, query: &str| {
+            let cut = Cut::of(&Args::from_query(query), kind, false).unwrap();
+            cut.start.or(cut.end).map(|edge| edge.key)
+        };
+        let id = "t::A%5Bhost,name=x%5D";
+        let two = Key(vec![Part::text("host"), Part::text("t::A[host,name=x]")]);
+        for version in ["", ",v=3"] {
+            let query = format!("start=host&first_id={id}{version}");
+            assert_eq!(key(&Key::texts(2), &query), Some(two.clone()));
+            let query = format!("end=host&last_id={id}{version}");
+            assert_eq!(key(&Key::texts(2), &query), Some(two.clone()));
+            // The list that is sorted by the type is in the order of the ids.
+            let query = format!("start=t::A&first_id={id}{version}");
+            let one = Key::of("t::A[host,name=x]");
+            assert_eq!(key(&Key::texts(1), &query), Some(one));
+        }
+        assert_eq!(
+            key(&Key::texts(1), "start=a&first_id=b"),
+            Some(Key::of("a"))
+        );
+        let moment = "2026-11-21T02:56:06.000000%2B00:00";
+        let of_a_moment = key(&Key::moment_and_id(), &format!("start={moment}&first_id=7"));
+        assert_eq!(of_a_moment.unwrap().0[1], Part::text("7"));
+        // A link's boundary has the id already.
+        let query = "start=host%01y&first_id=x";
+        let linked = Key(vec![Part::text("host"), Part::text("y")]);
+        assert_eq!(key(&Key::texts(2), query), Some(linked));
     }
 
     #[test]

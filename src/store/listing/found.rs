@@ -234,7 +234,7 @@ impl Store {
         Ok(lists.iter().all(|list| list.all_say(search, attribute)))
     }
 
-    async fn names_of(&self, environment: EnvironmentId) -> Result<[Arc<Names>; 2]> {
+    pub(super) async fn names_of(&self, environment: EnvironmentId) -> Result<[Arc<Names>; 2]> {
         const NEWEST: &str = "SELECT MAX(number) FROM version WHERE environment_id = $1";
         let slot = self.names.slot(environment);
         let mut slot = slot.lock().await;

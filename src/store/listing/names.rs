@@ -6,8 +6,10 @@
 //! types, agents and values stand here one behind the other, in small letters; a resource is a place in the list of values,
 //! and the number of what its id begins with. Places are in the order of the ids, so that a page is a few neighbours.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use super::Search;
 use super::texts::{Texts, Word};
@@ -23,10 +25,19 @@ struct Head {
 }
 
 impl Head {
-    fn attribute(&self) -> Option<&str> {
+    /// Agent and attribute.
+    fn inside(&self) -> Option<(&str, &str)> {
         let (_, rest) = self.text.split_once('[')?;
-        let (_, pair) = rest.split_once(',')?;
-        pair.strip_suffix('=')
+        let (agent, pair) = rest.split_once(',')?;
+        Some((agent, pair.strip_suffix('=')?))
+    }
+
+    fn agent(&self) -> &str {
+        self.inside().map_or("", |(agent, _)| agent)
+    }
+
+    fn attribute(&self) -> Option<&str> {
+        self.inside().map(|(_, attribute)| attribute)
     }
 }
 
@@ -40,6 +51,24 @@ fn parts(id: &str) -> (&str, &str, &str, &str) {
         Some((resource_type, agent, head, value))
     };
     shaped().unwrap_or(("", "", "", id))
+}
+
+/// A part of an id, by which a list of resources may be sorted; resources with the same one are in the order of their ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdPart {
+    Agent,
+    Value,
+}
+
+impl IdPart {
+    /// The part of this id.
+    pub fn of(self, id: &ResourceId) -> &str {
+        let (_, agent, _, value) = parts(id.as_str());
+        match self {
+            Self::Agent => agent,
+            Self::Value => value,
+        }
+    }
 }
 
 /// Texts, each once, and their numbers while the list is made.
@@ -123,6 +152,9 @@ pub(super) struct Names {
     values: Texts,
     /// Values that have other letters than small ones, by place.
     written: HashMap<u32, Box<str>>,
+    /// All places in the order of the agents, and in that of the values, since somebody asked for it.
+    by_agent: OnceLock<Vec<u32>>,
+    by_value: OnceLock<Vec<u32>>,
 }
 
 /// A search of a list, prepared.
@@ -142,12 +174,61 @@ impl Names {
         self.head_of.len()
     }
 
-    pub(super) fn id(&self, place: usize) -> String {
-        let head = &*self.heads[self.head_of[place] as usize].text;
-        let value = match self.written.get(&(place as u32)) {
+    fn head(&self, place: usize) -> &Head {
+        &self.heads[self.head_of[place] as usize]
+    }
+
+    fn value(&self, place: usize) -> &str {
+        match self.written.get(&(place as u32)) {
             Some(value) => value,
             None => self.values.get(place),
+        }
+    }
+
+    pub(super) fn part(&self, place: usize, part: IdPart) -> &str {
+        match part {
+            IdPart::Agent => self.head(place).agent(),
+            IdPart::Value => self.value(place),
+        }
+    }
+
+    /// All places in the order of a part of their ids. The first call for a part takes a second for a million of them.
+    pub(super) fn order(&self, part: IdPart) -> &[u32] {
+        let order = match part {
+            IdPart::Agent => &self.by_agent,
+            IdPart::Value => &self.by_value,
         };
+        order.get_or_init(|| {
+            let mut places: Vec<u32> = (0..self.len() as u32).collect();
+            // Places are in the order of the ids: what is equal stays as it is.
+            match part {
+                IdPart::Agent => {
+                    let mut agents: Vec<&str> = self.heads.iter().map(Head::agent).collect();
+                    agents.sort_unstable();
+                    agents.dedup();
+                    let rank = |head: &Head| agents.partition_point(|agent| *agent < head.agent());
+                    let ranks: Vec<usize> = self.heads.iter().map(rank).collect();
+                    places.sort_by_key(|place| ranks[self.head_of[*place as usize] as usize]);
+                }
+                IdPart::Value => {
+                    let values = (0..self.len()).map(|place| self.value(place));
+                    let values: Vec<&str> = values.collect();
+                    places.sort_by_key(|place| values[*place as usize]);
+                }
+            }
+            places
+        })
+    }
+
+    /// Which of two places is first in the order of a part of their ids.
+    pub(super) fn compare(&self, part: IdPart, a: u32, b: u32) -> Ordering {
+        let text = |place: u32| self.part(place as usize, part);
+        text(a).cmp(text(b)).then(a.cmp(&b))
+    }
+
+    pub(super) fn id(&self, place: usize) -> String {
+        let head = &*self.head(place).text;
+        let value = self.value(place);
         let end = if head.is_empty() { "" } else { "]" };
         [head, value, end].concat()
     }
@@ -209,6 +290,29 @@ impl Names {
             let will_do = wanted.as_ref().is_none_or(|wanted| wanted[place]);
             !will_do || head.attribute() == Some(attribute)
         })
+    }
+
+    /// Whether a place is wanted, whatever its neighbours are.
+    pub(super) fn is_wanted(&self, wanted: &Wanted, place: usize) -> bool {
+        let has_head = |heads: &Vec<bool>| heads[self.head_of[place] as usize];
+        let is_in = || {
+            let value = self.values.get(place);
+            wanted.values.is_empty() || wanted.values.iter().any(|word| word.is_in(value))
+        };
+        !wanted.is_nothing && wanted.heads.as_ref().is_none_or(has_head) && is_in()
+    }
+
+    /// All places that are wanted, in the order of the ids; `None`: they are more than `n_most`.
+    pub(super) fn all_wanted(&self, wanted: &mut Wanted, n_most: usize) -> Option<Vec<u32>> {
+        let (mut found, mut places) = (Vec::new(), 0..self.len());
+        while let Some(place) = self.next(wanted, &places, false) {
+            if found.len() == n_most {
+                return None;
+            }
+            found.push(place as u32);
+            places.start = place + 1;
+        }
+        Some(found)
     }
 
     /// The next place of the range that is wanted: the first one, or the last.

@@ -26,7 +26,7 @@ impl Store {
     }
 
     /// Which resources are searched for, by id, as far as the span goes.
-    async fn state_ids(
+    pub(super) async fn state_ids(
         &self,
         environment: EnvironmentId,
         search: &Search,
@@ -62,7 +62,7 @@ impl Store {
 
     /// All within the span that are of these statuses; `None`: of any. Each status is asked for alone, since one index has
     /// those of one status in the order of their ids: in one query they would be read one behind the other, all of them.
-    async fn state_ids_of(
+    pub(super) async fn state_ids_of(
         &self,
         environment: EnvironmentId,
         statuses: Option<&[ResourceStatus]>,
@@ -117,7 +117,7 @@ impl Store {
     }
 
     /// Which of these resources have a state, and one of these statuses. No more than [`ROWS`] ids.
-    async fn state_there(
+    pub(super) async fn state_there(
         &self,
         environment: EnvironmentId,
         ids: &[ResourceId],
@@ -141,7 +141,7 @@ impl Store {
     }
 
     /// The statuses to look at: `None` if that is all there are.
-    fn to_look_at(
+    pub(super) fn to_look_at(
         search: &Search,
         counts: &BTreeMap<ResourceStatus, i64>,
     ) -> Option<Vec<ResourceStatus>> {

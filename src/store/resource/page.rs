@@ -75,6 +75,17 @@ impl Store {
         }))
     }
 
+    /// The same as [`StoredResource`]s.
+    pub(in crate::store) async fn resource_some(
+        &self,
+        environment: EnvironmentId,
+        version: VersionNumber,
+        ids: &[ResourceId],
+    ) -> Result<Vec<StoredResource>> {
+        let rows = self.resource_rows_of(environment, version, ids).await?;
+        rows.into_iter().map(Row::into_resource).collect()
+    }
+
     /// How many resources of a version are searched for within the span, up to its limit.
     pub async fn resource_count(
         &self,
