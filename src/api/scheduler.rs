@@ -53,8 +53,22 @@ fn add_content(database: &mut Map<String, Value>, content: &StoredResource) {
     );
 }
 
+/// Resources that an answer has: each takes a kilobyte of it, and several while it is made.
+const MAX_RESOURCES: i64 = 100_000;
+
+fn refuse_many(n_resources: i64) -> Result<(), ApiError> {
+    if n_resources <= MAX_RESOURCES {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!(
+        "the status of the scheduler is shown of at most {MAX_RESOURCES} resources, and the environment has {n_resources}; \
+         /api/v2/resource has them page by page"
+    )))
+}
+
 async fn status(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
+    refuse_many(app.store.state_counts(environment.id).await?.values().sum())?;
     let known = engine(&app, &environment)?.inspect().await?;
     let stored = app.store.state_list(environment.id).await?;
     let stored: BTreeMap<&ResourceId, &ResourceState> = stored
@@ -116,4 +130,16 @@ fn plain(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_answer_could_hold_is_refused_before_it_is_read() {
+        assert!(refuse_many(MAX_RESOURCES).is_ok());
+        let refused = refuse_many(1_000_000).unwrap_err();
+        assert!(format!("{refused:?}").contains("1000000"), "{refused:?}");
+    }
 }
