@@ -95,7 +95,10 @@ impl DiscoveredSearch {
     }
 
     fn list(&self, order: DiscoveredOrder) -> List {
-        let conditions = [
+        // What is a part of a part is a part of the id, which the index of the list has: rows are read of what may fit only.
+        let words = [&self.types, &self.agents, &self.values];
+        let of_id = words.map(|words| Condition::has("resource_id", words));
+        let of_parts = [
             Condition::has("resource_type", &self.types),
             Condition::has("agent", &self.agents),
             Condition::has("id_value", &self.values),
@@ -110,7 +113,7 @@ impl DiscoveredSearch {
             },
             base: "",
             counted_as: "discovered_resource",
-            conditions: conditions.into_iter().flatten().collect(),
+            conditions: of_id.into_iter().chain(of_parts).flatten().collect(),
         }
     }
 }
