@@ -138,6 +138,10 @@ fn days(field: &str) -> Vec<(String, bool)> {
 
 /// The field of weekdays in what the crate reads, each with whether the last of them in the month is meant.
 fn weekdays(field: &str) -> Result<Vec<(String, bool)>, String> {
+    if matches!(field, "*" | "?") {
+        // As it was written, for whoever reads what is wrong with another field.
+        return Ok(vec![(field.to_owned(), false)]);
+    }
     let mut numbers: Vec<u32> = Vec::new();
     let mut all = Vec::new();
     for item in field.split(',') {
