@@ -243,7 +243,9 @@ async fn is_waited_for(
     environment: &EnvironmentAccess,
     fact: &Fact,
 ) -> Result<bool, ApiError> {
-    let unknowns = match environment.active_version {
+    // As it is now: a version that has come into force since the request came looked for the fact before it was set.
+    let record = app.store.environment_fetch(environment.id).await?;
+    let unknowns = match record.and_then(|record| record.active_version) {
         Some(version) => app.store.fact_unknowns(environment.id, version).await?,
         None => Vec::new(),
     };

@@ -477,7 +477,7 @@ impl CompileLoop {
         environment: &Environment,
     ) -> Result<(), crate::store::Error> {
         let now = Timestamp::now();
-        if self.next_cron.is_some_and(|due| due <= now) && interval.next_cron(now).is_some() {
+        if self.next_cron.is_some_and(|due| due <= now) && interval.cron_expression().is_some() {
             self.request(
                 environment,
                 "schedule",

@@ -467,6 +467,7 @@ impl Reconciler {
             },
         );
         self.tell_who_waits(&activation.changed).await;
+        self.recompile_for_known(now).await?;
         // Before anything runs: some of the new ones may be out of reach.
         self.place_agents().await?;
         // Even a version that changes nothing ends in a summary.

@@ -18,7 +18,7 @@ use crate::domain::{
 use crate::executor::bounds::bound;
 use crate::executor::link::TaskResult;
 use crate::executor::protocol::{Task, TaskKind, TaskOutcome};
-use crate::facts::{SetFact, message_of, queue_compile};
+use crate::facts::{SetFact, is_known, message_of, queue_compile};
 use crate::store::{self, ActionEnd, Store};
 
 /// (resource, name of the fact)
@@ -32,6 +32,9 @@ pub(super) struct Facts {
     /// Asked without anybody wanting to know now.
     renewed: HashMap<ResourceId, Instant>,
     unknowns: BTreeSet<Unknown>,
+    /// Whether what the model waits for may be known already, and when those were set that a compile was queued for since.
+    is_unchecked: bool,
+    caught_up: HashMap<Unknown, Timestamp>,
     recompile: Arc<Notify>,
     /// Why a compile is needed that could not be queued yet.
     owed_compile: Option<String>,
@@ -49,6 +52,8 @@ impl Facts {
             queued: HashSet::new(),
             renewed: HashMap::new(),
             unknowns,
+            is_unchecked: true,
+            caught_up: HashMap::new(),
             recompile,
             owed_compile: None,
             times,
@@ -57,6 +62,7 @@ impl Facts {
 
     pub(super) fn set_unknowns(&mut self, unknowns: BTreeSet<Unknown>) {
         self.unknowns = unknowns;
+        self.is_unchecked = true;
         self.renewed.clear();
     }
 
@@ -116,6 +122,7 @@ impl Reconciler {
         if let Some(message) = self.facts.owed_compile.take() {
             self.compile_for_facts(&message).await;
         }
+        self.recompile_for_known(now).await?;
         let before = Timestamp(now.0 - self.facts.times.renew.as_micros() as i64);
         let outdated = self.store.fact_outdated(self.environment, before).await?;
         let unknown = self.facts.unknowns.iter().map(|(id, _)| id.clone());
@@ -203,6 +210,32 @@ impl Reconciler {
             names.map(|name| (end.resource_id.clone(), name))
         });
         self.recompile_for(&found.collect::<Vec<_>>()).await;
+    }
+
+    /// Queues a compile if a fact is known by now that the version in force waits for: whoever set it while the model was
+    /// compiled, or before the version was released, or a moment before the server ended, had nothing to wait for it.
+    ///
+    /// Once for each time that it was set, so that a model that does not see it is not compiled for ever.
+    pub(super) async fn recompile_for_known(&mut self, now: Timestamp) -> Result<(), store::Error> {
+        if !self.facts.is_unchecked {
+            return Ok(());
+        }
+        let givers: BTreeSet<&ResourceId> = self.facts.unknowns.iter().map(|(id, _)| id).collect();
+        let givers: Vec<&ResourceId> = givers.into_iter().collect();
+        let ages = self.store.fact_ages_of(self.environment, &givers).await?;
+        let mut known = Vec::new();
+        for age in ages {
+            let is_good = is_known(age.expires, age.updated, now, self.facts.times.expire);
+            let unknown = (age.resource_id, age.name);
+            let is_new = self.facts.caught_up.get(&unknown) != Some(&age.updated);
+            if is_good && is_new && self.facts.unknowns.contains(&unknown) {
+                self.facts.caught_up.insert(unknown.clone(), age.updated);
+                known.push(unknown);
+            }
+        }
+        self.recompile_for(&known).await;
+        self.facts.is_unchecked = false;
+        Ok(())
     }
 
     /// Queues a compile if one of these facts is what the version in force waits for.

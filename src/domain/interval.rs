@@ -1,9 +1,9 @@
 //! How often: seconds, or a cron expression. Source: docs/reference/deployment.md § 1.5 "Integer or cron".
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use super::Timestamp;
+use super::cron::Cron;
 
 /// When something is due again.
 #[derive(Debug, Clone)]
@@ -12,7 +12,7 @@ pub enum Interval {
     /// Per resource, from the end of its last run.
     Every(Duration),
     /// It is due for the whole environment at once, at these times in UTC.
-    Cron(Box<cron::Schedule>),
+    Cron(Box<Cron>),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -41,22 +41,10 @@ impl Interval {
                 _ => Err(refuse("more than a hundred years")),
             };
         }
-        let fields: Vec<&str> = text.split_whitespace().collect();
-        // 5: minute to weekday; 6: a year behind; 7: a second in front and a year behind.
-        let (second, body, year) = match fields.as_slice() {
-            body if body.len() == 5 => ("0", body, "*"),
-            [body @ .., year] if body.len() == 5 => ("0", body, *year),
-            [second, body @ .., year] if body.len() == 5 => (*second, body, *year),
-            _ => return Err(refuse("wrong number of fields")),
-        };
-        let weekday = posix_weekdays(body[4])
-            .ok_or_else(|| refuse("weekdays go from 0 (Sunday) to 7 (Sunday)"))?;
-        let expression = format!("{second} {} {weekday} {year}", body[..4].join(" "));
-        let schedule =
-            cron::Schedule::from_str(&expression).map_err(|error| refuse(&error.to_string()))?;
-        let interval = Self::Cron(Box::new(schedule));
-        match interval.next_cron(Timestamp::now()) {
-            Some(_) => Ok(interval),
+        let cron = Cron::parse(text).map_err(|reason| refuse(&reason))?;
+        // One that is past is no mistake: it was right when it was written, and is due no more.
+        match cron.next(Timestamp(0)) {
+            Some(_) => Ok(Self::Cron(Box::new(cron))),
             None => Err(refuse("it never comes")),
         }
     }
@@ -69,57 +57,21 @@ impl Interval {
         }
     }
 
-    /// The cron expression with all its fields, if this is one.
+    /// The cron expression as it was written, if this is one.
     pub fn cron_expression(&self) -> Option<&str> {
         match self {
-            Self::Cron(schedule) => Some(schedule.source()),
+            Self::Cron(cron) => Some(cron.source()),
             Self::Never | Self::Every(_) => None,
         }
     }
 
-    /// The next moment of a cron expression after `now`.
+    /// The next moment of a cron expression after `now`; `None`: it is none, or never comes again.
     pub fn next_cron(&self, now: Timestamp) -> Option<Timestamp> {
-        let Self::Cron(schedule) = self else {
-            return None;
-        };
-        let after = chrono::DateTime::from_timestamp_micros(now.0)?;
-        schedule
-            .after(&after)
-            .next()
-            .map(|next| Timestamp(next.timestamp_micros()))
-    }
-}
-
-/// The cron crate counts weekdays from 1 = Sunday; people and POSIX from 0 or 7 = Sunday.
-fn posix_weekdays(field: &str) -> Option<String> {
-    const NAMES: [&str; 8] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"];
-    let mut out = String::new();
-    let mut digits = String::new();
-    let mut after_slash = false;
-    for character in field.chars().chain(std::iter::once(' ')) {
-        if character.is_ascii_digit() {
-            digits.push(character);
-            continue;
-        }
-        if !digits.is_empty() {
-            if after_slash {
-                out.push_str(&digits);
-            } else {
-                out.push_str(NAMES.get(digits.parse::<usize>().ok()?)?);
-            }
-            digits.clear();
-        }
-        after_slash = character == '/';
-        if character != ' ' {
-            out.push(character);
+        match self {
+            Self::Cron(cron) => cron.next(now),
+            Self::Never | Self::Every(_) => None,
         }
     }
-    // `MON-SUN` is empty for the crate, whose week begins on Sunday.
-    Some(if out == "MON-SUN" || out == "SUN-SUN" {
-        "*".to_owned()
-    } else {
-        out
-    })
 }
 
 #[cfg(test)]

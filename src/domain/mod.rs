@@ -2,6 +2,7 @@
 
 mod agent_place;
 mod code;
+mod cron;
 mod data_dir;
 mod environment_names;
 mod error;

@@ -533,6 +533,7 @@ fn check_autostart_map(value: &Value) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::{Interval, Settings, check, definitions};
+    use crate::domain::Timestamp;
     use serde_json::json;
 
     #[test]
@@ -562,6 +563,20 @@ mod tests {
         let settings = Settings::from_stored(rows);
         assert!(settings.auto_deploy());
         assert!(settings.stored().is_empty());
+    }
+
+    /// Given: a cron expression with a year that is over. Expected: it is due no more, and the default does not come back.
+    #[test]
+    fn a_cron_expression_that_is_past_stays_what_it_is() {
+        let rows = [(
+            "autostart_agent_repair_interval".to_owned(),
+            json!("0 3 * * * 2020-2024"),
+        )];
+        let settings = Settings::from_stored(rows);
+        assert_eq!(settings.stored().len(), 1);
+        let interval = settings.repair_interval();
+        assert_eq!(interval.every(), None);
+        assert!(interval.next_cron(Timestamp::now()).is_none());
     }
 
     #[test]

@@ -103,17 +103,16 @@ pub async fn look_up(
 ) -> store::Result<Known> {
     let found = store.fact_fetch(environment, resource_id.as_ref(), name);
     let now = Timestamp::now();
-    Ok(
-        match found.await?.filter(|fact| is_known(fact, now, expire)) {
-            Some(fact) => Known::Yes(fact),
-            None => resource_id.map_or(Known::No, Known::ByHandler),
-        },
-    )
+    let is_good = |fact: &Fact| is_known(fact.expires, fact.updated, now, expire);
+    Ok(match found.await?.filter(is_good) {
+        Some(fact) => Known::Yes(fact),
+        None => resource_id.map_or(Known::No, Known::ByHandler),
+    })
 }
 
 /// A fact that may expire and is older than `expire` is not known any more.
-fn is_known(fact: &Fact, now: Timestamp, expire: Duration) -> bool {
-    !fact.expires || now.since(fact.updated) < expire
+pub fn is_known(expires: bool, updated: Timestamp, now: Timestamp, expire: Duration) -> bool {
+    !expires || now.since(updated) < expire
 }
 
 /// All parameters, and the facts that are not too old: what a compile gets.
@@ -127,7 +126,7 @@ pub async fn known(
 ) -> store::Result<Vec<Fact>> {
     let now = Timestamp::now();
     let mut facts = store.fact_list(environment).await?;
-    facts.retain(|fact| is_known(fact, now, expire));
+    facts.retain(|fact| is_known(fact.expires, fact.updated, now, expire));
     Ok(facts)
 }
 

@@ -116,6 +116,8 @@ pub struct Summary {
     /// Resources that were as they shall be, without a change in this round.
     pub unchanged: usize,
     pub failed: usize,
+    /// They differ, and are only reported.
+    pub reported: usize,
     pub skipped: usize,
     /// Wait for a value that is not known.
     pub undefined: usize,
@@ -126,7 +128,7 @@ pub struct Summary {
 
 impl Summary {
     pub fn is_good(&self) -> bool {
-        self.failed == 0 && self.skipped == 0 && self.undefined == 0
+        self.failed + self.reported + self.skipped + self.undefined == 0
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod room;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use serde_json::Value;
 use sqlx::{PgConnection, SqliteConnection};
@@ -24,6 +24,15 @@ pub struct Fact {
     pub value: String,
     pub source: FactSource,
     pub metadata: Value,
+    pub expires: bool,
+    pub updated: Timestamp,
+}
+
+/// A fact of a resource, without its value.
+#[derive(Debug)]
+pub struct FactAge {
+    pub resource_id: ResourceId,
+    pub name: String,
     pub expires: bool,
     pub updated: Timestamp,
 }
@@ -412,21 +421,29 @@ impl Store {
         rows.into_iter().map(Row::into_fact).collect()
     }
 
-    /// Which facts these resources have.
-    pub async fn fact_names_of(
+    /// Which facts these resources have, and since when.
+    pub async fn fact_ages_of(
         &self,
         environment: EnvironmentId,
         ids: &[&ResourceId],
-    ) -> Result<BTreeSet<(ResourceId, String)>> {
-        let mut known = BTreeSet::new();
+    ) -> Result<Vec<FactAge>> {
+        let mut known = Vec::new();
         for chunk in ids.chunks(ROWS) {
-            let rows: Vec<(ResourceId, String)> = read!(self.db, pool => {
-                let mut query = sqlx::QueryBuilder::new("SELECT resource_id, name FROM fact WHERE environment_id = ");
+            let rows: Vec<(ResourceId, String, bool, i64)> = read!(self.db, pool => {
+                let mut query = sqlx::QueryBuilder::new(
+                    "SELECT resource_id, name, expires, updated_us FROM fact WHERE environment_id = ",
+                );
                 query.push_bind(environment.to_string());
                 push_ids!(query, chunk);
                 query.build_query_as().fetch_all(pool).await?
             });
-            known.extend(rows);
+            let ages = rows.into_iter();
+            known.extend(ages.map(|(resource_id, name, expires, updated)| FactAge {
+                resource_id,
+                name,
+                expires,
+                updated: Timestamp(updated),
+            }));
         }
         Ok(known)
     }

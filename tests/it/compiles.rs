@@ -55,6 +55,28 @@ fn compiled(served: &Logged, environment: &str, update: bool) -> Value {
     done(served, environment, answer["compile_id"].as_str().unwrap())
 }
 
+/// Given: a cron expression for one second of one day of one year. Expected: the compile comes, though there is no next one.
+//: deploy 131
+#[test]
+fn a_full_compile_that_is_due_once_and_never_again_comes() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_repo, served, id) = start(&directory);
+    let soon = chrono::Utc::now() + chrono::TimeDelta::seconds(20);
+    let once = soon.format("%S %M %H %d %m * %Y").to_string();
+    let (status, answer) = served.call(
+        "POST",
+        "/api/v2/environment_settings/auto_full_compile",
+        &id,
+        &json!({"value": once}),
+    );
+    assert_eq!(status, 200, "{answer}");
+    wait_until("it comes", || {
+        let reports = served.get("/api/v2/compilereport", &id)["data"].clone();
+        let mut reports = reports.as_array().unwrap().iter();
+        reports.any(|report| report["metadata"]["type"] == "schedule")
+    });
+}
+
 //: deploy 121, 122, 123, 125, 127, 128, 130, 132, 139, 145
 #[test]
 #[expect(

@@ -256,6 +256,43 @@ fn a_missing_fact_is_asked_of_the_handler_once() {
     assert_eq!(line["kwargs"]["thing"], "<class 'object'>");
 }
 
+/// Given: a version that is stored and not released, which waits for a fact that no handler gives; somebody sets the fact, and
+/// releases the version. Expected: the model is compiled again, though no version in force waited when the fact was set.
+#[test]
+fn a_fact_that_was_set_before_a_version_that_waits_for_it_came_into_force_is_not_lost() {
+    let (repo, _host, mut running) = start("import depot\ndepot::Box(name=\"one\")\n", "");
+    running.settled(1);
+    let call = |method: &str, path: &str, body: Value| {
+        let (status, answer) = running.call(method, path, Some(&body));
+        assert_eq!(status, 200, "{path}: {answer}");
+    };
+    let setting = "/api/v2/environment_settings/auto_deploy";
+    call("POST", setting, json!({"value": false}));
+    repo.write(
+        "main.cf",
+        "import depot\none = depot::Box(name=\"one\")\n\
+         depot::Box(name=\"two\", size=std::getfact(one, \"owner\"))\n",
+    );
+    repo.commit("it waits");
+    let newest = || running.get_ok("/api/v2/desiredstate")["data"][0]["version"].clone();
+    wait_until("the version is stored", || newest() == 2);
+    let fact = json!({"source": "user", "value": "me", "resource_id": box_of("one")});
+    call("PUT", "/api/v2/facts/owner", fact);
+    call("POST", "/api/v2/desiredstate/2/promote", json!({}));
+    wait_until("the model is compiled with the fact", || newest() == 3);
+    let path = format!(
+        "/api/v2/desiredstate/3/resource/{}",
+        segment(&box_of("two"))
+    );
+    assert_eq!(running.get_ok(&path)["data"]["attributes"]["size"], "me");
+    // Once, and not again and again.
+    call("POST", "/api/v2/desiredstate/3/promote", json!({}));
+    running.settled(3);
+    let versions = running.get_ok("/api/v2/desiredstate");
+    assert_eq!(versions["data"][0]["version"], 3);
+    running.stop();
+}
+
 #[test]
 fn a_reference_to_a_fact_is_resolved_by_the_executor() {
     let main = "import depot\none = depot::Box(name=\"one\")\n\

@@ -87,6 +87,54 @@ fn a_plan_does_not_try_again_what_the_last_deploy_could_not() {
     assert_eq!(project.deploy(&[]).1, ["b deployed created"]);
 }
 
+/// Given: resources that are only reported: one that differs, one that is not there, and one that is to be removed. Expected:
+/// the plan shows how they differ, and promises no change, since a deploy makes none.
+#[test]
+fn a_plan_promises_no_change_of_what_is_only_reported() {
+    let project = Project::new("");
+    std::fs::write(project.root().join("a"), "as it is\n").unwrap();
+    std::fs::write(project.root().join("c"), "c").unwrap();
+    let file = |rest: &str| format!("fs::File(host=host, report_only=true, {rest})\n");
+    project.write(
+        "main.cf",
+        &[
+            files(&[("d", "d")]),
+            file("path=root + \"/a\", content=\"as it shall be\\n\""),
+            file("path=root + \"/b\", content=\"b\""),
+            file("path=root + \"/c\", content=\"c\", purged=true"),
+        ]
+        .concat(),
+    );
+    let output = project.run(&["deploy"]);
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "not all is as it shall be");
+    assert!(shown.contains("≠ differs"), "{shown}");
+    assert!(
+        shown.contains(", 3 only reported"),
+        "nothing has failed: {shown}"
+    );
+    for command in [
+        &["plan", "--detailed-exitcode"][..],
+        &["deploy", "--dry-run"],
+    ] {
+        let output = project.run(command);
+        let shown = text(&output.stdout);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "nothing would change: {shown}"
+        );
+        for part in [
+            "/a]\n      differs, and is only reported: it stays as it is\n      content\n        - as it is\n        + as it shall be",
+            ": 3 only reported, 2 unchanged\n",
+        ] {
+            assert!(shown.contains(part), "{part} is not in\n{shown}");
+        }
+    }
+    assert_eq!(project.read("a"), "as it is\n");
+    assert!(project.root().join("c").exists() && !project.root().join("b").exists());
+}
+
 #[test]
 fn a_plan_hides_secrets_and_says_why_something_cannot_be_compared() {
     let project = Project::with_box(
@@ -121,8 +169,8 @@ fn a_plan_hides_secrets_and_says_why_something_cannot_be_compared() {
     );
     let plan: Value = serde_json::from_str(&shown).unwrap();
     let summary = json!({
-        "added": 0, "changed": 1, "removed": 1, "unmanaged": 0, "unchanged": 0, "skipped": 1, "undefined": 2,
-        "agent_down": 0, "failed": 1,
+        "added": 0, "changed": 1, "removed": 1, "unmanaged": 0, "unchanged": 0, "reported": 0, "skipped": 1,
+        "undefined": 2, "agent_down": 0, "failed": 1,
     });
     assert_eq!(plan["summary"], summary, "{plan:#}");
     let of = |name: &str| {

@@ -33,10 +33,9 @@ const PAIRS: &[(&str, &str)] = &[
     ("ssh", "key"),
 ];
 
-/// Replaces the secret values of a difference; `attributes` are those of the resource in its version, as JSON.
-pub(super) fn hide(difference: &mut Value, attributes: &str) {
-    let attributes = serde_json::from_str(attributes).unwrap_or(Value::Null);
-    let referenced = filled_by_references(&attributes);
+/// Replaces the secret values of a difference; `attributes` are those of the resource in its version.
+pub(super) fn hide(difference: &mut Value, attributes: &Value) {
+    let referenced = filled_by_references(attributes);
     let changes = difference["attributes"].as_object_mut();
     for (name, change) in changes.into_iter().flatten() {
         if !is_secret(name) && !referenced.contains(name) {
@@ -161,7 +160,7 @@ mod tests {
         let attributes = json!({"mutators": [{"type": "core::Replace", "args": [
             {"type": "resource", "name": "resource"}, {"type": "literal", "name": "destination", "value": "content.a"},
         ]}]});
-        hide(&mut difference, &attributes.to_string());
+        hide(&mut difference, &attributes);
         assert_eq!(
             difference["attributes"]["content"],
             change(json!(null), json!(HIDDEN))

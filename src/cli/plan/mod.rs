@@ -24,6 +24,9 @@ use crate::store::DryRunNote;
 /// The exit code with `--detailed-exitcode` when a deploy would change something.
 const CHANGES: u8 = 2;
 
+/// The attribute of resources that are only compared, and what a difference of such a resource is marked with.
+const REPORT_ONLY: &str = "report_only";
+
 /// How often to look whether a dry run is done.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -45,6 +48,8 @@ pub(super) struct Counts {
     pub(super) removed: usize,
     pub(super) unmanaged: usize,
     pub(super) unchanged: usize,
+    /// They differ, and a deploy says so and leaves them.
+    pub(super) reported: usize,
     /// Their handlers do not deal with them now.
     pub(super) skipped: usize,
     /// They wait for a value, or for a resource that does.
@@ -67,6 +72,8 @@ pub(super) enum Verdict {
     Added,
     Changed,
     Removed,
+    /// It differs, and is only reported.
+    Reported,
     Unchanged,
     Skipped,
     Undefined,
@@ -80,6 +87,7 @@ impl Verdict {
         let is_failed = difference["attributes"]["handler"]["from_value"] == "FAILED";
         match difference["status"].as_str().unwrap_or_default() {
             _ if is_failed => Self::Failed,
+            "added" | "deleted" | "modified" if difference[REPORT_ONLY] == true => Self::Reported,
             "added" => Self::Added,
             "deleted" => Self::Removed,
             "modified" => Self::Changed,
@@ -102,6 +110,7 @@ impl Plan {
                 Verdict::Added => &mut counts.added,
                 Verdict::Changed => &mut counts.changed,
                 Verdict::Removed => &mut counts.removed,
+                Verdict::Reported => &mut counts.reported,
                 Verdict::Unchanged => &mut counts.unchanged,
                 Verdict::Skipped => &mut counts.skipped,
                 Verdict::Undefined => &mut counts.undefined,
@@ -121,8 +130,8 @@ impl Plan {
             "version": self.version,
             "summary": {
                 "added": counts.added, "changed": counts.changed, "removed": counts.removed,
-                "unmanaged": counts.unmanaged, "unchanged": counts.unchanged, "skipped": counts.skipped,
-                "undefined": counts.undefined, "agent_down": counts.paused, "failed": counts.failed,
+                "unmanaged": counts.unmanaged, "unchanged": counts.unchanged, "reported": counts.reported,
+                "skipped": counts.skipped, "undefined": counts.undefined, "agent_down": counts.paused, "failed": counts.failed,
             },
             "resources": shown.collect::<Vec<_>>(),
             "unmanaged": self.unmanaged,
@@ -276,7 +285,8 @@ async fn compare(
         let id = ResourceId::new(id);
         let resource = new.resources.iter().find(|found| found.resource_id == id);
         let attributes = resource.map(|found| found.attributes.as_str());
-        hidden::hide(difference, attributes.unwrap_or("{}"));
+        let attributes = serde_json::from_str(attributes.unwrap_or("{}"));
+        complete(difference, &attributes.unwrap_or(Value::Null));
     }
     Ok(Made::Plan(plan))
 }
@@ -321,6 +331,15 @@ async fn unmanaged(
     let mut gone: Vec<String> = gone.collect();
     gone.sort_unstable();
     Ok(gone)
+}
+
+/// Takes out of a difference what is not shown, and adds what the handlers that compared do not say of the resource, whose
+/// attributes in its version these are.
+fn complete(difference: &mut Value, attributes: &Value) {
+    hidden::hide(difference, attributes);
+    if attributes[REPORT_ONLY] == true {
+        difference[REPORT_ONLY] = true.into();
+    }
 }
 
 /// The attributes of a difference, by name.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Failure, LOOK_EVERY, Plan, Verdict, hidden};
+use super::{Failure, LOOK_EVERY, Plan, Verdict, complete};
 use crate::cli::compile::find_project;
 use crate::cli::remote::{Remote, RemoteError, segment};
 use crate::cli::{FAILED, PlanArguments, TROUBLE, USAGE};
@@ -54,12 +54,16 @@ fn dry_run(remote: &Remote, version: i64) -> Result<Plan, RemoteError> {
         _ => Vec::new(),
     };
     for difference in &mut differences {
-        if !matches!(Verdict::of(difference), Verdict::Added | Verdict::Changed) {
+        let verdict = Verdict::of(difference);
+        if !matches!(
+            verdict,
+            Verdict::Added | Verdict::Changed | Verdict::Removed
+        ) {
             continue;
         }
         let id = segment(difference["resource_id"].as_str().unwrap_or_default());
         let resource = remote.get(&format!("/api/v2/desiredstate/{version}/resource/{id}"))?;
-        hidden::hide(difference, &resource["data"]["attributes"].to_string());
+        complete(difference, &resource["data"]["attributes"]);
     }
     Ok(Plan {
         version,

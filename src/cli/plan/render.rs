@@ -42,6 +42,7 @@ impl Page {
             Verdict::Added => ("+", Style::Green),
             Verdict::Changed => ("~", Style::Yellow),
             Verdict::Removed => ("-", Style::Red),
+            Verdict::Reported => ("≠", Style::Yellow),
             Verdict::Failed => ("✗", Style::Red),
             Verdict::Skipped | Verdict::Undefined | Verdict::Paused => ("○", Style::Yellow),
         };
@@ -68,6 +69,10 @@ impl Page {
                 self.line(&format!("      cannot be compared: {why}"));
             }
             Verdict::Added | Verdict::Changed => self.attributes(difference, verdict),
+            Verdict::Reported => {
+                self.detail("differs, and is only reported: it stays as it is");
+                self.attributes(difference, verdict);
+            }
             Verdict::Unchanged => {}
         }
     }
@@ -86,7 +91,10 @@ impl Page {
             let (from, to) = (&change["from_value"], &change["to_value"]);
             let padded = format!("{name:<width$}");
             match (from.as_str(), to.as_str()) {
-                (_, Some(to)) if verdict == Verdict::Changed && to.contains('\n') => {
+                (_, Some(to))
+                    if matches!(verdict, Verdict::Changed | Verdict::Reported)
+                        && to.contains('\n') =>
+                {
                     self.line(&format!("      {name}"));
                     self.line_difference(from.as_str().unwrap_or_default(), to);
                 }
@@ -143,6 +151,7 @@ impl Page {
             (counts.changed, "to change", Style::Yellow),
             (counts.removed, "to remove", Style::Red),
             (counts.unmanaged, "no longer managed", Style::Yellow),
+            (counts.reported, "only reported", Style::Yellow),
             (counts.skipped, "skipped by their handlers", Style::Yellow),
             (counts.undefined, "waiting for a value", Style::Yellow),
             (counts.paused, "on paused agents", Style::Yellow),

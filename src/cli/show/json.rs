@@ -74,6 +74,7 @@ impl Show {
                 "version": summary.version,
                 "deployed": summary.deployed,
                 "failed": summary.failed,
+                "reported": summary.reported,
                 "skipped": summary.skipped + summary.undefined,
                 "unchanged": summary.unchanged,
                 "total": summary.total,

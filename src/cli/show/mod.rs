@@ -429,7 +429,7 @@ impl Show {
 
     /// One run: as a leaf of an agent's tree, or by itself, with its whole id.
     fn resource(&self, branch: Option<&str>, done: &ResourceDone) {
-        use ResourceStatus::{Deployed, Skipped};
+        use ResourceStatus::{Deployed, NonCompliant, Skipped};
         let (mark, word, style) = match (done.status, done.change) {
             (Deployed, Change::Created) => ("+", "created", Style::Green),
             (Deployed, Change::Updated) if done.resource_id.as_str().starts_with("exec::Run[") => {
@@ -443,6 +443,7 @@ impl Show {
             (Deployed, _) if branch.is_none() => ("✓", "unchanged", Style::Dim),
             (Deployed, _) => ("✓", "deployed", Style::Green),
             (Skipped, _) => ("○", "skipped", Style::Yellow),
+            (NonCompliant, _) => ("≠", "differs", Style::Yellow),
             (status, _) => ("✗", status.as_str(), Style::Red),
         };
         let id = &done.resource_id;
@@ -457,9 +458,10 @@ impl Show {
             .map(String::as_str)
             .filter(|name| *name != "purged" && *name != "command")
             .collect();
-        let attributes = match (done.change, attributes.is_empty()) {
-            (Change::Updated, false) => format!(" ({})", attributes.join(", ")),
-            _ => String::new(),
+        let are_shown = done.change == Change::Updated || done.status == NonCompliant;
+        let attributes = match are_shown && !attributes.is_empty() {
+            true => format!(" ({})", attributes.join(", ")),
+            false => String::new(),
         };
         let duration = self.paint.paint(&time(done.duration), Style::Dim);
         let branch = branch.map(|branch| self.paint.paint(branch, Style::Dim) + " ");
@@ -484,6 +486,7 @@ impl Show {
         part(summary.deployed, "deployed", Style::Green);
         part(summary.unchanged, "unchanged", Style::Dim);
         part(summary.failed, "failed", Style::Red);
+        part(summary.reported, "only reported", Style::Yellow);
         part(summary.skipped, "skipped", Style::Yellow);
         part(summary.undefined, "waiting for a value", Style::Yellow);
         let verdict = match (summary.is_good(), summary.deployed) {

@@ -244,6 +244,7 @@ impl Reconciler {
             deployed: n_changed,
             unchanged: counts.deployed.saturating_sub(n_changed),
             failed: counts.failed,
+            reported: counts.reported,
             skipped: counts.skipped,
             undefined: counts.undefined,
         };

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::{Value, json};
 
 use crate::domain::{ActionKind, EnvironmentId, ResourceId, Timestamp, VersionNumber};
-use crate::store::{Action, Environment, ResourceState, Result, Store, StoredResource};
+use crate::store::{Action, Environment, FactAge, ResourceState, Result, Store, StoredResource};
 use reasons::{Reason, Surroundings, awaited};
 
 /// Resources that one explanation looks at: beyond them the nearest roots are known anyway.
@@ -133,7 +133,18 @@ async fn surroundings(
     let unknowns = store.fact_unknowns(environment.id, version).await?;
     let givers: BTreeSet<&ResourceId> = unknowns.iter().map(|(giver, _)| giver).collect();
     let givers: Vec<&ResourceId> = givers.into_iter().collect();
-    let known = store.fact_names_of(environment.id, &givers).await?;
+    let known = store.fact_ages_of(environment.id, &givers).await?;
+    let stored = store.version_fetch(environment.id, version).await?;
+    // One that was set before had expired when the model was compiled, and has to be set anew.
+    let is_new = |fact: &FactAge| {
+        let since = stored.as_ref().map(|version| version.created);
+        !fact.expires || since.is_none_or(|since| fact.updated >= since)
+    };
+    let known: BTreeSet<(ResourceId, String)> = known
+        .into_iter()
+        .filter(is_new)
+        .map(|fact| (fact.resource_id, fact.name))
+        .collect();
     let is_open = |unknown: &(ResourceId, String)| !known.contains(unknown);
     Ok(Surroundings {
         is_halted: environment.halted,

@@ -1,5 +1,7 @@
 use super::*;
+use crate::domain::{Blocked, FactSource};
 use crate::store::tests::{check, environment, resource, state, store_version};
+use crate::store::{Fact, NewVersion};
 
 fn id(name: &str) -> ResourceId {
     ResourceId::new(format!("t::R[a,name={name}]"))
@@ -65,6 +67,65 @@ async fn resources_in_a_circle_wait_for_themselves() {
         let (chain, root) = explained(&store, &environment, "self").await;
         assert_eq!(chain, ["t::R[a,name=self] circle"]);
         assert_eq!(root["circle"], json!([id("self")]));
+    })
+    .await;
+}
+
+/// Given: a version that waits for two facts of a resource; one was set before it, and had expired when the model was compiled,
+/// the other one was set since. Expected: the first one is what it waits for.
+#[tokio::test]
+async fn a_fact_that_had_expired_is_waited_for_and_one_that_came_since_is_not() {
+    check(async |store| {
+        let environment = environment(&store).await;
+        let waits = StoredResource {
+            is_undefined: true,
+            ..resource("waits", "1", "")
+        };
+        let awaited = ["old", "new"].map(|name| json!({"resource": id("one"), "parameter": name}));
+        let new = NewVersion {
+            environment_id: environment,
+            commit_id: None,
+            tree_id: None,
+            metadata: json!({}),
+            modules: json!([]),
+            unknowns: json!(awaited),
+            agent_places: Default::default(),
+            resources: vec![resource("one", "1", ""), waits.with_digest()],
+            release: true,
+            sent: crate::store::Sent::default(),
+        };
+        let version = store.version_reserve(environment).await.unwrap();
+        store.version_store_reserved(version, &new).await.unwrap();
+        let undefined = ResourceState {
+            is_undefined: true,
+            blocked: Blocked::Blocked,
+            ..state("waits")
+        };
+        let states = [state("one"), undefined];
+        let activated = store.version_activate(environment, version, &states, &[], &[]);
+        activated.await.unwrap();
+        for (name, updated) in [("old", Timestamp(5)), ("new", Timestamp::now())] {
+            let fact = Fact {
+                resource_id: Some(id("one")),
+                name: name.to_owned(),
+                value: "1".to_owned(),
+                source: FactSource::Fact,
+                metadata: json!({}),
+                expires: true,
+                updated,
+            };
+            store.fact_set(environment, &fact).await.unwrap();
+        }
+        let environment = store.environment_fetch(environment).await.unwrap().unwrap();
+        let found = explain(&store, &environment, &id("waits")).await.unwrap();
+        let facts = found.unwrap()["chain"][0]["awaited"]["facts"].clone();
+        let names: Vec<&Value> = facts
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|fact| &fact["fact"])
+            .collect();
+        assert_eq!(names, ["old"]);
     })
     .await;
 }

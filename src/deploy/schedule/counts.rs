@@ -11,8 +11,10 @@ pub struct Counts {
     /// Undefined, or with an undefined ancestor.
     pub undefined: usize,
     pub deployed: usize,
-    /// Failed, unavailable, or not compliant.
+    /// Failed, or unavailable.
     pub failed: usize,
+    /// They differ, and are only reported.
+    pub reported: usize,
     /// Skipped, or not run yet.
     pub skipped: usize,
 }
@@ -23,6 +25,7 @@ pub(super) enum Class {
     Undefined,
     Deployed,
     Failed,
+    Reported,
     Skipped,
 }
 
@@ -36,9 +39,8 @@ impl Class {
         }
         match state.last_status {
             ResourceStatus::Deployed => Self::Deployed,
-            ResourceStatus::Failed | ResourceStatus::Unavailable | ResourceStatus::NonCompliant => {
-                Self::Failed
-            }
+            ResourceStatus::Failed | ResourceStatus::Unavailable => Self::Failed,
+            ResourceStatus::NonCompliant => Self::Reported,
             _ => Self::Skipped,
         }
     }
@@ -50,6 +52,7 @@ impl Counts {
             Class::Undefined => &mut self.undefined,
             Class::Deployed => &mut self.deployed,
             Class::Failed => &mut self.failed,
+            Class::Reported => &mut self.reported,
             Class::Skipped => &mut self.skipped,
         }
     }

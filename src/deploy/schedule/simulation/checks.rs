@@ -219,6 +219,7 @@ impl Life {
                 }
                 ResourceStatus::Deployed => &mut counts.deployed,
                 ResourceStatus::Available | ResourceStatus::Skipped => &mut counts.skipped,
+                ResourceStatus::NonCompliant => &mut counts.reported,
                 _ => &mut counts.failed,
             } += 1;
         }
