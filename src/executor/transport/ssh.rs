@@ -35,7 +35,8 @@ use crate::domain::SshTarget;
 use crate::executor::limits::Limits;
 use crate::executor::protocol::{BEAT, ExecutorCommand};
 
-/// What the script prints when the binary is there. What shells print at a login comes before it.
+/// The line that the script prints when the binary is there. What shells print at a login comes before it, perhaps without an end of
+/// its last line.
 const READY: &str = "steward-is-here";
 /// Bytes that may be printed before it.
 const MAX_GREETING_BYTES: usize = 64 << 10;
@@ -185,7 +186,7 @@ trap \"exit 75\" HUP INT TERM PIPE
 head -c {length} > \"$d/steward\" || {{ echo \"steward: cannot write to $d\" >&2; exit 73; }}
 [ \"$(sha256sum < \"$d/steward\" | cut -c 1-64)\" = {sha256} ] || {{ echo \"steward: the program arrived damaged or cut off\" >&2; exit 74; }}
 chmod 700 \"$d/steward\"
-echo {READY}
+printf \"\\n%s\\n\" {READY}
 \"$d/steward\" executor --carried \"$d\" --umask \"$u\" --keep {keep} --import-timeout {import}'"
     )
 }
