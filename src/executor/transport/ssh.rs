@@ -23,6 +23,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -378,8 +379,14 @@ impl AsyncWrite for Frames {
 struct Tunnel(Child);
 
 impl RemoteProcess for Tunnel {
+    fn ended(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let _ = self.0.wait().await;
+        })
+    }
+
     fn end(&mut self) {
-        // The frames end when the link drops them; then the script cleans up. This is for one that does not.
+        // It has had time to clean up since its commands ended. This is for one that has not.
         let _ = self.0.start_kill();
     }
 
