@@ -127,11 +127,12 @@ class Executing:
             for file in module["files"]:
                 try:
                     __import__(file["module"])
-                except (Exception, SystemExit) as error:
+                except BaseException as error:
+                    # Also what is meant to end a program or a task: it is the module that has it raised.
                     broken.append(
                         {
                             "module": module["name"],
-                            "message": f"{file['module']}: {type(error).__name__}: {clip(str(error))}",
+                            "message": f"{file['module']}: {type(error).__name__}: {clip(_text(error))}",
                             "traceback": clip_middle(failure.traceback_text(error, self._files)),
                         }
                     )
@@ -284,7 +285,12 @@ class Run:
             deploy_id=self._request["action_id"],
             duration=time.monotonic() - started,
         )
-        return report(context, None if self._resource is None else hidden.of(self._resource))
+        secrets = None if self._resource is None else hidden.of(self._resource)
+        try:
+            return report(context, secrets)
+        except Exception as error:
+            # The handler left things in its context that are not what they should be.
+            return _unreadable(error, secrets)
 
     def _run(self, context: HandlerContext) -> None:
         try:
@@ -334,7 +340,7 @@ class Run:
                 named = {fact["id"] for fact in context.facts}
                 for name, value in returned.items():
                     if name not in named:
-                        context.set_fact(name, _fact(value))
+                        context.set_fact(name, _text(value))
             elif self._dry_run:
                 handler.execute(context, resource, True)
                 if context.resource_state is HandlerResourceState.failed:
@@ -428,7 +434,7 @@ def report(context: HandlerContext, secrets: hidden.Hidden | None = None) -> Han
     # First what may have something to say in the log.
     facts, discovered = _facts(context), _discovered(context)
     changes = {
-        name: {"current": loggable(change.current), "desired": loggable(change.desired)}
+        _text(name): {"current": loggable(change.current), "desired": loggable(change.desired)}
         for name, change in context.changes.items()
     }
     logs = _lines(context)
@@ -450,9 +456,9 @@ def report(context: HandlerContext, secrets: hidden.Hidden | None = None) -> Han
 
 def _facts(context: HandlerContext) -> list[Fact]:
     # Of several values of one fact the last counts.
-    newest = list({fact["id"]: fact for fact in context.facts}.values())[: _bounds.FACTS]
+    newest = list({_text(fact["id"]): fact for fact in context.facts}.items())[: _bounds.FACTS]
     facts: list[Fact] = [
-        {"name": fact["id"], "value": _fact(fact["value"]), "expires": bool(fact["expires"])} for fact in newest
+        {"name": name, "value": _text(fact["value"]), "expires": bool(fact["expires"])} for name, fact in newest
     ]
     return [fact for fact in facts if _is_short(context, "fact", fact["name"], len(fact["value"]))]
 
@@ -463,6 +469,7 @@ def _discovered(context: HandlerContext) -> list[Discovered]:
     found: list[Discovered] = []
     for rid, values in list(context._discovered.items())[: _bounds.DISCOVERED]:
         values = loggable(values)
+        rid = _text(rid)
         if _is_short(context, "discovered resource", rid, len(json.dumps(values))):
             found.append({"resource_id": rid, "values": values})
     return found
@@ -482,13 +489,31 @@ def _is_short(context: HandlerContext, what: str, name: str, size: int) -> bool:
     return False
 
 
-def _fact(value: object) -> str:
-    return value if isinstance(value, str) else str(value)
+def _unreadable(error: Exception, secrets: hidden.Hidden | None) -> HandlerOutcome:
+    """The outcome of a run whose context no report can be made of."""
+    message = f"The handler left a report that cannot be read (exception: {_bounds.text_of(error)})"
+    line: LogLine = {
+        "level": "ERROR",
+        "msg": message if secrets is None else secrets.text(message),
+        "kwargs": {},
+        "timestamp_us": time.time_ns() // 1000,
+    }
+    return {"status": "failed", "change": "nochange", "changes": {}, "logs": [line], "facts": [], "discovered": []}
+
+
+def _text(value: object) -> str:
+    """What stands for a value where only a text may be."""
+    if isinstance(value, str):
+        return value
+    try:
+        return str(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
 
 
 def _change(change: object) -> str:
     # Modules also assign `ctx._change` directly.
-    return change.value if isinstance(change, Change) else str(change)
+    return change.value if isinstance(change, Change) else _text(change)
 
 
 def loggable(value: object) -> Any:

@@ -110,4 +110,5 @@ def _execute(pipe: Pipe) -> int:
                 return 2
     except Closed:
         executing.stop()
+        zygote.end_all()
         return 0

@@ -28,6 +28,8 @@ from steward_host.pipe import Closed, Pipe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from _socket import socket as Socket
 
 # A process that was killed is gone within milliseconds, unless it waits for a device.
@@ -98,12 +100,30 @@ def prepare(had: set[str]) -> bool:
     """
     if not forks.can_fork() or _connections(had):
         return False
+    _take_ends_of_forks()
     # What nearly every task needs.
     import json  # noqa: F401
 
     gc.collect()
     gc.freeze()
     return True
+
+
+# Those of this process's forks that may run.
+_forks: set[int] = set()
+
+# What a module has asked for when a process ends that it started; forks have it again.
+_on_child: Any = None
+
+
+def _take_ends_of_forks() -> None:
+    """Has the ends of forks wait until they are asked for: a module may have the kernel forget them, or take them itself."""
+    global _on_child
+    import signal
+
+    _on_child = signal.getsignal(signal.SIGCHLD)
+    if _on_child is not None:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def _connections(had: set[str]) -> list[str]:
@@ -124,13 +144,20 @@ def fork(pipe: Pipe) -> Pipe | None:
     if not isinstance(pipe, Control) or len(pipe.handed) != 2:
         raise RuntimeError("`fork` came without a socket and a pipe for the new host")
     (connection, errors), pipe.handed = pipe.handed, []
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        # A module may have taken them away.
+        if stream is not None:
+            stream.flush()
     parent = os.getpid()
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)
+        if _on_child is not None:
+            import signal
+
+            signal.signal(signal.SIGCHLD, _on_child)
         forks.end_with(parent)
+        _forks.clear()
         pipe.close()
         os.dup2(errors, 1)
         os.dup2(errors, 2)
@@ -142,10 +169,26 @@ def fork(pipe: Pipe) -> Pipe | None:
     except OSError:
         # It has done so itself, and may have gone on, or ended.
         pass
+    _forks.add(child)
     os.close(connection)
     os.close(errors)
     pipe.send("forked", {"pid": child})
     return None
+
+
+def end_all() -> None:
+    """The executor is gone, so this process ends, with its forks and all that they and it have started in their groups: what a handler
+    has started must not go on beside the handler that the next executor starts. Daemons have groups of their own."""
+    sigkill = 9
+    groups = list(_forks)
+    if os.getpgrp() == os.getpid():
+        groups.append(os.getpid())
+    for group in groups:
+        try:
+            os.killpg(group, sigkill)
+        except OSError:
+            # It has ended.
+            pass
 
 
 def reap(pid: int) -> str | None:
@@ -157,6 +200,7 @@ def reap(pid: int) -> str | None:
         except ChildProcessError:
             return None
         if ended:
+            _forks.discard(pid)
             return forks.described(os.waitstatus_to_exitcode(status))
         if time.monotonic() > until:
             return None

@@ -27,7 +27,7 @@ from inmanta.data.model import AttributeStateChange
 from inmanta.protocol.common import Result
 from inmanta.resources import Id, PurgeableResource
 from steward_host import pipe
-from steward_host.executing import Executing, report
+from steward_host.executing import Executing, _unreadable, report
 from tests.support import ACTION, Host, Modules
 
 
@@ -898,6 +898,38 @@ class Quickstart(unittest.TestCase):
         with open(entry["registry"], "w", encoding="utf-8") as registry:
             registry.write("oops")
         self.assertEqual(change(), ("failed", "nochange"))
+
+
+class Odd:
+    """What nothing can be made of."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+    __repr__ = __str__
+
+
+class OddReports(unittest.TestCase):
+    """What handlers leave in their context that is not what it should be."""
+
+    def test_what_is_no_text_becomes_one(self) -> None:
+        context = HandlerContext(row())
+        for name in (3, [1], Odd()):
+            context.set_fact(name, name)  # type: ignore[arg-type]
+        context.update_changes({3: (1, 2)})  # type: ignore[dict-item]
+        context._discovered = {4: {}}
+        context._change = Odd()
+        told = report(context)
+        self.assertEqual([fact["name"] for fact in told["facts"]], ["3", "[1]", "<Odd>"])
+        self.assertEqual([fact["value"] for fact in told["facts"]], ["3", "[1]", "<Odd>"])
+        self.assertEqual(list(told["changes"]), ["3"])
+        self.assertEqual(told["discovered"], [{"resource_id": "4", "values": {}}])
+        self.assertEqual(told["change"], "<Odd>")
+
+    def test_a_report_that_cannot_be_read_fails_the_run(self) -> None:
+        told = _unreadable(ValueError("odd"), None)
+        self.assertEqual((told["status"], told["change"]), ("failed", "nochange"))
+        self.assertIn("cannot be read (exception: ValueError('odd'))", told["logs"][0]["msg"])
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ use crate::executor::limits::Limits;
 use crate::executor::packages::not_installed;
 use crate::executor::protocol::{ExecutorCommand, ExecutorReply, Hello, Task, TaskDone};
 use crate::executor::remote::{AgentCommand, AgentHello, AgentReply, Carried, VERSION};
-use crate::executor::transport::{Commands, Connection, Pipe, RemoteProcess, Transport};
+use crate::executor::transport::{self, Commands, Connection, Pipe, RemoteProcess, Transport};
 use crate::executor::variables;
 use crate::process;
 
@@ -127,8 +127,8 @@ pub(super) async fn run(
         }
     }
     hang_up.cancel();
-    if let Some(executor) = &mut relay.executor {
-        executor.process.end();
+    if let Some(executor) = relay.executor.take() {
+        transport::close(executor.commands, executor.process).await;
     }
     let _ = dialing.await;
 }

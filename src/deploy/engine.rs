@@ -686,7 +686,8 @@ impl Reconciler {
         // What is still running is cut off; the executor goes with us.
         for done in self
             .executor
-            .stop("the server stopped during this run; the resource is verified again")
+            .close("the server stopped during this run; the resource is verified again")
+            .await
         {
             // A dry run goes on after the next start.
             if !matches!(done.purpose, Purpose::DryRun(_)) {

@@ -131,6 +131,11 @@ impl Agents {
             }
         }
     }
+
+    /// Stops in order what has no work: the executor ends.
+    pub(crate) fn stop(&self) {
+        self.0.hosts.stop();
+    }
 }
 
 impl Agent {

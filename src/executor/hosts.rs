@@ -29,6 +29,8 @@ const BROKEN: Duration = Duration::from_secs(20);
 const GRACE: Duration = Duration::from_millis(30);
 /// An agent with one task after another goes before others for this long, so that its host need not be made again for each.
 pub(crate) const TURN: Duration = Duration::from_secs(2);
+/// How long the end of an executor waits for hosts that come to rest just then.
+const COMING_TO_REST: Duration = Duration::from_millis(300);
 /// Zygotes without hosts that are kept. One version has few, unless each agent's types need other modules.
 const SPARE_ZYGOTES: usize = 8;
 
@@ -198,6 +200,30 @@ impl Hosts {
                 drop(over);
             }
         }
+    }
+
+    /// Stops all hosts without work, side by side, so that each has its time to close what its handlers have cached. What works
+    /// now ends with the executor.
+    pub(crate) fn stop(&self) {
+        let deadline = Instant::now() + COMING_TO_REST;
+        let mut state = self.state();
+        while state.n_places > state.idle.len() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.freed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let idle = std::mem::take(&mut state.idle);
+        drop(state);
+        std::thread::scope(|scope| {
+            for idle in idle {
+                let thread = std::thread::Builder::new();
+                // Without a thread it is dropped, and ends at once.
+                let _ = thread.spawn_scoped(scope, || drop(idle.host.stop()));
+            }
+        });
     }
 
     /// How many hosts there are, with and without work.

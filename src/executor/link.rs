@@ -27,7 +27,7 @@ use crate::executor::protocol::{
     ExecutorCommand, Hello, LogLine, Python, Task, TaskDone, TaskKind, TaskOutcome,
 };
 use crate::executor::replies::{self, Held};
-use crate::executor::transport::{Commands, Connection, Far, RemoteProcess, Transport};
+use crate::executor::transport::{self, Commands, Connection, Far, RemoteProcess, Transport};
 use crate::executor::unreached::Unreached;
 use crate::files::Files;
 use crate::process;
@@ -358,11 +358,23 @@ impl Executor {
     }
 
     /// Ends the process; what it was running is `unavailable`, and says why.
-    pub(crate) fn stop(&mut self, message: &str) -> Vec<TaskResult> {
+    fn stop(&mut self, message: &str) -> Vec<TaskResult> {
         let Some(mut running) = self.running.take() else {
             return Vec::new();
         };
         running.process.end();
+        let in_flight = running.in_flight.into_iter();
+        in_flight
+            .map(|(action, task)| unavailable(action, task, message.to_owned()))
+            .collect()
+    }
+
+    /// Ends the process in order ([`transport::close`]); what it was running is `unavailable`, and says why.
+    pub(crate) async fn close(&mut self, message: &str) -> Vec<TaskResult> {
+        let Some(running) = self.running.take() else {
+            return Vec::new();
+        };
+        transport::close(running.commands, running.process).await;
         let in_flight = running.in_flight.into_iter();
         in_flight
             .map(|(action, task)| unavailable(action, task, message.to_owned()))

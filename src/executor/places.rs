@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use serde_json::Value;
 use steward_compiler::PythonRuntime;
 use tokio::sync::mpsc;
@@ -213,11 +214,12 @@ impl Executors {
 
     /// Ends all that run for this server; what they were running is `unavailable`. Agents on other machines go on, and bring
     /// their results to the next server.
-    pub(crate) fn stop(&mut self, message: &str) -> Vec<TaskResult> {
+    pub(crate) async fn close(&mut self, message: &str) -> Vec<TaskResult> {
         self.external.close();
         let mut results = self.packages.stop(message);
         let executors = self.executors.iter_mut();
-        results.extend(executors.flat_map(|executor| executor.stop(message)));
+        let closing = executors.map(|executor| executor.close(message));
+        results.extend(join_all(closing).await.into_iter().flatten());
         results
     }
 

@@ -2,7 +2,7 @@
 //!
 //! It reads commands as frames on stdin and answers on stdout. Each agent works off its tasks in order, and all of them side
 //! by side (`agents.rs`). Native handlers run here, Python handlers in Python hosts below this process
-//! (`hosts.rs`). At the end of stdin it ends: the server is gone.
+//! (`hosts.rs`). At the end of stdin it ends, and first stops the hosts that have no work.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -178,7 +178,10 @@ pub fn run(limits: Limits, carried: Option<(PathBuf, InstallFar)>) -> ExitCode {
             }
             // Said again, it changes nothing.
             Ok(Some(ExecutorCommand::Hello(_) | ExecutorCommand::Alive)) => {}
-            Ok(None) => return ExitCode::SUCCESS,
+            Ok(None) => {
+                agents.stop();
+                return ExitCode::SUCCESS;
+            }
             Err(error) => {
                 tracing::error!(%error, "cannot read the next command");
                 return ExitCode::FAILURE;

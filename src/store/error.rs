@@ -159,6 +159,9 @@ impl Outage {
 
 fn outage_of(error: &sqlx::Error) -> Option<Outage> {
     match error {
+        sqlx::Error::Io(error) if error.kind() == std::io::ErrorKind::StorageFull => {
+            Some(Outage::Full)
+        }
         sqlx::Error::Io(_) | sqlx::Error::PoolClosed => Some(Outage::Gone),
         sqlx::Error::PoolTimedOut => Some(Outage::Waited),
         sqlx::Error::Database(error) => outage_of_code(&error.code()?),

@@ -4,6 +4,7 @@
 //! another connection, which on SQLite is opened for that. A row that is gone, or another time, means that what is
 //! written is lost: then nothing is written until a check is good again.
 
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,8 @@ const LOCK: &str = "SELECT pg_try_advisory_lock(5773651884212)";
 /// A session that is told to end has let go of its lock after some of these.
 const TRIES: u32 = 20;
 const BETWEEN_TRIES: Duration = Duration::from_millis(25);
+/// A disk with less room than that counts as full.
+const ROOM_BYTES: u64 = 64 << 10;
 const BEAT: &str = "UPDATE server_start SET beat_us = $1 WHERE nonce = $2";
 const READ: &str = "SELECT beat_us FROM server_start WHERE nonce = $1";
 
@@ -176,6 +179,7 @@ impl Store {
         let found: Option<(i64,)> = match &self.db {
             Db::Sqlite { write, gate, .. } => {
                 gate.check_file()?;
+                gate.path().map_or(Ok(()), check_room)?;
                 beat_sqlite(gate, write, &nonce, now).await?
             }
             Db::Postgres { pool, .. } => {
@@ -237,6 +241,24 @@ impl Store {
         self.db.gate().set_lost(Some(why.to_owned()));
         self.db.gate().check()
     }
+}
+
+/// Fails where the disk is full. The row of a check may still find room in the log beside the database, which has been larger,
+/// while nothing of any size does.
+fn check_room(path: &Path) -> Result<()> {
+    let Ok(disk) = rustix::fs::statvfs(path) else {
+        return Ok(());
+    };
+    let n_free = match rustix::process::geteuid().is_root() {
+        true => disk.f_bfree,
+        false => disk.f_bavail,
+    };
+    // Some file systems do not say how large they are.
+    if disk.f_blocks == 0 || n_free.saturating_mul(disk.f_frsize) >= ROOM_BYTES {
+        return Ok(());
+    }
+    let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+    Err(Error::Query(sqlx::Error::Io(full)))
 }
 
 /// Writes as all writes go, and reads by a connection of its own, as another program would open the file.

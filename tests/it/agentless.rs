@@ -101,6 +101,19 @@ fn a_resource_is_deployed_over_ssh_and_nothing_is_left_behind() {
     wait_until("the other side has cleaned up", || far.left() == 0);
 }
 
+/// Given: an account whose shell prints a greeting without a line break at its end before it runs anything. Expected: what runs
+/// there is found behind it.
+#[test]
+fn a_greeting_without_an_end_does_not_hide_that_the_other_side_is_there() {
+    let Some(far) = Far::new(&files(&[("a", "over ssh")]), "known_hosts") else {
+        return;
+    };
+    far.sessions_have(&["printf Welcome;".to_owned()]);
+    let served = far.world.serve();
+    wait_until("it is deployed", || is_deployed(&served));
+    assert_eq!(far.world.host.read("a"), "over ssh\n", "{}", far.sshd.log());
+}
+
 /// Input: a machine whose host key is not the known one (docs/reference/security.md § 3.19). Answer: nothing is sent to it, and the resource says why.
 #[test]
 fn a_machine_with_another_host_key_gets_nothing() {

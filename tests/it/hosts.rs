@@ -180,3 +180,98 @@ fn two_agents_with_the_same_code_share_its_folder_and_work_at_once() {
     }
     assert!(running.stop().success());
 }
+
+/// A handler that keeps a connection, which takes a moment to close, and starts a program beside it.
+const CONNECTED: &str = r#"
+import os, subprocess, time
+from inmanta.agent.handler import CRUDHandler, cache, provider
+from inmanta.resources import PurgeableResource, resource
+
+def write(path, text):
+    with open(path + ".new", "w") as file:
+        file.write(text)
+    os.replace(path + ".new", path)
+
+def close(path):
+    time.sleep(0.5)
+    write(path + ".closed", "")
+
+@resource("slow::Thing", agent="agent", id_attribute="path")
+class Thing(PurgeableResource):
+    fields = ("path", "flag")
+
+@provider("slow::Thing")
+class ThingHandler(CRUDHandler[Thing]):
+    @cache(timeout=1000, call_on_delete=close)
+    def connect(self, path):
+        write(path + ".program", str(subprocess.Popen(["sleep", "1000"]).pid))
+        with open(f"/proc/{os.getppid()}/stat") as stat:
+            write(path + ".executor", stat.read().rsplit(")")[-1].split()[1])
+        return path
+    def read_resource(self, ctx, resource):
+        self.connect(resource.path)
+        while os.path.exists(resource.flag):
+            time.sleep(0.01)
+    def create_resource(self, ctx, resource): ...
+    def update_resource(self, ctx, changes, resource): ...
+    def delete_resource(self, ctx, resource): ...
+"#;
+
+/// A server with one such resource, whose handler goes on while there is the file `wait`.
+fn connected(host: &Host) -> (Repo, Running) {
+    let repo = Repo::new("");
+    repo.write_module("slow", MODEL, CONNECTED);
+    let flag = host.file("wait");
+    repo.write(
+        "main.cf",
+        &format!(
+            "import slow\nroot = std::get_env(\"ROOT\")\nslow::Thing(path=\"{{{{root}}}}/thing\", flag=\"{}\")\n",
+            flag.display()
+        ),
+    );
+    repo.commit("a module");
+    let running = Running::start(host.up(repo.path()));
+    (repo, running)
+}
+
+/// The process that a file names.
+fn named(file: &Path) -> u32 {
+    fs::read_to_string(file).unwrap().parse().unwrap()
+}
+
+#[track_caller]
+fn wait_until_gone(process: u32) {
+    wait_until("the process is gone", || {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat"));
+        stat.map_or(true, |stat| stat.contains(") Z "))
+    });
+}
+
+/// Given: a server that is stopped while its handlers have a connection open that takes half a second to close. Expected: it is
+/// closed, and what was started beside it ends.
+#[test]
+fn what_handlers_have_cached_is_closed_when_the_server_stops() {
+    let host = Host::new();
+    let (_repo, mut running) = connected(&host);
+    running.wait_for(|event| event["event"] == "resource" && event["status"] == "deployed");
+    assert!(running.stop().success());
+    assert!(host.file("thing.closed").exists());
+    wait_until_gone(named(&host.file("thing.program")));
+}
+
+/// Given: an executor that is killed while a handler works, which has started a program. Expected: neither goes on beside the handler
+/// of the next executor.
+#[test]
+fn what_a_handler_has_started_ends_when_its_executor_is_killed() {
+    let host = Host::new();
+    fs::write(host.file("wait"), "").unwrap();
+    let (_repo, running) = connected(&host);
+    let file = |name: &str| host.file(&format!("thing.{name}"));
+    wait_until("the handler works", || file("executor").exists());
+    let (executor, program) = (named(&file("executor")), named(&file("program")));
+    signal(executor, Signal::KILL);
+    wait_until_gone(executor);
+    wait_until_gone(program);
+    fs::remove_file(host.file("wait")).unwrap();
+    assert!(running.stop().success());
+}

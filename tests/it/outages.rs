@@ -232,6 +232,16 @@ fn a_disk_that_is_full_while_resources_deploy_stops_work_until_there_is_room() {
     let served = serve(dir.path(), &config(&repo, ""));
     wait_for_version(&served, 1);
     let environment = served.environment("prod");
+    let deploy = || {
+        let headers = [("X-Inmanta-tid".to_owned(), environment.clone())];
+        let url = format!("{}/api/v1/deploy", served.api);
+        crate::harness::send("POST", &url, &headers, b"");
+    };
+    // The log of the database has room for what a check of its health writes, and for little more.
+    wait_until("the log of the database has grown", || {
+        deploy();
+        std::fs::metadata(data.join("steward.db-wal")).is_ok_and(|log| log.len() > 2 << 20)
+    });
     let filler = data.join("filler");
     let mut file = std::fs::File::create(&filler).unwrap();
     while file.write_all(&[0; 4096]).is_ok() {}
@@ -239,9 +249,7 @@ fn a_disk_that_is_full_while_resources_deploy_stops_work_until_there_is_room() {
     drop(file);
     // Runs until what it writes finds no room.
     wait_until("it is told", || {
-        let headers = [("X-Inmanta-tid".to_owned(), environment.clone())];
-        let url = format!("{}/api/v1/deploy", served.api);
-        crate::harness::send("POST", &url, &headers, b"");
+        deploy();
         served.log().contains("cannot write results")
     });
     wait_until("health says so", || served.health() == 503);

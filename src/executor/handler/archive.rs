@@ -5,7 +5,9 @@
 //! and time shows whether somebody has changed one, and the archive itself is only fetched when another one is wanted.
 
 use std::fs::{self, DirBuilder};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -190,6 +192,7 @@ fn replace(context: &mut Context, desired: &Attributes) -> Result<(), Error> {
     let folder = Folder::new(path)?;
     unpack(context, desired, format, copy.path(), &folder.0)?;
     drop(copy);
+    free_record(context, &folder.0)?;
     let mut entries = Vec::new();
     own_and_list(&folder.0, Path::new(""), (uid, gid), &mut entries, DEPTH)?;
     let record = Record {
@@ -200,13 +203,37 @@ fn replace(context: &mut Context, desired: &Attributes) -> Result<(), Error> {
         entries,
     };
     let text = serde_json::to_vec(&record).map_err(|error| Error::Failed(error.to_string()))?;
-    fs::write(folder.0.join(RECORD), text).map_err(Error::io("write into", path))?;
+    write_record(&folder.0, &text).map_err(Error::io("write into", path))?;
     context.info(&format!(
         "{} files of {} are unpacked",
         record.entries.len(),
         without_credentials(source)
     ));
     folder.place(path)
+}
+
+/// Leaves out what the archive itself has under the name of the record: a symlink there would lead our writing to another
+/// place, and a FIFO would hold it up.
+fn free_record(context: &mut Context, folder: &Path) -> Result<(), Error> {
+    let place = folder.join(RECORD);
+    let removed = match fs::symlink_metadata(&place) {
+        Err(_) => return Ok(()),
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(&place),
+        Ok(_) => fs::remove_file(&place),
+    };
+    context.warning(&format!(
+        "{RECORD} of the archive is left out: Steward has a file of its own there"
+    ));
+    removed.map_err(Error::io("remove", &place))
+}
+
+fn write_record(folder: &Path, text: &[u8]) -> std::io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .open(folder.join(RECORD))?;
+    file.write_all(text)
 }
 
 fn strip(desired: &Attributes) -> u64 {
@@ -293,8 +320,7 @@ fn own_and_list(
         let name = below.join(entry.file_name());
         let place = root.join(&name);
         if uid.is_some() || gid.is_some() {
-            std::os::unix::fs::lchown(&place, uid, gid)
-                .map_err(Error::io("change the owner of", &place))?;
+            own(&place, uid, gid).map_err(Error::io("change the owner of", &place))?;
         }
         let metadata = entry.metadata().map_err(Error::io("look at", &place))?;
         if metadata.is_dir() {
@@ -307,6 +333,26 @@ fn own_and_list(
     }
     if below.as_os_str().is_empty() && (uid.is_some() || gid.is_some()) {
         std::os::unix::fs::chown(root, uid, gid).map_err(Error::io("change the owner of", root))?;
+    }
+    Ok(())
+}
+
+/// Gives what was unpacked its owner. The kernel takes away the modes setuid and setgid with that, so they are set again, by way
+/// of one open file: the new owner of the directory may have put something else there meanwhile.
+fn own(place: &Path, uid: Option<u32>, gid: Option<u32>) -> std::io::Result<()> {
+    use rustix::fs::{AtFlags, FileType, Mode, OFlags, chownat, fstat, open};
+    use rustix::process::{Gid, Uid};
+    let file = open(
+        place,
+        OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let mode = fstat(&file)?.st_mode;
+    let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
+    chownat(&file, "", uid, gid, AtFlags::EMPTY_PATH)?;
+    if mode & 0o6000 != 0 && FileType::from_raw_mode(mode) == FileType::RegularFile {
+        let way = format!("/proc/self/fd/{}", file.as_raw_fd());
+        fs::set_permissions(way, fs::Permissions::from_mode(mode & 0o7777))?;
     }
     Ok(())
 }

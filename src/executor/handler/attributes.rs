@@ -36,6 +36,13 @@ pub(super) fn path_in<'a>(attributes: &'a Attributes, name: &str) -> Result<&'a 
     }
 }
 
+/// Whether nothing is at `path`, and nothing could be: what would be a directory above it is something else.
+pub(super) fn is_not_there(path: &Path) -> bool {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    std::fs::symlink_metadata(path)
+        .is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory))
+}
+
 /// Makes sure that a thing at `path` has a directory to be in.
 pub(super) fn parent(path: &Path) -> Result<(), Error> {
     let Some(parent) = path

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{Attributes, Context, Error, Handler, owner, path};
+use super::{Attributes, Context, Error, Handler, flag, is_not_there, owner, path};
 
 pub(super) struct Directory;
 
@@ -13,6 +13,17 @@ impl Handler for Directory {
         desired: &Attributes,
     ) -> Result<Option<Attributes>, Error> {
         let path = path(desired)?;
+        if flag(desired, "purged") {
+            if is_not_there(path) {
+                return Ok(None);
+            }
+            if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
+                return Err(Error::Failed(format!(
+                    "{} is a symlink and no directory of its own; remove it as steward::Symlink",
+                    path.display()
+                )));
+            }
+        }
         // A symlink to a directory is a directory here: hosts mount and link them freely.
         let metadata = match fs::metadata(path) {
             Ok(metadata) => metadata,

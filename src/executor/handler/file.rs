@@ -9,7 +9,10 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::replacement::{NO_SURPRISE, Replacement};
-use super::{Attributes, Context, Error, Handler, fetch, given, owner, parent, path, text};
+use super::{
+    Attributes, Context, Error, Handler, fetch, flag, given, is_not_there, owner, parent, path,
+    text,
+};
 
 /// A file on the host may be of any size; more of it than this beyond the desired content is not read.
 const READ_BEYOND_BYTES: u64 = 64 * 1024;
@@ -33,6 +36,9 @@ impl Handler for File {
             let message = "a file has `content` or `sha256`, not both";
             return Err(Error::Failed(message.to_owned()));
         }
+        if flag(desired, "purged") && is_not_there(path) {
+            return Ok(None);
+        }
         let Some(content) = read_bytes(path, text(desired, "content").len())? else {
             return Ok(None);
         };
@@ -52,9 +58,10 @@ impl Handler for File {
                 current.insert("content".to_owned(), json!(shown));
             }
             (None, None)
-                if desired
-                    .get("content")
-                    .is_some_and(|content| content.is_null()) =>
+                if !flag(desired, "purged")
+                    && desired
+                        .get("content")
+                        .is_some_and(|content| content.is_null()) =>
             {
                 return Err(Error::Failed(format!(
                     "{} is not a regular file; name the file that it leads to, or say the `content`",

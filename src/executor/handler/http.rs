@@ -6,7 +6,9 @@ use serde_json::{Map, Value, json};
 use steward_compiler::without_credentials;
 use ureq::http::{Request, StatusCode};
 
-use super::{Attributes, Context, Error, HIDDEN, Handler, change, fetch, seconds, text, texts};
+use super::{
+    Attributes, Context, Error, HIDDEN, Handler, change, fetch, flag, seconds, text, texts,
+};
 
 const DEFAULT_TIMEOUT_SECONDS: u64 = 30;
 /// Of one answer.
@@ -28,7 +30,7 @@ impl Handler for HttpObject {
 
     fn compare(&self, current: &Attributes, desired: &Attributes) -> Attributes {
         let mut changes = Attributes::new();
-        if let Some(object) = current.get("object") {
+        if let Some(object) = current.get("object").filter(|_| !flag(desired, "purged")) {
             compare(
                 object,
                 body(desired),
@@ -148,6 +150,10 @@ fn get(context: &Context, desired: &Attributes) -> Result<Option<Value>, Error> 
     }
     if !status.is_success() {
         return Err(refused(desired, "GET", url, status, &answer));
+    }
+    if flag(desired, "purged") {
+        // That it is there is all that matters.
+        return Ok(Some(Value::Null));
     }
     let shown = without_credentials(url);
     let object: Value = serde_json::from_str(&answer)

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use self::attributes::{flag, given, parent, path, path_in, seconds, text, texts};
+use self::attributes::{flag, given, is_not_there, parent, path, path_in, seconds, text, texts};
 use self::references::{AskServer, Secrets};
 use crate::domain::{Change, HandlerStatus, LogLevel, ResourceStatus, Timestamp};
 use crate::executor::protocol::{Dependency, LogLine, Task, TaskKind, TaskOutcome};
@@ -63,6 +63,9 @@ pub enum Error {
 fn hint(error: &std::io::Error) -> String {
     use std::io::ErrorKind;
     let hint = match error.kind() {
+        ErrorKind::PermissionDenied if rustix::process::geteuid().is_root() => {
+            "; root is refused as well: it may be immutable (`lsattr`), or in a file system that keeps others' rights"
+        }
         ErrorKind::PermissionDenied => {
             let user = rustix::process::geteuid();
             return format!(

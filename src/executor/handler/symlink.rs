@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use serde_json::json;
 
 use super::replacement::Replacement;
-use super::{Attributes, Context, Error, Handler, parent, path_in, text};
+use super::{Attributes, Context, Error, Handler, flag, is_not_there, parent, path_in, text};
 
 pub(super) struct Symlink {
     /// The attribute with the place of the link.
@@ -32,6 +32,14 @@ impl Handler for Symlink {
         desired: &Attributes,
     ) -> Result<Option<Attributes>, Error> {
         let path = path_in(desired, self.link)?;
+        let is_purged = flag(desired, "purged");
+        if is_purged && is_not_there(path) {
+            return Ok(None);
+        }
+        if !is_purged {
+            // A link to nothing can not be made.
+            path_in(desired, self.target)?;
+        }
         match fs::symlink_metadata(path) {
             Ok(metadata) if metadata.is_symlink() => {
                 let target = fs::read_link(path).map_err(Error::io("read the link", path))?;

@@ -478,3 +478,63 @@ fn the_host_without_work_for_longest_makes_room_and_lets_go_of_its_cache() {
     assert_ne!(run("b"), b);
     assert!(is_closed("a"));
 }
+
+/// Given: modules whose import raises what is meant to end a program, a task or a generator, beside one that is good. Expected: the
+/// process lives on, and only the resources of the bad module are unavailable and say why.
+#[test]
+fn an_import_that_raises_what_ends_programs_breaks_its_module_only() {
+    for raised in [
+        "KeyboardInterrupt()",
+        "GeneratorExit()",
+        "__import__('asyncio').CancelledError()",
+        "type('Own', (BaseException,), {'__str__': lambda self: 1 / 0})()",
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let code = Arc::new(code(dir.path(), &format!("raise {raised}\n")));
+        let (status, log) = Agent::new(Limits::default()).run(task("x").0, &code);
+        assert_eq!(status, "unavailable", "{log}");
+        assert!(
+            log.contains("failed to load the following modules: net: inmanta_plugins.net: "),
+            "{raised}: {log}"
+        );
+    }
+}
+
+/// Given: a module that has the kernel forget how processes end that it starts. Expected: it is still told how its host ended.
+#[test]
+fn a_module_that_ignores_the_ends_of_processes_does_not_hide_that_of_its_host() {
+    const IGNORING: &str = r#"
+import os, signal, sys
+from inmanta.agent.handler import CRUDHandler, provider
+from inmanta.resources import PurgeableResource, resource
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+sys.stdout = None
+
+@resource("net::Row", agent="host", id_attribute="name")
+class Row(PurgeableResource):
+    fields = ("name",)
+
+@provider("net::Row", name="row")
+class RowHandler(CRUDHandler):
+    def read_resource(self, ctx, resource):
+        assert signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN
+        if resource.name == "end":
+            os._exit(7)
+
+    def create_resource(self, ctx, resource):
+        pass
+
+    update_resource = delete_resource = create_resource
+"#;
+    let dir = tempfile::tempdir().unwrap();
+    let code = Arc::new(code(dir.path(), IGNORING));
+    let mut agent = Agent::new(Limits::default());
+    let (status, log) = agent.run(task("stay").0, &code);
+    assert_eq!(status, "deployed", "{log}");
+    let (status, log) = agent.run(task("end").0, &code);
+    assert_eq!(status, "unavailable", "{log}");
+    assert!(
+        log.contains("the Python host ended: exit status: 7"),
+        "{log}"
+    );
+}

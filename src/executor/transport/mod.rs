@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub(crate) use pipe::Pipe;
@@ -53,6 +54,16 @@ pub(crate) struct Connection {
     pub(crate) is_reached: Arc<AtomicBool>,
 }
 
+/// How long an executor has to end by itself: its Python hosts have 3 s for that.
+const ENDING: Duration = Duration::from_secs(4);
+
+/// Ends an executor in order: it hears that no command comes any more, and closes what its handlers have opened.
+pub(crate) async fn close(commands: Box<dyn Commands>, mut process: Box<dyn RemoteProcess>) {
+    drop(commands);
+    let _ = tokio::time::timeout(ENDING, process.ended()).await;
+    process.end();
+}
+
 pub(crate) trait Commands: AsyncWrite + fmt::Debug + Send + Sync + Unpin {}
 impl<T: AsyncWrite + fmt::Debug + Send + Sync + Unpin> Commands for T {}
 
@@ -61,6 +72,9 @@ impl<T: AsyncRead + fmt::Debug + Send + Sync + Unpin> Replies for T {}
 
 /// The executor as something that can be ended.
 pub(crate) trait RemoteProcess: fmt::Debug + Send + Sync {
+    /// Waits until it has ended by itself, as it does when its commands end.
+    fn ended(&mut self) -> BoxFuture<'_, ()>;
+
     /// Ends it, with what it started. It worked as it should.
     fn end(&mut self);
 

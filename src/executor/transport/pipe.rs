@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use futures_util::future::BoxFuture;
 use tokio::process::Child;
 
 use super::{Connection, RemoteProcess, Transport};
@@ -48,6 +49,12 @@ impl Transport for Pipe {
 }
 
 impl RemoteProcess for Child {
+    fn ended(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let _ = self.wait().await;
+        })
+    }
+
     fn end(&mut self) {
         process::kill_group(self);
     }

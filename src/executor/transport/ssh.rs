@@ -23,6 +23,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -35,7 +36,8 @@ use crate::domain::SshTarget;
 use crate::executor::limits::Limits;
 use crate::executor::protocol::{BEAT, ExecutorCommand};
 
-/// What the script prints when the binary is there. What shells print at a login comes before it.
+/// The line that the script prints when the binary is there. What shells print at a login comes before it, perhaps without an end of
+/// its last line.
 const READY: &str = "steward-is-here";
 /// Bytes that may be printed before it.
 const MAX_GREETING_BYTES: usize = 64 << 10;
@@ -185,7 +187,7 @@ trap \"exit 75\" HUP INT TERM PIPE
 head -c {length} > \"$d/steward\" || {{ echo \"steward: cannot write to $d\" >&2; exit 73; }}
 [ \"$(sha256sum < \"$d/steward\" | cut -c 1-64)\" = {sha256} ] || {{ echo \"steward: the program arrived damaged or cut off\" >&2; exit 74; }}
 chmod 700 \"$d/steward\"
-echo {READY}
+printf \"\\n%s\\n\" {READY}
 \"$d/steward\" executor --carried \"$d\" --umask \"$u\" --keep {keep} --import-timeout {import}'"
     )
 }
@@ -377,8 +379,14 @@ impl AsyncWrite for Frames {
 struct Tunnel(Child);
 
 impl RemoteProcess for Tunnel {
+    fn ended(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let _ = self.0.wait().await;
+        })
+    }
+
     fn end(&mut self) {
-        // The frames end when the link drops them; then the script cleans up. This is for one that does not.
+        // It has had time to clean up since its commands ended. This is for one that has not.
         let _ = self.0.start_kill();
     }
 

@@ -1,6 +1,7 @@
 //! `steward::Archive`, with the tar and unzip of this machine.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -150,4 +151,65 @@ archive.close()
     assert!(!dir.path().join("escaped").exists());
     assert!(!Path::new("/tmp/steward-test-escaped").exists());
     assert!(!dir.path().join("place").exists());
+}
+
+/// Given: an archive that has a symlink, a FIFO, a file or a directory where Steward keeps its record. Expected: it is left out,
+/// nothing is written to where the symlink leads, and the archive is deployed once.
+#[test]
+fn what_an_archive_has_in_the_place_of_the_record_is_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let script = "
+import io, sys, tarfile
+archive = tarfile.open('archive.tar', 'w')
+record = tarfile.TarInfo('.steward-archive.json')
+record.type, record.linkname, record.mode = sys.argv[1].encode(), 'VICTIM', 0o755
+archive.addfile(record)
+archive.addfile(tarfile.TarInfo('file'), io.BytesIO())
+archive.close()
+";
+    let script = script.replace("VICTIM", &at("victim").display().to_string());
+    fs::write(at("make.py"), script).unwrap();
+    fs::write(at("victim"), "mine").unwrap();
+    for (kind, name) in [
+        ("2", "symlink"),
+        ("6", "fifo"),
+        ("0", "file"),
+        ("5", "directory"),
+    ] {
+        run(dir.path(), &format!("python3 make.py {kind}"));
+        let wanted = json!({"path": at(name), "source": at("archive.tar"), "timeout": 60});
+        let log = check(TYPE, wanted.clone(), "deployed created");
+        assert!(log.contains("is left out"), "{name}: {log}");
+        check(TYPE, wanted, "deployed nochange");
+        assert_eq!(fs::read_to_string(at("victim")).unwrap(), "mine", "{name}");
+        let mut names: Vec<_> = fs::read_dir(at(name))
+            .unwrap()
+            .map(|one| one.unwrap().file_name())
+            .collect();
+        names.sort();
+        assert_eq!(names, [".steward-archive.json", "file"]);
+    }
+}
+
+#[test]
+fn a_program_of_an_archive_stays_setuid_when_its_owner_is_set() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    run(
+        dir.path(),
+        "mkdir app; touch app/tool app/plain; chmod 4755 app/tool; chmod 644 app/plain; ln -s tool app/link
+         tar cf app.tar app",
+    );
+    let id = |word: &str| {
+        let output = Command::new("id").arg(word).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let wanted = json!({
+        "path": at("place"), "source": at("app.tar"), "strip": 1, "owner": id("-u"), "group": id("-g"), "timeout": 60,
+    });
+    check(TYPE, wanted.clone(), "deployed created");
+    check(TYPE, wanted, "deployed nochange");
+    let mode = |name: &str| fs::metadata(at("place").join(name)).unwrap().mode() & 0o7777;
+    assert_eq!((mode("tool"), mode("plain")), (0o4755, 0o644));
 }

@@ -218,3 +218,20 @@ fn a_busy_service_is_tried_again_and_one_that_is_away_is_a_failure() {
     let log = check(TYPE, elsewhere, "failed nochange");
     assert!(log.contains("has nothing at `/nowhere`"), "{log}");
 }
+
+/// Given: a service whose objects are no JSON. Expected: one that is not to be is deleted all the same.
+#[test]
+fn an_object_that_is_deleted_need_not_be_json() {
+    let service = Service::start();
+    let object = json!({"name": "one"});
+    check(
+        TYPE,
+        service.object(object.clone(), json!({})),
+        "deployed created",
+    );
+    // The answer has nothing there.
+    let purged =
+        |more: &str| service.object(object.clone(), json!({"read_at": more, "purged": true}));
+    check(TYPE, purged("/nothing/here"), "deployed purged");
+    check(TYPE, purged("/nothing/here"), "deployed nochange");
+}

@@ -60,3 +60,35 @@ fn a_file_without_a_content_has_its_mode_managed_only() {
     assert!(log.contains("is not a regular file"), "{log}");
     assert_eq!(mode_of(&other), 0o640);
 }
+
+/// Given: a path that is not to be, below what is no directory, or with a symlink or FIFO at it. Expected: nothing is to be done in the
+/// first case, and the thing itself is removed in the others, without a look at what it leads to.
+#[test]
+fn what_is_purged_needs_no_directory_above_it_and_no_regular_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::write(at("file"), "mine").unwrap();
+    for kind in ["steward::File", "steward::Directory", "steward::Symlink"] {
+        let wanted =
+            json!({"path": at("file/below"), "content": null, "target": "t", "purged": true});
+        check(kind, wanted, "deployed nochange");
+    }
+    std::os::unix::fs::symlink(at("file"), at("link")).unwrap();
+    let mut mkfifo = std::process::Command::new("mkfifo");
+    assert!(mkfifo.arg(at("fifo")).status().unwrap().success());
+    for name in ["link", "fifo"] {
+        let wanted = json!({"path": at(name), "content": null, "purged": true});
+        check(TYPE, wanted.clone(), "deployed purged");
+        check(TYPE, wanted, "deployed nochange");
+        assert!(fs::symlink_metadata(at(name)).is_err());
+    }
+    assert_eq!(fs::read_to_string(at("file")).unwrap(), "mine");
+    fs::create_dir(at("real")).unwrap();
+    std::os::unix::fs::symlink(at("real"), at("linked")).unwrap();
+    let linked = json!({"path": at("linked"), "purged": true});
+    let log = check("steward::Directory", linked, "failed nochange");
+    assert!(log.contains("is a symlink and no directory"), "{log}");
+    let empty = json!({"path": at("new"), "target": ""});
+    let log = check("steward::Symlink", empty, "failed nochange");
+    assert!(log.contains("`target` is empty"), "{log}");
+}
