@@ -140,6 +140,15 @@ pub(super) fn parts_of(id: &str) -> [String; 3] {
 /// Ids in one statement; SQLite takes 32766 parameters.
 const READ_AT_ONCE: usize = 1000;
 
+/// Who found so many resources, in a way that the index of those who find does not have: SQLite would go through all of it.
+fn finders_of(n_ids: usize) -> String {
+    let ids: Vec<String> = (2..2 + n_ids).map(|number| format!("${number}")).collect();
+    format!(
+        "SELECT DISTINCT discovery_resource_id || '' FROM discovered_resource WHERE environment_id = $1 AND resource_id IN ({})",
+        ids.join(", ")
+    )
+}
+
 type Row = (ResourceId, String, ResourceId, i64);
 
 fn discovered((resource_id, found, discovery_resource_id, at): Row) -> Result<Discovered> {
@@ -187,16 +196,12 @@ impl Store {
         let mut finders = Vec::new();
         for some in found.chunks(READ_AT_ONCE) {
             let rows: Vec<(ResourceId,)> = read!(self.db, pool => {
-                let mut query = sqlx::QueryBuilder::new(
-                    "SELECT DISTINCT discovery_resource_id FROM discovered_resource WHERE environment_id = ",
-                );
-                query.push_bind(environment.to_string()).push(" AND resource_id IN (");
-                let mut list = query.separated(", ");
+                let sql = finders_of(some.len());
+                let mut query = sqlx::query_as(&sql).bind(environment.to_string());
                 for found in some {
-                    list.push_bind(storable(found.resource_id.as_str()).into_owned());
+                    query = query.bind(storable(found.resource_id.as_str()).into_owned());
                 }
-                query.push(")");
-                query.build_query_as().fetch_all(pool).await?
+                query.fetch_all(pool).await?
             });
             finders.extend(rows.into_iter().map(|(id,)| id));
         }
@@ -314,5 +319,28 @@ impl Store {
                 .rows_affected()
         });
         Ok(n_deleted > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Expected: who found some resources is looked for by these, not among all that were found.
+    #[tokio::test]
+    async fn finders_are_looked_for_by_what_they_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open_sqlite(&dir.path().join("steward.db"));
+        let store = store.await.unwrap();
+        let sql = format!("EXPLAIN QUERY PLAN {}", finders_of(2));
+        let rows: Vec<(i64, i64, i64, String)> = async {
+            Ok::<_, crate::store::Error>(read!(store.db, pool => {
+                let query = sqlx::query_as(&sql).bind("e").bind("a").bind("b");
+                query.fetch_all(pool).await?
+            }))
+        }
+        .await
+        .unwrap();
+        assert!(rows[0].3.contains("resource_id=?"), "{rows:?}");
     }
 }

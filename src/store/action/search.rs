@@ -212,6 +212,17 @@ impl StoreAction {
 /// In which versions resources are as wanted.
 type Spans = Vec<(ResourceId, Range<VersionNumber>)>;
 
+/// The actions with so many ids. The environment is compared in a way that no index has: SQLite would take one that begins with
+/// it, and read all actions.
+pub(super) fn by_ids(n_ids: usize) -> String {
+    let ids: Vec<String> = (2..2 + n_ids).map(|number| format!("${number}")).collect();
+    let ids = ids.join(", ");
+    format!(
+        "{} ({ids})",
+        select!("WHERE environment_id || '' = $1 AND id IN")
+    )
+}
+
 impl Store {
     /// Prepares a search of the history.
     pub async fn action_plan(
@@ -487,15 +498,13 @@ impl Store {
     async fn action_by_id(&self, environment: EnvironmentId, ids: &[&str]) -> Result<Vec<Action>> {
         let mut actions = Vec::with_capacity(ids.len());
         for chunk in ids.chunks(ROWS) {
+            let sql = by_ids(chunk.len());
             let rows: Vec<Row> = read!(self.db, pool => {
-                let mut query = sqlx::QueryBuilder::new(select!("WHERE environment_id = "));
-                query.push_bind(environment.to_string()).push(" AND id IN (");
-                let mut list = query.separated(", ");
+                let mut query = sqlx::query_as(&sql).bind(environment.to_string());
                 for id in chunk {
-                    list.push_bind(*id);
+                    query = query.bind(*id);
                 }
-                query.push(")");
-                query.build_query_as().fetch_all(pool).await?
+                query.fetch_all(pool).await?
             });
             for row in rows {
                 actions.push(row.into_action()?);

@@ -277,3 +277,25 @@ async fn what_changed_or_complained_is_found_without_reading_the_rest() {
     })
     .await;
 }
+
+/// Expected: what is asked for by its ids is not looked for among all actions of the environment.
+#[tokio::test]
+async fn actions_are_looked_for_by_their_ids() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open_sqlite(&dir.path().join("steward.db"))
+        .await
+        .unwrap();
+    let sql = format!("EXPLAIN QUERY PLAN {}", super::search::by_ids(6));
+    let rows: Vec<(i64, i64, i64, String)> = async {
+        Ok::<_, crate::store::Error>(read!(store.db, pool => {
+            let mut query = sqlx::query_as(&sql);
+            for number in 0..7 {
+                query = query.bind(number.to_string());
+            }
+            query.fetch_all(pool).await?
+        }))
+    }
+    .await
+    .unwrap();
+    assert!(rows.len() == 1 && rows[0].3.contains("(id=?)"), "{rows:?}");
+}

@@ -158,6 +158,15 @@ macro_rules! bound {
     };
 }
 
+/// Which of so many instances have not ended, in a way that no index has: SQLite would take one of those that have not, and go
+/// through all of them.
+pub(super) fn there_of(n_ids: usize) -> String {
+    let ids = super::parameters(2, n_ids);
+    format!(
+        "SELECT id, entity FROM service_instance WHERE NOT is_deleted AND environment_id = $1 AND id IN ({ids})"
+    )
+}
+
 /// Reads and writes instances on a connection.
 pub(super) trait Instances {
     /// The instance, which nobody else changes before the end of the transaction. `lock`: how the database is asked for that.
@@ -276,16 +285,12 @@ on_both! {
         ) -> Result<BTreeMap<Uuid, String>> {
             let mut there = BTreeMap::new();
             for chunk in ids.chunks(1000) {
-                let mut query = sqlx::QueryBuilder::new(
-                    "SELECT id, entity FROM service_instance WHERE is_deleted = FALSE AND environment_id = ",
-                );
-                query.push_bind(environment.to_string()).push(" AND id IN (");
-                let mut list = query.separated(", ");
+                let sql = there_of(chunk.len());
+                let mut query = sqlx::query_as(&sql).bind(environment.to_string());
                 for id in chunk {
-                    list.push_bind(id.to_string());
+                    query = query.bind(id.to_string());
                 }
-                query.push(")");
-                let rows: Vec<(String, String)> = query.build_query_as().fetch_all(&mut *self).await?;
+                let rows: Vec<(String, String)> = query.fetch_all(&mut *self).await?;
                 for (id, entity) in rows {
                     there.insert(parsed(TABLE, "id", &id)?, entity);
                 }

@@ -167,8 +167,14 @@ async fn what_is_read_for_some_instances_is_looked_for_by_their_ids_however_many
         };
         let trees = looks(&store, &super::trees_of(2, is_postgres), 3).await;
         let used = looks(&store, &crate::store::service::used::some_of(2), 4).await;
-        assert!(trees.len() > 3 && !used.is_empty(), "{trees:?} {used:?}");
-        for look in trees.iter().chain(&used) {
+        let there = crate::store::service::instance::there_of(2);
+        let there = looks(&store, &there, 3).await;
+        let n_looks = [trees.len(), used.len(), there.len()];
+        assert!(
+            trees.len() > 3 && n_looks.iter().all(|n| *n > 0),
+            "{n_looks:?}"
+        );
+        for look in trees.iter().chain(&used).chain(&there) {
             let by_one = match is_postgres {
                 true => !look.contains("Seq Scan"),
                 false => look.contains("AND id=?") || look.contains("AND owner_id=?"),
