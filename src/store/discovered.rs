@@ -330,8 +330,8 @@ mod tests {
     #[tokio::test]
     async fn finders_are_looked_for_by_what_they_found() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open_sqlite(&dir.path().join("steward.db"));
-        let store = store.await.unwrap();
+        let path = dir.path().join("steward.db");
+        let store = Store::open_sqlite(&path).await.unwrap();
         let sql = format!("EXPLAIN QUERY PLAN {}", finders_of(2));
         let rows: Vec<(i64, i64, i64, String)> = async {
             Ok::<_, crate::store::Error>(read!(store.db, pool => {

@@ -158,12 +158,13 @@ macro_rules! bound {
     };
 }
 
-/// Which of so many instances have not ended, in a way that no index has: SQLite would take one of those that have not, and go
-/// through all of them.
+/// Which of so many instances have not ended, with a column that is in no index: SQLite would go through all of one that has the
+/// others.
 pub(super) fn there_of(n_ids: usize) -> String {
     let ids = super::parameters(2, n_ids);
     format!(
-        "SELECT id, entity FROM service_instance WHERE NOT is_deleted AND environment_id = $1 AND id IN ({ids})"
+        "SELECT id, entity FROM service_instance \
+         WHERE NOT is_deleted AND version > 0 AND environment_id = $1 AND id IN ({ids})"
     )
 }
 

@@ -26,7 +26,9 @@ pub(in crate::store) struct Remembered {
 
 /// Things of one kind, by environment and key.
 #[derive(Debug)]
-pub(super) struct Things<K, T>(Mutex<HashMap<(EnvironmentId, K), Arc<Thing<T>>>>);
+pub(super) struct Things<K, T>(Mutex<ByKey<K, T>>);
+
+type ByKey<K, T> = HashMap<(EnvironmentId, K), Arc<Thing<T>>>;
 
 /// Something that is known of the instances of a service.
 #[derive(Debug)]
@@ -65,7 +67,7 @@ impl<T> Thing<T> {
 }
 
 impl<K: Eq + Hash, T> Things<K, T> {
-    fn all(&self) -> MutexGuard<'_, HashMap<(EnvironmentId, K), Arc<Thing<T>>>> {
+    fn all(&self) -> MutexGuard<'_, ByKey<K, T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
