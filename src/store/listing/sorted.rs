@@ -385,7 +385,11 @@ impl Store {
         });
         match walks.await {
             Ok(walks) => Ok(SortedIds { walks, is_last }),
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The server stops: nobody waits for the answer.
+                Err(_) => std::future::pending().await,
+            },
         }
     }
 }
