@@ -2,7 +2,8 @@
 //! this file.
 //!
 //! `cargo bench --bench store -- 100000 1000`: so many resources, so many versions. On PostgreSQL, too, with the URL of a
-//! server in `STEWARD_TEST_POSTGRES`.
+//! server in `STEWARD_TEST_POSTGRES`; `--postgres`: only there. A third number says in how many sets, else it is one, and then
+//! sets of ten.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -40,14 +41,22 @@ fn main() {
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        for n_sets in [1, n_resources / OF_SERVICE] {
-            let dir = tempfile::tempdir().expect("a folder");
-            let store = Store::open_sqlite(&dir.path().join("steward.db"))
-                .await
-                .expect("a database");
-            measure("SQLite", &store, n_resources, n_sets, n_versions).await;
-            store.close().await;
-            if let Ok(url) = std::env::var("STEWARD_TEST_POSTGRES") {
+        let sets = match numbers.get(2) {
+            Some(n_sets) => vec![*n_sets],
+            None => vec![1, n_resources / OF_SERVICE],
+        };
+        let only_postgres = std::env::args().any(|arg| arg == "--postgres");
+        for n_sets in sets {
+            if !only_postgres {
+                let dir = tempfile::tempdir().expect("a folder");
+                let store = Store::open_sqlite(&dir.path().join("steward.db"))
+                    .await
+                    .expect("a database");
+                measure("SQLite", &store, n_resources, n_sets, n_versions).await;
+                store.close().await;
+            }
+            let url = std::env::var("STEWARD_TEST_POSTGRES");
+            if let Some(url) = url.ok().filter(|url| !url.is_empty()) {
                 on_postgres(&url, n_resources, n_sets, n_versions).await;
             }
         }
@@ -117,7 +126,9 @@ async fn measure(kind: &str, store: &Store, n_resources: usize, n_sets: usize, n
         "  first version                {:>9.1} ms, {each:.1} us a resource",
         ms(took)
     );
-    let states: Vec<ResourceState> = new.resources.iter().map(state).collect();
+    let mut states: Vec<ResourceState> = new.resources.iter().map(state).collect();
+    // As the engine has them.
+    states.sort_unstable_by(|a, b| a.resource_id.cmp(&b.resource_id));
     let began = Instant::now();
     store
         .version_activate(id, VersionNumber::new(1), &states, &[], &[])

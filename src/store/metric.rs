@@ -134,14 +134,4 @@ impl Store {
             sqlx::query(SQL).bind(environment.to_string()).bind(before.0).execute(pool).await?.rows_affected()
         }))
     }
-
-    /// Removes agents that no stored version names, and no queue of the version in force; gives how many went.
-    /// Source: docs/reference/deployment.md § 1.4.
-    pub async fn agent_purge(&self, environment: EnvironmentId) -> Result<u64> {
-        const SQL: &str = "DELETE FROM agent WHERE environment_id = $1 AND NOT EXISTS (SELECT 1 FROM desired_resource r \
-                           WHERE r.environment_id = agent.environment_id AND r.agent = agent.name)";
-        Ok(write!(self.db, pool => {
-            sqlx::query(SQL).bind(environment.to_string()).execute(pool).await?.rows_affected()
-        }))
-    }
 }

@@ -47,6 +47,7 @@
 //!   ([`Store::version_purge`]) when no version that is kept has them. Storing and removing take
 //!   the same row first, so a version can not lose content that was taken for unused a moment before.
 
+mod agents;
 mod base;
 mod cycle;
 mod members;

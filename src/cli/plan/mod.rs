@@ -8,6 +8,7 @@ mod hidden;
 mod remote;
 mod render;
 
+use std::collections::HashMap;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ use super::deploy::{INTERRUPTED, Interrupts, ProjectArguments, Workbench, compil
 use super::show::Show;
 use super::{FAILED, Format, PlanArguments, TROUBLE, USAGE, log};
 use crate::api::difference;
-use crate::domain::{DryRunId, ResourceId, VersionNumber, chain};
+use crate::domain::{DryRunId, VersionNumber, chain};
 use crate::server::Embedded;
 use crate::store::DryRunNote;
 
@@ -280,12 +281,14 @@ async fn compare(
         differences: results(embedded, version, run).await?,
         unmanaged: unmanaged(embedded, in_force, version).await?,
     };
+    let resources = new.resources.iter();
+    let attributes: HashMap<&str, &str> = resources
+        .map(|found| (found.resource_id.as_str(), found.attributes.as_str()))
+        .collect();
     for difference in &mut plan.differences {
         let id = difference["resource_id"].as_str().unwrap_or_default();
-        let id = ResourceId::new(id);
-        let resource = new.resources.iter().find(|found| found.resource_id == id);
-        let attributes = resource.map(|found| found.attributes.as_str());
-        let attributes = serde_json::from_str(attributes.unwrap_or("{}"));
+        let attributes = attributes.get(id).copied().unwrap_or("{}");
+        let attributes = serde_json::from_str(attributes);
         complete(difference, &attributes.unwrap_or(Value::Null));
     }
     Ok(Made::Plan(plan))

@@ -93,6 +93,11 @@ impl MatchingIds {
         }
     }
 
+    /// How many ids there are, whatever is searched for, those included that are gone.
+    pub(super) fn n_known(&self) -> usize {
+        self.parts.iter().map(|part| part.names.len()).sum()
+    }
+
     /// The next ids, at most so many; none: that is all.
     pub(in crate::store) fn take(&mut self, n_ids: usize) -> Vec<ResourceId> {
         let is_last = self.is_last;

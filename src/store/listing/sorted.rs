@@ -110,6 +110,11 @@ struct SortedIds {
 }
 
 impl SortedIds {
+    /// How many ids there are, whatever is searched for, those included that are gone.
+    fn n_known(&self) -> usize {
+        self.walks.iter().map(|walk| walk.names.len()).sum()
+    }
+
     /// The next ids, at most so many; none: that is all.
     fn take(&mut self, n_ids: usize) -> Vec<ResourceId> {
         let mut ids = Vec::new();
@@ -317,6 +322,9 @@ impl Store {
         }
         let mut sorted = self.sorted(environment, search, part, span).await?;
         let n_wanted = usize::try_from(span.limit).unwrap_or_default();
+        if statuses.is_none() && Self::all_have_states(counts, sorted.n_known()) {
+            return Ok(sorted.take(n_wanted));
+        }
         let (mut ids, mut n_next) = (Vec::new(), n_wanted.min(ROWS));
         while ids.len() < n_wanted {
             let some = sorted.take(n_next);

@@ -46,7 +46,7 @@ impl Store {
         });
         if n_there.is_none_or(|n_there| n_there > COUNTED) {
             return self
-                .state_ids_found(environment, search, statuses, span)
+                .state_ids_found(environment, search, (counts, statuses), span)
                 .await;
         }
         // Those of such a status are few, whatever is searched for.
@@ -96,11 +96,16 @@ impl Store {
         &self,
         environment: EnvironmentId,
         search: &Search,
-        statuses: Option<&[ResourceStatus]>,
+        (counts, statuses): (&BTreeMap<ResourceStatus, i64>, Option<&[ResourceStatus]>),
         span: &Span,
     ) -> Result<Vec<ResourceId>> {
         let mut found = self.found(environment, search, span).await?;
         let n_wanted = usize::try_from(span.limit).unwrap_or_default();
+        if statuses.is_none() && Self::all_have_states(counts, found.n_known()) {
+            let mut ids = found.take(n_wanted);
+            ids.sort_unstable();
+            return Ok(ids);
+        }
         let (mut ids, mut n_next) = (Vec::new(), n_wanted.min(ROWS));
         while ids.len() < n_wanted {
             let some = found.take(n_next);
@@ -114,6 +119,12 @@ impl Store {
         ids.sort_unstable();
         span.cut(&mut ids);
         Ok(ids)
+    }
+
+    /// Whether all of the ids that the lists know have a state, so that none needs to be looked up: there are as many states, and
+    /// none whose id the lists do not know.
+    pub(super) fn all_have_states(counts: &BTreeMap<ResourceStatus, i64>, n_known: usize) -> bool {
+        counts.values().sum::<i64>() == n_known as i64
     }
 
     /// Which of these resources have a state, and one of these statuses. No more than [`ROWS`] ids.
