@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::api::environments::scope;
 use crate::api::exported_code;
-use crate::api::http::args::Args;
+use crate::api::http::args::{self, Args, Size};
 use crate::api::http::error::ApiError;
 use crate::api::http::principal::EnvironmentAccess;
-use crate::api::routes::routes;
+use crate::api::routes::{Route, Verb, routes};
 use crate::api::v1::shapes;
 use crate::api::{Answer, to_its_end, wire};
 use crate::app::App;
@@ -24,6 +24,16 @@ routes! {
     Put "/api/v2/version/partial" Environment "puts some resource sets in the place of those of the newest version" => Body store_partial();
     Post "/api/v1/version/<version>" Environment "releases a version" => Body release(version);
     Delete "/api/v1/version/<version>" Environment "deletes a version" => Query delete(version);
+}
+
+/// How large the body of a request may be: those that bring a version have all of its resources in one.
+pub(in crate::api) fn size(route: &Route) -> &'static Size {
+    const VERSIONS: [&str; 2] = ["/api/v1/version", "/api/v2/version/partial"];
+    if route.verb == Verb::Put && VERSIONS.contains(&route.path) {
+        &args::EXPORT
+    } else {
+        &args::USUAL
+    }
 }
 
 async fn reserve(app: App, args: Args) -> Result<Answer, ApiError> {

@@ -432,9 +432,10 @@ pub(in crate::api) fn prepared() -> BoxedFilter<(Prepared,)> {
         .and(warp::body::stream())
         .then(
             |picked: Picked, query: String, headers: HeaderMap, body| async move {
+                let size = exports::size(picked.0);
                 Prepared {
                     picked,
-                    args: args::parse(&query, headers, body).await,
+                    args: args::parse(&query, headers, body, size).await,
                 }
             },
         );

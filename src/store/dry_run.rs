@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::macros::{read, row, transaction};
+use super::state::ROWS;
 use super::version::ALONE;
 use super::{Error, Result, Store, document, parsed};
 use crate::domain::{DryRunId, DryRunStatus, EnvironmentId, ResourceId, Timestamp, VersionNumber};
@@ -121,21 +122,28 @@ impl Store {
         if compared.is_empty() {
             return Ok(());
         }
+        let mut of_run: BTreeMap<String, Vec<&Compared>> = BTreeMap::new();
+        for one in compared {
+            of_run.entry(one.dry_run.to_string()).or_default().push(one);
+        }
         transaction!(self.db, tx => {
-            let mut n_new: BTreeMap<String, i64> = BTreeMap::new();
-            for one in compared {
-                let id = one.dry_run.to_string();
-                let written = sqlx::query(RESULT_IF_THERE)
-                    .bind(&id)
-                    .bind(&one.resource_id)
-                    .bind(one.status.as_str())
-                    .bind(&one.changes)
-                    .execute(&mut *tx)
-                    .await?;
-                *n_new.entry(id).or_default() += written.rows_affected() as i64;
-            }
-            for (id, n_new) in n_new {
-                sqlx::query(COUNT).bind(&id).bind(n_new).execute(&mut *tx).await?;
+            for (id, compared) in &of_run {
+                let mut n_new = 0;
+                for chunk in compared.chunks(ROWS) {
+                    // One that comes late may be of a dry run that was deleted with its version.
+                    let mut insert = sqlx::QueryBuilder::new(
+                        "INSERT INTO dry_run_result (dry_run_id, resource_id, status, changes) \
+                         SELECT run.id, new.column1, new.column2, new.column3 FROM dry_run run CROSS JOIN (",
+                    );
+                    insert.push_values(chunk, |mut row, one| {
+                        row.push_bind(&one.resource_id).push_bind(one.status.as_str()).push_bind(&one.changes);
+                    });
+                    insert.push(") AS new WHERE run.id = ").push_bind(id);
+                    insert.push(" ON CONFLICT (dry_run_id, resource_id) DO NOTHING");
+                    let written = insert.build().persistent(false).execute(&mut *tx).await?;
+                    n_new += written.rows_affected() as i64;
+                }
+                sqlx::query(COUNT).bind(id).bind(n_new).execute(&mut *tx).await?;
             }
         });
         Ok(())
@@ -249,8 +257,3 @@ fn dry_run(row: Row) -> Result<DryRun> {
 
 const RESULT: &str = "INSERT INTO dry_run_result (dry_run_id, resource_id, status, changes) VALUES ($1, $2, $3, $4) \
                       ON CONFLICT (dry_run_id, resource_id) DO NOTHING";
-
-/// The dry run of a result that comes late may have been deleted with its version.
-const RESULT_IF_THERE: &str = "INSERT INTO dry_run_result (dry_run_id, resource_id, status, changes) \
-                               SELECT id, $2, $3, $4 FROM dry_run WHERE id = $1 \
-                               ON CONFLICT (dry_run_id, resource_id) DO NOTHING";

@@ -238,3 +238,29 @@ fn a_full_export_is_stored_under_a_reserved_number_and_old_versions_are_deleted(
     assert_eq!(running.call("DELETE", "/api/v1/version/1", None).0, 404);
     running.stop();
 }
+
+/// Given: an export of 18 MiB. Expected: it is stored and deployed; other requests may not be so large.
+#[test]
+fn an_export_may_be_larger_than_other_requests() {
+    let (repo, host) = (Repo::new(MODEL), Host::new());
+    let mut running = Running::start(host.up(repo.path()));
+    running.settled(1);
+    let (status, answer) = running.call("POST", "/api/v2/reserve_version", Some(&json!({})));
+    assert_eq!((status, &answer["data"]), (200, &json!(2)), "{answer}");
+    let content = "x".repeat(6 << 20);
+    let large = ["a", "b", "c"].map(|name| file(&host, name, &content, ",v=2"));
+    let body = json!({"version": 2, "resources": large, "module_version_info": {}});
+    let (status, answer) = running.call("PUT", "/api/v1/version", Some(&body));
+    assert_eq!(status, 200, "{answer}");
+    wait_until("they are deployed", || {
+        let is_there =
+            |name| std::fs::metadata(host.file(name)).is_ok_and(|file| file.len() == 6 << 20);
+        ["a", "b", "c"].into_iter().all(is_there)
+    });
+    let project = json!({"name": content.repeat(3)});
+    assert_eq!(
+        running.call("PUT", "/api/v2/project", Some(&project)).0,
+        413
+    );
+    running.stop();
+}

@@ -19,9 +19,8 @@ use crate::domain::{EnvironmentId, ResourceId, VersionNumber};
 use crate::executor::bounds::is_deep;
 
 /// Bytes of a body, as it was sent and unpacked.
-const MAX_BODY_BYTES: usize = 16 << 20;
 const LIMITS: Limits = Limits {
-    max_bytes: MAX_BODY_BYTES,
+    max_bytes: 16 << 20,
     pace: Pace {
         timeout: Duration::from_secs(30),
         grace: Duration::from_secs(5),
@@ -30,14 +29,44 @@ const LIMITS: Limits = Limits {
 };
 /// All bodies, and what is read out of them, as long as their requests are worked on.
 static BODIES: Quota = Quota::new(256 << 20);
+/// Bodies with all resources of a version, and what is read out of them.
+static EXPORTS: Quota = Quota::new(1 << 30);
 /// What a JSON value takes beside its text, in bytes: so `[0,0,0,...]` is counted as what it becomes.
 const VALUE_BYTES: usize = 80;
-/// Values of a body: with `VALUE_BYTES` each they fit the quota.
-const MAX_VALUES: usize = 2_000_000;
 /// Arrays and objects in each other. Readers of JSON stop at 128 levels, and answers have some around what a body had.
 const MAX_BODY_DEPTH: usize = 100;
 /// Pairs of a query string. The names of all of them are looked up for each.
 const MAX_QUERY_PAIRS: usize = 1000;
+
+/// How large a body may be. Source: docs/reference/rest.md § 0.2.
+#[derive(Debug)]
+pub(in crate::api) struct Size {
+    limits: Limits,
+    /// JSON values: with `VALUE_BYTES` each they fit the quota.
+    max_values: usize,
+    quota: &'static Quota,
+}
+
+/// What nearly all requests have.
+pub(in crate::api) const USUAL: Size = Size {
+    limits: LIMITS,
+    max_values: 2_000_000,
+    quota: &BODIES,
+};
+
+/// The resources of a version, which an exporter sends in one request: as much as the reference takes, where the memory for it is
+/// there.
+pub(in crate::api) const EXPORT: Size = Size {
+    limits: Limits {
+        max_bytes: 100 << 20,
+        pace: Pace {
+            timeout: Duration::from_secs(300),
+            ..LIMITS.pace
+        },
+    },
+    max_values: 10_000_000,
+    quota: &EXPORTS,
+};
 
 /// One path segment, percent-decoded once.
 #[derive(Debug, Clone, Default)]
@@ -88,13 +117,14 @@ pub(in crate::api) async fn parse<B: Buf>(
     query: &str,
     headers: HeaderMap,
     stream: impl Stream<Item = Result<B, warp::Error>>,
+    size: &Size,
 ) -> Result<Args, ApiError> {
-    let mut share = BODIES.share();
-    let bytes = body::read(&headers, stream, LIMITS, Some(&mut share)).await?;
-    let bytes = unpack(&headers, bytes, MAX_BODY_BYTES, &mut share)?;
+    let mut share = size.quota.share();
+    let bytes = body::read(&headers, stream, size.limits, Some(&mut share)).await?;
+    let bytes = unpack(&headers, bytes, size.limits.max_bytes, &mut share)?;
     let n_values = count_values(&bytes);
-    if n_values > MAX_VALUES {
-        let message = format!("the body has more than {MAX_VALUES} JSON values");
+    if n_values > size.max_values {
+        let message = format!("the body has more than {} JSON values", size.max_values);
         return Err(ApiError::with_status(
             StatusCode::PAYLOAD_TOO_LARGE,
             message,
