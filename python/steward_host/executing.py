@@ -388,8 +388,9 @@ class Run:
 
     def _unexpected(self, context: HandlerContext, error: BaseException) -> None:
         context.set_resource_state(HandlerResourceState.failed)
+        doing = "while the facts were collected of" if self._facts else "during deployment of"
         context.exception(
-            "An error occurred during deployment of %(resource_id)s (exception: %(exception)s)",
+            f"An error occurred {doing} %(resource_id)s (exception: %(exception)s)",
             resource_id=str(self._request["resource"].get("id")),
             exception=_bounds.text_of(error),
         )

@@ -295,6 +295,9 @@ HANDLERS = """
 
     connections = []
 
+    class Opaque(Exception):
+        def __getattribute__(self, name): raise RuntimeError("nothing to see")
+
     class Connection:
         def __init__(self, name): self.name = name
         def close(self): connections.append("closed " + self.name)
@@ -314,6 +317,8 @@ HANDLERS = """
                 raise ValueError("no way")
             if value == "interrupt":
                 raise KeyboardInterrupt()
+            if value == "opaque":
+                raise Opaque()
             if value == "loud":
                 print("x" * 200000)
                 os.system("echo child; echo child >&2")
@@ -435,6 +440,11 @@ class Runs(unittest.TestCase):
             errors = [line for line in outcome["logs"] if line["level"] == "ERROR"]
             self.assertIn(name, errors[0]["msg"])
             self.assertIn("read_resource", errors[0]["kwargs"]["traceback"])
+        # One that cannot be looked at raises another one, which has the first in its chain.
+        outcome = self.host.deploy(exported("opaque"))
+        self.assertEqual(outcome["status"], "failed")
+        errors = [line["msg"] for line in outcome["logs"] if line["level"] == "ERROR"]
+        self.assertTrue(any("nothing to see" in error for error in errors), errors)
         self.assertEqual(self.host.deploy(exported(1))["status"], "deployed")
 
     def test_a_child_of_a_handler_does_not_answer_in_its_place(self) -> None:
@@ -496,6 +506,8 @@ class Runs(unittest.TestCase):
         self.assertEqual({fact["name"]: fact["value"] for fact in body["outcome"]["facts"]}, facts)
         _, body = self.host.ask("facts", {**request, "resource": exported("raise")})
         self.assertEqual((body["outcome"]["status"], len(body["outcome"]["facts"])), ("failed", 1))
+        error = [line["msg"] for line in body["outcome"]["logs"] if line["level"] == "ERROR"][0]
+        self.assertIn("An error occurred while the facts were collected of", error)
 
     def test_changes_are_made_json(self) -> None:
         outcome = self.host.deploy(exported("odd"))

@@ -380,13 +380,12 @@ impl App {
         let woken = compiler.clone();
         self.services
             .attach(id, Some(WakeHandle::new(move || woken.wake())));
-        // What the last run of the server left behind.
+        // What the last run of the server left behind, and what a crash of the database has taken.
         let (services, ended) = (self.services.clone(), stop.clone());
+        let returns = self.store.database_returns();
         tasks.push(tokio::spawn(async move {
             tokio::select! {
-                started = services.start(id) => if let Err(error) = started {
-                    tracing::error!(environment.id = %id, error = chain(&error), "cannot take up the services of the environment");
-                },
+                () = services.keep_going(id, returns) => {}
                 () = ended.cancelled() => {}
             }
         }));

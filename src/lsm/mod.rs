@@ -4,7 +4,7 @@
 //! that means, the store keeps it in one transaction ([`Store::service_change`]), and here is what comes after the commit: the
 //! compile loop is woken, callbacks are sent, orders go on, and automatic transfers are looked for, each a change of its own. A
 //! crash in between loses nothing: at the start of a server the instances whose states have automatic transfers are looked at
-//! again ([`Services::start`]), and ends of compiles that nobody took note of are reported again.
+//! again ([`Services::keep_going`]), and ends of compiles that nobody took note of are reported again.
 //!
 //! It owns no loop: whoever brings the news carries it through. Source: docs/reference/lsm.md § 3.
 
@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use steward_lsm::lifecycle;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -104,11 +105,30 @@ impl Services {
         })
     }
 
+    /// Takes up what the last run of the server left, and again each time that the database comes back: what an instance goes on
+    /// by is committed without waiting for the disk, so that a crash of the database may take it, and the next start of the server
+    /// may be far away. What was looked for twice happens once.
+    pub async fn keep_going(&self, environment: EnvironmentId, mut returns: watch::Receiver<u64>) {
+        loop {
+            if let Err(error) = self.start(environment).await {
+                tracing::error!(
+                    environment.id = %environment, error = chain(&error),
+                    "cannot take up the services of the environment; trying again"
+                );
+                tokio::time::sleep(STORE_PAUSE).await;
+                continue;
+            }
+            if returns.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
     /// Takes up what the last run of the server left: automatic transfers and orders.
     ///
     /// # Errors
     /// The store does not answer.
-    pub async fn start(&self, environment: EnvironmentId) -> store::Result<()> {
+    async fn start(&self, environment: EnvironmentId) -> store::Result<()> {
         let catalog = self.store.service_catalog(environment).await?;
         let definitions = catalog
             .services()

@@ -44,6 +44,8 @@ pub(super) struct Life {
     last: tokio::sync::Mutex<Last>,
     /// What the last check found, for whoever cannot wait for the next.
     trouble: Mutex<Option<String>>,
+    /// How often that session had to be made again.
+    n_lost: tokio::sync::watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -155,6 +157,12 @@ impl Store {
         found
     }
 
+    /// Changes when PostgreSQL has been away and is back. It may have crashed, and then what was committed last by transactions that
+    /// do not wait for the disk is gone, while this server still believes in it.
+    pub(crate) fn database_returns(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.life.n_lost.subscribe()
+    }
+
     /// What the last check found to be wrong; does not ask the database.
     pub fn trouble(&self) -> Option<String> {
         let trouble = self.life.trouble.lock();
@@ -234,6 +242,7 @@ impl Store {
         }
         if held {
             *hold = Some(connection);
+            self.life.n_lost.send_modify(|n_lost| *n_lost += 1);
             return Ok(());
         }
         let why = "another session has the lock on the database, which was lost when the connection broke: another server \

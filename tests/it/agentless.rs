@@ -1,11 +1,13 @@
 //! Agents over ssh: a real sshd on this machine, whose sessions have a temporary folder of their own.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::external::{World, statuses};
-use crate::harness::{files, request, wait_until};
+use crate::harness::{files, request, skip, wait_until};
 use crate::serve::Served;
 use crate::ssh::Sshd;
 
@@ -313,4 +315,36 @@ fn a_run_whose_line_is_cut_is_unavailable_and_tried_again() {
         .map(|action| action["status"].as_str().unwrap_or("open"))
         .collect();
     assert_eq!(statuses, ["deployed", "unavailable"], "{actions:#}");
+}
+
+/// Given: an account whose temporary folder is mounted without the right to run programs, as hardened machines have it. Expected: another
+/// folder is taken, and nothing stays in either.
+#[test]
+fn where_no_program_may_run_in_the_temporary_folder_another_one_is_taken() {
+    let main = files(&[("a", "from elsewhere")]);
+    let Some(far) = Far::new(&main, "known_hosts") else {
+        return;
+    };
+    let folder = far.folder.path();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "noexec", "steward-test"])
+        .arg(folder)
+        .status();
+    if !mounted.unwrap().success() {
+        skip("file systems can not be mounted (as root, in a container that may)");
+        return;
+    }
+    let _unmount = Unmount(folder);
+    let served = far.world.serve();
+    wait_until("it is deployed", || is_deployed(&served));
+    assert_eq!(far.world.host.read("a"), "from elsewhere\n");
+    assert_eq!(far.left(), 0, "nothing is where nothing can run");
+}
+
+struct Unmount<'a>(&'a Path);
+
+impl Drop for Unmount<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0).status();
+    }
 }

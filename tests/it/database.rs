@@ -304,7 +304,7 @@ impl Postgres {
         command.status().unwrap().success()
     }
 
-    fn up(&self) {
+    pub fn up(&self) {
         let options = format!(
             "-p {} -k {} -c listen_addresses=127.0.0.1",
             self.port,
@@ -325,7 +325,7 @@ impl Postgres {
     }
 
     /// As a power cut would.
-    fn kill(&self) {
+    pub fn kill(&self) {
         assert!(self.run("pg_ctl", &["-D", &self.data(), "-m", "immediate", "stop"]));
     }
 }

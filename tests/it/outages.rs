@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::database::{Postgres, Small};
-use crate::harness::{Repo, signal, wait_until};
+use crate::harness::{Repo, request, signal, wait_until};
 use crate::serve::{Served, serve};
+use crate::service_world::LINKS;
 
 const RESOURCES: usize = 400;
 const AGENTS: usize = 4;
@@ -212,6 +213,41 @@ fn results_whose_commit_was_not_answered_are_written_once_and_a_database_that_st
     wait_until("it is well again", || served.health() == 200);
     wait_for_version(&served, 2);
     check_runs(&served, 2);
+}
+
+/// Input: PostgreSQL is killed just after it has taken orders for services, whose next steps do not wait for the disk (docs/reference/security.md § 4.9, § 3.33). Answer: every instance that a client was told of comes up, without a restart of the server.
+#[test]
+fn instances_go_on_when_the_database_has_forgotten_their_last_step() {
+    let Some(postgres) = Postgres::start() else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let root = format!("{:?}", dir.path());
+    let repo = Repo::new(&LINKS.replace("std::get_env(\"ROOT\")", &root));
+    let database = format!(
+        "database: postgres://postgres@127.0.0.1:{}/postgres\n",
+        postgres.port
+    );
+    let served = serve(dir.path(), &config(&repo, &database));
+    wait_until("the service is in the catalog", || {
+        let environment = served.environment("prod");
+        let url = format!("{}/lsm/v1/service_catalog/link", served.api);
+        request("GET", &url, Some(&environment), None).0 == 200
+    });
+    let environment = served.environment("prod");
+    let url = format!("{}/lsm/v1/service_inventory/link", served.api);
+    for n in 0..3 {
+        let body = json!({"attributes": {"site": format!("site{n}"), "mbps": 1}});
+        let (status, answer) = request("POST", &url, Some(&environment), Some(&body));
+        assert_eq!(status, 200, "{answer}");
+    }
+    postgres.kill();
+    postgres.up();
+    wait_until("all instances are up", || {
+        let (status, all) = request("GET", &url, Some(&environment), None);
+        let all = all["data"].as_array().cloned().unwrap_or_default();
+        status == 200 && all.len() == 3 && all.iter().all(|one| one["state"] == "up")
+    });
 }
 
 /// How many seconds the database is away: a minute by hand, a moment where many tests run.

@@ -1,15 +1,87 @@
 //! Dependencies that follow from what resources are: a file needs the directories above it.
+//!
+//! Where both are to be removed it is the other way round, since a directory has to be empty, a group nobody's first one, and
+//! a service stopped and disabled before its unit goes.
+
+use std::borrow::Cow;
+use std::iter;
 
 use super::catalog::{Catalog, Requires};
-use crate::hash::Map;
+use crate::hash::{Map, Set};
 use crate::runtime::Machine;
 use crate::types::{InstId, Value};
 
+/// Resources that are looked at to see whether one requires another, for one pair that is to be removed.
+const MOST_STEPS: usize = 10_000;
+/// What the name of a unit ends in; systemd takes any other name for that of a service.
+const UNIT_SUFFIXES: &[&str] = &[
+    "service",
+    "socket",
+    "device",
+    "mount",
+    "automount",
+    "swap",
+    "target",
+    "path",
+    "timer",
+    "slice",
+    "scope",
+];
+
+/// Pairs that are to be removed: what is in a place, or uses it, goes before the place.
+pub(super) struct Removals(Vec<Removal>);
+
+struct Removal {
+    first: u32,
+    then: u32,
+}
+
+impl Removals {
+    fn note(&mut self, first: usize, then: u32) {
+        let first = first as u32;
+        self.0.push(Removal { first, then });
+    }
+
+    /// Adds what follows from them to all other dependencies. It is left out where the model has it the other way round:
+    /// what fails then is tried again, when the other one is gone.
+    pub(super) fn add_to(self, requires: &mut [Requires]) {
+        for Removal { first, then } in self.0 {
+            if !leads_to(requires, first, then) {
+                requires[then as usize].push(first);
+            }
+        }
+    }
+}
+
+/// Whether one resource requires the other one, perhaps by way of others. When that takes too long to find out, it does.
+fn leads_to(requires: &[Requires], from: u32, to: u32) -> bool {
+    let mut seen = Set::default();
+    let mut open = vec![from];
+    while let Some(at) = open.pop() {
+        if at == to || seen.len() > MOST_STEPS {
+            return true;
+        }
+        if seen.insert(at) {
+            open.extend(&requires[at as usize]);
+        }
+    }
+    false
+}
+
 /// A file, symbolic link or directory requires every exported directory of its host that is an ancestor of its path; a user
 /// the groups, and a service the units, of its host that it names.
-pub(super) fn add(machine: &Machine, catalog: &Catalog, requires: &mut [Requires]) {
-    add_directories(machine, catalog, requires);
-    add_named(machine, catalog, requires);
+pub(super) fn add(machine: &Machine, catalog: &Catalog, requires: &mut [Requires]) -> Removals {
+    let mut removals = Removals(Vec::new());
+    add_directories(machine, catalog, requires, &mut removals);
+    add_named(machine, catalog, requires, &mut removals);
+    removals
+}
+
+fn is_purged(machine: &Machine, owner: InstId) -> bool {
+    matches!(
+        machine.state.read_attribute(owner, "purged"),
+        Ok(Value::Bool(true))
+    )
 }
 
 /// The host of the instance behind a resource.
@@ -20,7 +92,12 @@ fn host_of(machine: &Machine, owner: InstId) -> Option<InstId> {
     }
 }
 
-fn add_directories(machine: &Machine, catalog: &Catalog, requires: &mut [Requires]) {
+fn add_directories(
+    machine: &Machine,
+    catalog: &Catalog,
+    requires: &mut [Requires],
+    removals: &mut Removals,
+) {
     let mut directories: Map<(InstId, &str), u32> = Map::default();
     for at in 0..catalog.len() {
         if matches!(
@@ -42,13 +119,18 @@ fn add_directories(machine: &Machine, catalog: &Catalog, requires: &mut [Require
             continue;
         };
         let path = trimmed(catalog.agent_and_value(machine, at).1);
+        let is_removed = is_purged(machine, catalog.owner(at));
         for (end, _) in path.match_indices('/') {
             let ancestor = if end == 0 { "/" } else { &path[..end] };
             if ancestor.len() < path.len()
                 && let Some(directory) = directories.get(&(host, ancestor))
                 && *directory != at as u32
             {
-                requires.push(*directory);
+                if is_removed && is_purged(machine, catalog.owner(*directory as usize)) {
+                    removals.note(at, *directory);
+                } else {
+                    requires.push(*directory);
+                }
             }
         }
     }
@@ -75,7 +157,12 @@ fn is_placed(entity_type: &str) -> bool {
 /// Groups and units by their host, kind and name. A unit may have several files.
 type Named<'a> = Map<(InstId, &'static str, &'a str), Requires>;
 
-fn add_named(machine: &Machine, catalog: &Catalog, requires: &mut [Requires]) {
+fn add_named(
+    machine: &Machine,
+    catalog: &Catalog,
+    requires: &mut [Requires],
+    removals: &mut Removals,
+) {
     let mut named: Named = Map::default();
     for at in 0..catalog.len() {
         let kind = match catalog.entity_type(machine, at) {
@@ -105,24 +192,47 @@ fn add_named(machine: &Machine, catalog: &Catalog, requires: &mut [Requires]) {
         let Some(host) = host_of(machine, owner) else {
             continue;
         };
-        let with_suffix;
         let names = if kind == "unit" {
-            let name = catalog.agent_and_value(machine, at).1;
-            with_suffix = format!("{name}.service");
-            vec![if name.contains('.') {
-                name
-            } else {
-                &with_suffix
-            }]
+            units_of(catalog.agent_and_value(machine, at).1)
         } else {
             groups_of(machine, owner)
         };
         for name in names {
-            if let Some(found) = named.get(&(host, kind, name)) {
-                requires.extend(found.iter().copied());
+            for found in named.get(&(host, kind, &*name)).into_iter().flatten() {
+                let used = *found as usize;
+                if goes_first(machine, catalog, at, used) {
+                    removals.note(at, *found);
+                } else {
+                    requires.push(*found);
+                }
             }
         }
     }
+}
+
+/// Whether a user or a service goes, or is stopped, before the group or unit that it uses is removed.
+fn goes_first(machine: &Machine, catalog: &Catalog, at: usize, used: usize) -> bool {
+    if !is_purged(machine, catalog.owner(used)) {
+        return false;
+    }
+    match catalog.entity_type(machine, used) {
+        // A service goes on without a file that adds to its unit, and is started anew for that.
+        "steward::Unit" => !catalog.agent_and_value(machine, used).1.contains(".d/"),
+        _ => is_purged(machine, catalog.owner(at)),
+    }
+}
+
+/// The units that a service is made of: its own, and for `web@one` the template `web@`.
+fn units_of(name: &str) -> Vec<Cow<'_, str>> {
+    let name = match name.rsplit_once('.') {
+        Some((_, suffix)) if UNIT_SUFFIXES.contains(&suffix) => Cow::Borrowed(name),
+        _ => Cow::Owned(format!("{name}.service")),
+    };
+    let template = name.split_once('@').and_then(|(before, rest)| {
+        let (_, suffix) = rest.rsplit_once('.')?;
+        Some(Cow::Owned(format!("{before}@.{suffix}")))
+    });
+    iter::once(name).chain(template).collect()
 }
 
 fn has_members(machine: &Machine, group: InstId) -> bool {
@@ -133,7 +243,7 @@ fn has_members(machine: &Machine, group: InstId) -> bool {
 }
 
 /// The names of the first and the further groups of a user.
-fn groups_of<'a>(machine: &'a Machine, user: InstId) -> Vec<&'a str> {
+fn groups_of<'a>(machine: &'a Machine, user: InstId) -> Vec<Cow<'a, str>> {
     let heap = &machine.state.heap;
     let mut values = Vec::new();
     for attribute in ["group", "groups"] {
@@ -144,7 +254,7 @@ fn groups_of<'a>(machine: &'a Machine, user: InstId) -> Vec<&'a str> {
         }
     }
     let text = |value: Value| match value {
-        Value::Str(text) => Some(heap.str(text)),
+        Value::Str(text) => Some(Cow::Borrowed(heap.str(text))),
         _ => None,
     };
     values.into_iter().filter_map(text).collect()

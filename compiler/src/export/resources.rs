@@ -31,7 +31,7 @@ const MOST_LOOKS: usize = 1024;
 pub fn check_resources(machine: &mut Machine) -> Result<(), Fail> {
     let (catalog, _) = begin(machine)?;
     let mut requires = direct_requires(machine, &catalog);
-    dependencies::add(machine, &catalog, &mut requires);
+    dependencies::add(machine, &catalog, &mut requires).add_to(&mut requires);
     check_cycles(&catalog, &requires)
 }
 
@@ -50,8 +50,9 @@ fn begin(machine: &mut Machine) -> Result<(Catalog, bool), Fail> {
 pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<String>, Fail> {
     let (mut catalog, wants_all) = begin(machine)?;
     let mut requires = direct_requires(machine, &catalog);
-    dependencies::add(machine, &catalog, &mut requires);
+    let removals = dependencies::add(machine, &catalog, &mut requires);
     assemble(machine, &mut catalog, wants_all, &mut requires)?;
+    removals.add_to(&mut requires);
     let mut sets = Sets::assign(machine, &catalog)?;
     check_cycles(&catalog, &requires)?;
     if let Some(partial) = &machine.options.partial {

@@ -57,9 +57,13 @@ def traceback_of(error: BaseException) -> str:
     """The traceback as Python prints it, without the long texts of exceptions."""
     import traceback
 
-    described = traceback.TracebackException.from_exception(error)
-    shorten(described)
-    return clip_middle("".join(described.format()))
+    try:
+        described = traceback.TracebackException.from_exception(error)
+        shorten(described)
+        return clip_middle("".join(described.format()))
+    except Exception as broken:
+        # Its class, or that of one that it came from, has methods that raise others.
+        return f"{type(error).__name__}: no traceback ({type(broken).__name__})\n"
 
 
 def shorten(described: object, left: int = _CHAIN) -> None:

@@ -7,7 +7,7 @@
 use std::fs::{self, DirBuilder};
 use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -194,6 +194,7 @@ fn replace(context: &mut Context, desired: &Attributes) -> Result<(), Error> {
     drop(copy);
     free_record(context, &folder.0)?;
     let mut entries = Vec::new();
+    remove_devices(context, &folder.0, DEPTH)?;
     own_and_list(&folder.0, Path::new(""), (uid, gid), &mut entries, DEPTH)?;
     let record = Record {
         sha256: digest,
@@ -299,6 +300,30 @@ fn unpack(
         Format::Zip => format!("unzip {source}"),
     };
     program.shown_as(shown).must_succeed(context).map(|_| ())
+}
+
+/// Leaves out the device nodes of an archive, which tar makes as root: who has one has the disk behind it.
+fn remove_devices(context: &mut Context, folder: &Path, depth: usize) -> Result<(), Error> {
+    let Some(depth) = depth.checked_sub(1) else {
+        // The next look says that it is too deep.
+        return Ok(());
+    };
+    let fail = || Error::io("look into", folder);
+    for entry in fs::read_dir(folder).map_err(fail())? {
+        let entry = entry.map_err(fail())?;
+        let kind = entry.file_type().map_err(fail())?;
+        let place = entry.path();
+        if kind.is_dir() {
+            remove_devices(context, &place, depth)?;
+        } else if kind.is_block_device() || kind.is_char_device() {
+            fs::remove_file(&place).map_err(Error::io("remove", &place))?;
+            context.warning(&format!(
+                "{} of the archive is a device, which is left out",
+                entry.file_name().display()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Gives all that was unpacked its owner, and writes down what it looks like.

@@ -36,6 +36,18 @@ pub(super) fn path_in<'a>(attributes: &'a Attributes, name: &str) -> Result<&'a 
     }
 }
 
+/// The path of what is no directory.
+pub(super) fn path_of_file<'a>(attributes: &'a Attributes, name: &str) -> Result<&'a Path, Error> {
+    let path = path_in(attributes, name)?;
+    if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        return Err(Error::Failed(format!(
+            "the attribute `{name}` is {} with a slash at its end, which means a directory: leave the slash out",
+            path.display()
+        )));
+    }
+    Ok(path)
+}
+
 /// Whether nothing is at `path`, and nothing could be: what would be a directory above it is something else.
 pub(super) fn is_not_there(path: &Path) -> bool {
     use std::io::ErrorKind::{NotADirectory, NotFound};

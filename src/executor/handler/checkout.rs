@@ -18,6 +18,17 @@ const SHOWN_CHANGES: usize = 20;
 /// Hexadecimal digits of a commit id: SHA-1, or SHA-256.
 const ID_LENGTHS: [usize; 2] = [40, 64];
 
+/// Fetching is for the repository alone; its submodules come afterwards, if they are wanted.
+const NO_SUBMODULES: &str = "--no-recurse-submodules";
+/// What git makes while it changes a repository.
+const LOCKS: &[&str] = &[
+    "index.lock",
+    "HEAD.lock",
+    "config.lock",
+    "shallow.lock",
+    "packed-refs.lock",
+];
+
 pub(super) struct Checkout;
 
 impl Handler for Checkout {
@@ -35,16 +46,25 @@ impl Handler for Checkout {
             return Ok(Some(Attributes::new()));
         }
         let address = ask(context, desired, &["config", "--get", "remote.origin.url"])?;
-        let mut current = Attributes::from_iter([
-            ("repository".to_owned(), json!(address.stdout.trim())),
-            ("commit".to_owned(), json!(head(context, path, desired)?)),
-            ("wanted".to_owned(), json!(wanted(context, desired)?)),
-        ]);
-        let status = ["status", "--porcelain", "--untracked-files=no"];
-        let status = ask(context, desired, &status)?;
-        let changed: Vec<&str> = status.stdout.lines().take(SHOWN_CHANGES).collect();
+        let mut current =
+            Attributes::from_iter([("repository".to_owned(), json!(address.stdout.trim()))]);
+        let head = head(context, path, desired)?;
+        let mut wanted = wanted(context, desired)?;
+        if head.as_ref().is_some_and(|head| *head != wanted) {
+            // The id of a tag with a message is not that of its commit.
+            wanted = commit_of(context, desired, &wanted)?.unwrap_or(wanted);
+        }
+        current.insert("commit".to_owned(), json!(head));
+        current.insert("wanted".to_owned(), json!(wanted));
+        let changed = local_changes(context, desired)?;
         if !changed.is_empty() {
             current.insert("local_changes".to_owned(), json!(changed));
+        }
+        if flag(desired, "submodules") {
+            let missing = missing_submodules(context, desired)?;
+            if !missing.is_empty() {
+                current.insert("missing_submodules".to_owned(), json!(missing));
+            }
         }
         Ok(Some(current))
     }
@@ -58,6 +78,9 @@ impl Handler for Checkout {
         }
         if let Some(changed) = current.get("local_changes") {
             changes.extend([change("local_changes", changed, &json!([]))]);
+        }
+        if let Some(missing) = current.get("missing_submodules") {
+            changes.extend([change("missing_submodules", missing, &json!([]))]);
         }
         if let Some(change) = changes.get_mut("repository") {
             let shown = |name: &str| json!(without_credentials(text_of(&change[name])));
@@ -85,6 +108,7 @@ impl Handler for Checkout {
         desired: &Attributes,
         changes: &Attributes,
     ) -> Result<(), Error> {
+        remove_old_locks(context, path(desired)?, desired);
         if let Some(changed) = changes
             .get("local_changes")
             .filter(|_| !flag(desired, "force"))
@@ -97,6 +121,8 @@ impl Handler for Checkout {
             )));
         }
         if changes.contains_key("repository") {
+            // One that was interrupted even earlier is no repository yet; for others it changes nothing.
+            init(context, desired)?;
             // A copy that was interrupted in its making may have none.
             let repository = text(desired, "repository");
             let config = ["config", "remote.origin.url", repository];
@@ -118,13 +144,96 @@ impl Handler for Checkout {
 }
 
 fn make(context: &mut Context, path: &Path, desired: &Attributes) -> Result<(), Error> {
-    let shown = path.display().to_string();
-    let program = set(Program::changing("git", limit(desired))?, desired);
-    let program = program.arguments(["init", "--quiet", "--", &shown]);
-    program.must_succeed(context)?;
+    if !path.exists() {
+        fs::create_dir(path).map_err(Error::io("create", path))?;
+    }
+    init(context, desired)?;
     let repository = text(desired, "repository");
     run(context, desired, &["remote", "add", "origin", repository])?;
     check_out(context, desired)
+}
+
+fn init(context: &mut Context, desired: &Attributes) -> Result<(), Error> {
+    run(context, desired, &["init", "--quiet"])
+}
+
+/// Removes the locks of a git that was killed in the middle of its work, which would be in the way of every other one: those
+/// that are older than any command of ours may take.
+fn remove_old_locks(context: &mut Context, path: &Path, desired: &Attributes) {
+    for name in LOCKS {
+        let lock = path.join(".git").join(name);
+        let changed = fs::symlink_metadata(&lock).and_then(|found| found.modified());
+        let age = changed.ok().and_then(|changed| changed.elapsed().ok());
+        if age.is_some_and(|age| age > limit(desired)) && fs::remove_file(&lock).is_ok() {
+            context.warning(&format!(
+                "a git was killed here and left {}, which is removed",
+                lock.display()
+            ));
+        }
+    }
+}
+
+/// What somebody has changed of the files that git knows. A submodule at another commit is none: it may be left of a deployment that
+/// could not fetch it.
+fn local_changes(context: &Context, desired: &Attributes) -> Result<Vec<String>, Error> {
+    let mut changed = Vec::new();
+    // Submodules that are not ours to check out are not ours to look into.
+    let submodules = match flag(desired, "submodules") {
+        true => "--ignore-submodules=untracked",
+        false => "--ignore-submodules=all",
+    };
+    let status = [
+        "status",
+        "--porcelain=v2",
+        "--untracked-files=no",
+        submodules,
+    ];
+    let status = ask(context, desired, &status)?;
+    for line in status.stdout.lines() {
+        // How many fields are before the name depends on the kind of the line.
+        let n_fields = match line.split(' ').next() {
+            Some("1") => 9,
+            Some("2") => 10,
+            Some("u") => 11,
+            _ => continue,
+        };
+        let fields: Vec<&str> = line.splitn(n_fields, ' ').collect();
+        let (Some(letters), Some(submodule), Some(name)) =
+            (fields.get(1), fields.get(2), fields.get(n_fields - 1))
+        else {
+            continue;
+        };
+        let is_only_moved = submodule.starts_with("SC.") && letters.starts_with('.');
+        if !is_only_moved && changed.len() < SHOWN_CHANGES {
+            changed.push(format!("{} {name}", letters.replace('.', " ")));
+        }
+    }
+    Ok(changed)
+}
+
+/// The submodules, at any depth, that were never checked out, or whose commit is another one.
+fn missing_submodules(context: &Context, desired: &Attributes) -> Result<Vec<String>, Error> {
+    let status = ask(context, desired, &["submodule", "status", "--recursive"])?;
+    let marked = status.stdout.lines().filter_map(|line| {
+        let rest = line.strip_prefix(['-', '+'])?;
+        let (_, name) = rest.split_once(' ')?;
+        // Behind the name is what the commit is called.
+        let name = name.rsplit_once(" (").map_or(name, |(name, _)| name);
+        Some(name.to_owned())
+    });
+    Ok(marked.take(SHOWN_CHANGES).collect())
+}
+
+/// The commit that an object of the copy stands for; `None`: it is not there.
+fn commit_of(context: &Context, desired: &Attributes, id: &str) -> Result<Option<String>, Error> {
+    let object = format!("{id}^{{commit}}");
+    let found = ask(
+        context,
+        desired,
+        &["rev-parse", "--verify", "--quiet", &object],
+    )?;
+    let found = found.stdout.trim();
+    Ok(is_id(found).then(|| found.to_owned()))
 }
 
 /// Takes away what was made at a path where nothing was, or an empty directory, which stays. What cannot be removed is in
@@ -170,7 +279,17 @@ fn is_copy(path: &Path) -> Result<bool, Error> {
         return Ok(true);
     }
     match fs::read_dir(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => match path.is_symlink() {
+            false => Ok(false),
+            true => Err(Error::Failed(format!(
+                "{} is a symlink that leads nowhere; remove it or create what it leads to",
+                path.display()
+            ))),
+        },
+        Err(_) if path.exists() && !path.is_dir() => Err(Error::Failed(format!(
+            "{} is not a directory; remove it first",
+            path.display()
+        ))),
         Err(error) => Err(Error::io("look into", path)(error)),
         Ok(mut entries) => match entries.next() {
             None => Ok(false),
@@ -231,9 +350,14 @@ fn wanted(context: &Context, desired: &Attributes) -> Result<String, Error> {
         revision.to_owned(),
     ];
     names.into_iter().find_map(found).ok_or_else(|| {
+        let shown = without_credentials(repository);
+        if revision == "HEAD" {
+            return Error::Failed(format!(
+                "{shown} names no main branch that has a commit: push one, or say which `revision` is meant"
+            ));
+        }
         Error::Failed(format!(
-            "{} has no branch or tag `{revision}`; a commit is named by its full id",
-            without_credentials(repository)
+            "{shown} has no branch or tag `{revision}`; a commit is named by its full id"
         ))
     })
 }
@@ -243,12 +367,26 @@ fn check_out(context: &mut Context, desired: &Attributes) -> Result<(), Error> {
     if !has(context, desired, &commit)? {
         let revision = text(desired, "revision");
         let depth = desired.get("depth").and_then(Value::as_u64);
-        let all = ["fetch", "--quiet", "--tags", "--force", "origin"];
+        let all = [
+            "fetch",
+            "--quiet",
+            "--tags",
+            "--force",
+            NO_SUBMODULES,
+            "origin",
+        ];
         match depth {
             None => run(context, desired, &all)?,
             Some(depth) => {
                 let depth = format!("--depth={depth}");
-                let part = ["fetch", "--quiet", &depth, "origin", revision];
+                let part = [
+                    "fetch",
+                    "--quiet",
+                    &depth,
+                    NO_SUBMODULES,
+                    "origin",
+                    revision,
+                ];
                 if let Err(error) = run(context, desired, &part) {
                     // Not every server gives a commit that is named by its id alone.
                     context.debug(&format!("{error}; fetching all"));
@@ -270,7 +408,16 @@ fn check_out(context: &mut Context, desired: &Attributes) -> Result<(), Error> {
     arguments.push(&commit);
     run(context, desired, &arguments)?;
     if flag(desired, "submodules") {
-        let update = ["submodule", "--quiet", "update", "--init", "--recursive"];
+        // Their addresses may have changed.
+        run(
+            context,
+            desired,
+            &["submodule", "--quiet", "sync", "--recursive"],
+        )?;
+        let mut update = vec!["submodule", "--quiet", "update", "--init", "--recursive"];
+        if flag(desired, "force") {
+            update.push("--force");
+        }
         run(context, desired, &update)?;
     }
     Ok(())
@@ -327,7 +474,11 @@ fn set(git: Program, desired: &Attributes) -> Program {
     let user = nix::unistd::User::from_uid(nix::unistd::Uid::effective());
     let home = user.ok().flatten().map(|user| user.dir);
     let home = home.unwrap_or_else(|| Path::new("/").to_owned());
+    // A copy that is no repository yet is not a part of one around it.
+    let above = Path::new(text(desired, "path")).parent();
+    let above = above.unwrap_or_else(|| Path::new("/")).to_string_lossy();
     git.variable("HOME", &home.to_string_lossy())
+        .variable("GIT_CEILING_DIRECTORIES", &above)
         .variable("GIT_TERMINAL_PROMPT", "0")
         .variable("GIT_SSH_COMMAND", "ssh -o BatchMode=yes")
         .arguments(["-c", &safe])

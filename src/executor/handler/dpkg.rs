@@ -46,7 +46,9 @@ pub(super) fn installed(name: &str) -> Result<Found, Error> {
     };
     let mut found = Found::Nothing;
     for package in packages.get(name).into_iter().flatten() {
-        if architecture.is_some_and(|wanted| wanted != package.architecture) {
+        // One for all architectures counts as of that of the host.
+        let is_other = |wanted| wanted != package.architecture && package.architecture != "all";
+        if architecture.is_some_and(is_other) {
             continue;
         }
         match package.state.as_str() {
@@ -202,13 +204,20 @@ fn missing(policy: &str, wanted: &Wanted) -> Error {
             "no package source of this host has version {version} of {name}; there is {}",
             versions.join(", ")
         ),
+        // Others name it, and it has no version of its own.
+        _ if policy.contains("Candidate: ") => format!(
+            "no package source of this host has a version of {name}: it may be a virtual package, so choose one of those that \
+             provide it (`apt-cache showpkg {name}` names them), or be kept away by the pins of apt"
+        ),
         _ => format!(
             "no package source of this host has the package {name}; look at its name, and at the sources of apt"
         ),
     })
 }
 
-/// Finishes what an earlier dpkg was stopped in, as it refuses everything else until then.
+/// Finishes what an earlier dpkg was stopped in, as it refuses everything else until then. What cannot be finished, such as a
+/// package whose script fails, need not be in the way: another version of it, or its removal, is what mends it. And another
+/// program may be at work; apt waits for it.
 fn recover(context: &mut Context) -> Result<(), Error> {
     let is_half = |package: &Package| {
         matches!(
@@ -221,7 +230,9 @@ fn recover(context: &mut Context) -> Result<(), Error> {
     if has_updates || packages()?.values().flatten().any(is_half) {
         context.warning("dpkg was interrupted: `dpkg --configure -a` finishes its work first");
         let program = Program::changing("dpkg", LIMIT)?.arguments(["--configure", "-a"]);
-        unattended(program).must_succeed(context)?;
+        if let Err(error) = unattended(program).must_succeed(context) {
+            context.warning(&format!("going on all the same: {error}"));
+        }
     }
     Ok(())
 }

@@ -6,6 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
 use steward_compiler::without_credentials;
 use ureq::Agent;
@@ -34,6 +36,24 @@ pub(super) fn is_address(source: &str) -> bool {
     source.starts_with("https://") || source.starts_with("http://")
 }
 
+/// An address without the user and password that may be in it, and the header that says these. They are written as addresses have
+/// them: `%40` stands for `@`.
+pub(super) fn with_login(address: &str) -> (String, Option<String>) {
+    let parts = address.split_once("://").and_then(|(scheme, rest)| {
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (login, host) = rest[..end].rsplit_once('@')?;
+        Some((login, format!("{scheme}://{host}{}", &rest[end..])))
+    });
+    let Some((login, plain)) = parts else {
+        return (address.to_owned(), None);
+    };
+    let (user, password) = login.split_once(':').unwrap_or((login, ""));
+    let decoded = |text| percent_encoding::percent_decode_str(text).collect::<Vec<u8>>();
+    let pair = [decoded(user), decoded(password)].join(&b':');
+    let header = format!("Basic {}", BASE64_STANDARD.encode(pair));
+    (plain, Some(header))
+}
+
 /// Writes what is at `source` into a file, and gives its SHA-256 digest in hexadecimal digits; another one than `expected`
 /// is an error.
 pub(super) fn fetch(
@@ -46,7 +66,12 @@ pub(super) fn fetch(
     let shown = without_credentials(source);
     let fail = |error: io::Error| Error::Failed(format!("cannot fetch {shown}: {error}"));
     let digest = if is_address(source) {
-        let answer = client(context, limit, REDIRECTS).get(source).call();
+        let (address, login) = with_login(source);
+        let mut request = client(context, limit, REDIRECTS).get(address);
+        if let Some(login) = login {
+            request = request.header("Authorization", login);
+        }
+        let answer = request.call();
         let fail_http =
             |error: ureq::Error| Error::Failed(format!("cannot fetch {shown}: {error}"));
         let answer = answer.map_err(fail_http)?;
@@ -114,6 +139,37 @@ fn copy(mut from: impl Read, into: &mut impl Write) -> io::Result<String> {
                 hash.update(&buffer[..n_bytes]);
                 into.write_all(&buffer[..n_bytes])?;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Given: addresses with and without a login. Expected: the address without it, and user and password with the characters that
+    /// stand for others in an address.
+    #[test]
+    fn a_login_of_an_address_is_taken_out_and_decoded() {
+        for (address, plain, login) in [
+            ("https://a.example/x@y", "https://a.example/x@y", None),
+            (
+                "https://u:p%40s%2Fs@a.example:8/x",
+                "https://a.example:8/x",
+                Some("u:p@s/s"),
+            ),
+            (
+                "http://token@a.example?q",
+                "http://a.example?q",
+                Some("token:"),
+            ),
+        ] {
+            let expected = login.map(|login| format!("Basic {}", BASE64_STANDARD.encode(login)));
+            assert_eq!(
+                with_login(address),
+                (plain.to_owned(), expected),
+                "{address}"
+            );
         }
     }
 }

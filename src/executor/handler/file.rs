@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::replacement::{NO_SURPRISE, Replacement};
 use super::{
-    Attributes, Context, Error, Handler, fetch, flag, given, is_not_there, owner, parent, path,
-    text,
+    Attributes, Context, Error, Handler, fetch, flag, given, is_not_there, owner, parent,
+    path_of_file, text,
 };
 
 /// A file on the host may be of any size; more of it than this beyond the desired content is not read.
@@ -28,7 +28,7 @@ impl Handler for File {
         _context: &mut Context,
         desired: &Attributes,
     ) -> Result<Option<Attributes>, Error> {
-        let path = path(desired)?;
+        let path = path_of_file(desired, "path")?;
         // What could never be made is refused by a dry run as well.
         owner::mode(desired)?;
         let digest = given(desired, "sha256");
@@ -78,7 +78,7 @@ impl Handler for File {
     }
 
     fn create(&self, context: &mut Context, desired: &Attributes) -> Result<(), Error> {
-        replace(context, path(desired)?, desired)
+        replace(context, path_of_file(desired, "path")?, desired)
     }
 
     fn update(
@@ -87,7 +87,7 @@ impl Handler for File {
         desired: &Attributes,
         changes: &Attributes,
     ) -> Result<(), Error> {
-        let path = path(desired)?;
+        let path = path_of_file(desired, "path")?;
         if changes.contains_key("content") || changes.contains_key("sha256") {
             replace(context, path, desired)
         } else {
@@ -96,7 +96,7 @@ impl Handler for File {
     }
 
     fn delete(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {
-        let path = path(desired)?;
+        let path = path_of_file(desired, "path")?;
         fs::remove_file(path).map_err(Error::io("remove", path))
     }
 }

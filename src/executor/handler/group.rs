@@ -27,6 +27,7 @@ impl Handler for Group {
                 "`members` has {member:?}, which is no name of a user"
             )));
         }
+        gid(desired)?;
         let groups = database(GROUP)?;
         let Some(fields) = entry(&groups, name, 4) else {
             return match nix::unistd::Group::from_name(name) {
@@ -45,7 +46,7 @@ impl Handler for Group {
     }
 
     fn create(&self, context: &mut Context, desired: &Attributes) -> Result<(), Error> {
-        let gid = gid(desired);
+        let gid = gid(desired)?;
         let mut arguments = Vec::new();
         if flag(desired, "system") {
             arguments.push("--system");
@@ -64,7 +65,7 @@ impl Handler for Group {
         desired: &Attributes,
         changes: &Attributes,
     ) -> Result<(), Error> {
-        if let (true, Some(gid)) = (changes.contains_key("gid"), gid(desired)) {
+        if let (true, Some(gid)) = (changes.contains_key("gid"), gid(desired)?) {
             let name = accounts::name(desired)?;
             run(context, "groupmod", &["--gid", &gid, name])?;
         }
@@ -79,11 +80,14 @@ impl Handler for Group {
     }
 }
 
-fn gid(desired: &Attributes) -> Option<String> {
-    desired
-        .get("gid")
-        .and_then(Value::as_u64)
-        .map(|gid| gid.to_string())
+fn gid(desired: &Attributes) -> Result<Option<String>, Error> {
+    match desired.get("gid") {
+        None | Some(Value::Null) => Ok(None),
+        Some(gid) if gid.as_u64().is_some() => Ok(Some(gid.to_string())),
+        Some(gid) => Err(Error::Failed(format!(
+            "`gid` {gid} is no number of a group"
+        ))),
+    }
 }
 
 fn set_members(context: &mut Context, desired: &Attributes) -> Result<(), Error> {

@@ -193,7 +193,8 @@ fn request(
 ) -> Result<(StatusCode, String), Error> {
     let shown = without_credentials(url);
     let limit: Duration = seconds(desired, "timeout", DEFAULT_TIMEOUT_SECONDS);
-    let mut request = Request::builder().method(method).uri(url);
+    let (address, login) = fetch::with_login(url);
+    let mut request = Request::builder().method(method).uri(address);
     let headers = desired.get("headers").and_then(Value::as_object);
     let has = |name: &str| {
         headers.is_some_and(|all| all.keys().any(|header| header.eq_ignore_ascii_case(name)))
@@ -207,6 +208,9 @@ fn request(
     for (name, value) in headers.into_iter().flatten() {
         let other = value.to_string();
         request = request.header(name, value.as_str().unwrap_or(&other));
+    }
+    if let Some(login) = login.filter(|_| !has("authorization")) {
+        request = request.header("Authorization", login);
     }
     // No message has the request itself: its headers are secret.
     let wrong = |_| {

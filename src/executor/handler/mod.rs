@@ -33,7 +33,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use self::attributes::{flag, given, is_not_there, parent, path, path_in, seconds, text, texts};
+use self::attributes::{
+    flag, given, is_not_there, parent, path, path_in, path_of_file, seconds, text, texts,
+};
 use self::references::{AskServer, Secrets};
 use crate::domain::{Change, HandlerStatus, LogLevel, ResourceStatus, Timestamp};
 use crate::executor::protocol::{Dependency, LogLine, Task, TaskKind, TaskOutcome};

@@ -73,9 +73,19 @@ impl Manager {
     /// Installs the wanted version, and looks whether it is there then.
     fn install(self, context: &mut Context, wanted: &Wanted) -> Result<(), Error> {
         let before = self.installed(context, wanted)?;
-        match self {
-            Self::Apt => dpkg::install(context, wanted)?,
-            Self::Dnf => dnf::install(context, wanted, before != Found::Nothing)?,
+        let done = match self {
+            Self::Apt => dpkg::install(context, wanted),
+            Self::Dnf => dnf::install(context, wanted, before != Found::Nothing),
+        };
+        if let Err(error) = done {
+            // Another package that is broken makes apt fail, though this one is there now.
+            let after = self.installed(context, wanted)?;
+            let is_done = matches!(&after, Found::Installed(version)
+                if wanted.version.is_none_or(|meant| meant == version));
+            if after == before || !is_done {
+                return Err(error);
+            }
+            context.warning(&error.to_string());
         }
         let Found::Installed(version) = self.installed(context, wanted)? else {
             return Err(Error::Failed(format!(

@@ -5,12 +5,16 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::program::Program;
-use super::unit::{is_systemd_running, reload_units};
+use super::unit::{SUFFIXES, is_systemd_running, reload_units};
 use super::{Attributes, Context, Error, Handler, given, text};
 
 /// A service may take its time to start; systemd ends it before, with its own limits (90 s by default).
 const LIMIT: Duration = Duration::from_secs(600);
-const PROPERTIES: &str = "--property=LoadState,ActiveState,SubState,UnitFileState,NeedDaemonReload";
+const PROPERTIES: &str =
+    "--property=LoadState,ActiveState,SubState,UnitFileState,NeedDaemonReload,Result";
+/// How often, and after which pauses, a service that was started is looked at.
+const LOOKS: u32 = 4;
+const LOOK: Duration = Duration::from_millis(150);
 
 pub(super) struct Service {
     /// The attribute that says whether it is started with the host.
@@ -79,6 +83,9 @@ impl Handler for Service {
             let is_wanted = text(desired, "state") == "running";
             let verb = if is_wanted { "start" } else { "stop" };
             systemctl(context, verb, &unit)?;
+            if is_wanted {
+                check_start(context, &unit)?;
+            }
             context.is_started = is_wanted;
         }
         Ok(())
@@ -98,10 +105,41 @@ impl Handler for Service {
             return Ok(());
         }
         let unit = unit(desired)?;
-        read_again_if_needed(context, &unit)?;
+        let before = Found::of(context, &unit)?;
+        if before.must_read_again {
+            reload_units(context)?;
+        }
         context.info(&format!("what {unit} requires has changed: {verb}"));
-        systemctl(context, verb, &unit)
+        systemctl(context, verb, &unit)?;
+        if before.state("running") == "running" {
+            check_start(context, &unit)?;
+        }
+        Ok(())
     }
+}
+
+/// Looks for a moment whether a service stays up: of most systemd says that it is started when its program is, whatever becomes
+/// of that.
+fn check_start(context: &Context, unit: &str) -> Result<(), Error> {
+    if !unit.ends_with(".service") {
+        return Ok(());
+    }
+    for _ in 0..LOOKS {
+        let found = Found::of(context, unit)?;
+        let is_restarted = found.sub_state == "auto-restart";
+        if found.active_state == "failed" || is_restarted {
+            return Err(Error::Failed(format!(
+                "{unit} was started and has ended at once with a failure ({}): `journalctl -u {unit}` says why",
+                found.result
+            )));
+        }
+        if found.active_state == "inactive" {
+            // A job that is done.
+            return Ok(());
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
 }
 
 /// What systemd says of a unit.
@@ -111,6 +149,8 @@ struct Found {
     sub_state: String,
     file_state: String,
     must_read_again: bool,
+    /// How its last run ended: `success`, `exit-code`, …
+    result: String,
 }
 
 impl Found {
@@ -132,6 +172,7 @@ impl Found {
             sub_state: value("SubState"),
             file_state: value("UnitFileState"),
             must_read_again: value("NeedDaemonReload") == "yes",
+            result: value("Result"),
         })
     }
 
@@ -170,12 +211,22 @@ fn systemctl(context: &mut Context, verb: &str, unit: &str) -> Result<(), Error>
 fn unit(desired: &Attributes) -> Result<String, Error> {
     let name = text(desired, "name");
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || ":_.@-\\".contains(letter);
+    let must_run = given(desired, "state").is_some() || is_systemd_running();
+    if must_run && (name.ends_with('@') || name.contains("@.")) {
+        return Err(Error::Failed(format!(
+            "{name} is a template, which can not run: write an instance of it, such as `{}`",
+            name.replacen('@', "@one", 1)
+        )));
+    }
     if name.is_empty() || !name.chars().all(is_plain) {
         return Err(Error::Failed(format!(
             "`{name}` can not be the name of a unit: use letters, digits, `:`, `_`, `.`, `@` and `-`"
         )));
     }
-    Ok(if name.contains('.') {
+    let has_suffix = name
+        .rsplit_once('.')
+        .is_some_and(|(_, suffix)| SUFFIXES.contains(&suffix));
+    Ok(if has_suffix {
         name.to_owned()
     } else {
         format!("{name}.service")

@@ -7,7 +7,9 @@ use std::os::unix::fs::symlink;
 use serde_json::json;
 
 use super::replacement::Replacement;
-use super::{Attributes, Context, Error, Handler, flag, is_not_there, parent, path_in, text};
+use super::{
+    Attributes, Context, Error, Handler, flag, is_not_there, parent, path_in, path_of_file, text,
+};
 
 pub(super) struct Symlink {
     /// The attribute with the place of the link.
@@ -31,7 +33,7 @@ impl Handler for Symlink {
         _context: &mut Context,
         desired: &Attributes,
     ) -> Result<Option<Attributes>, Error> {
-        let path = path_in(desired, self.link)?;
+        let path = path_of_file(desired, self.link)?;
         let is_purged = flag(desired, "purged");
         if is_purged && is_not_there(path) {
             return Ok(None);
@@ -58,7 +60,7 @@ impl Handler for Symlink {
     }
 
     fn create(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {
-        let path = path_in(desired, self.link)?;
+        let path = path_of_file(desired, self.link)?;
         parent(path)?;
         symlink(text(desired, self.target), path).map_err(Error::io("create the link", path))
     }
@@ -69,13 +71,13 @@ impl Handler for Symlink {
         desired: &Attributes,
         _changes: &Attributes,
     ) -> Result<(), Error> {
-        let path = path_in(desired, self.link)?;
+        let path = path_of_file(desired, self.link)?;
         // Made beside it and renamed over it: the name always leads somewhere.
         Replacement::symlink(path, text(desired, self.target))?.place()
     }
 
     fn delete(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {
-        let path = path_in(desired, self.link)?;
+        let path = path_of_file(desired, self.link)?;
         fs::remove_file(path).map_err(Error::io("remove", path))
     }
 }

@@ -12,6 +12,20 @@ use super::{Attributes, Context, Error, Handler, file, text};
 const UNITS: &str = "/etc/systemd/system";
 /// There only where systemd runs.
 const RUNNING: &str = "/run/systemd/system";
+/// What the name of a unit ends in; systemd takes any other name for that of a service, and reads no such file.
+pub(super) const SUFFIXES: &[&str] = &[
+    "service",
+    "socket",
+    "device",
+    "mount",
+    "automount",
+    "swap",
+    "target",
+    "path",
+    "timer",
+    "slice",
+    "scope",
+];
 /// systemd reads all units again.
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -93,9 +107,13 @@ fn path(desired: &Attributes) -> Result<PathBuf, Error> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || ":_.@-\\".contains(letter);
     let is_name =
         |part: &str| part.contains('.') && !part.starts_with('.') && part.chars().all(is_plain);
+    let is_unit = |unit: &str| {
+        let suffix = unit.rsplit_once('.').map(|(_, suffix)| suffix);
+        is_name(unit) && suffix.is_some_and(|suffix| SUFFIXES.contains(&suffix))
+    };
     let is_good = match name.split_once('/') {
-        None => is_name(name),
-        Some((unit, file)) => is_name(unit) && unit.ends_with(".d") && is_name(file),
+        None => is_unit(name),
+        Some((unit, file)) => unit.strip_suffix(".d").is_some_and(is_unit) && is_name(file),
     };
     if is_good {
         return Ok(Path::new(UNITS).join(name));

@@ -1,6 +1,8 @@
 //! `steward::User`: an account of `/etc/passwd`. Read from the files, changed by the programs that lock them; a password
 //! goes to its program over a pipe, since everybody on the host can read arguments.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -19,13 +21,14 @@ pub(super) struct User;
 impl Handler for User {
     fn read(
         &self,
-        _context: &mut Context,
+        context: &mut Context,
         desired: &Attributes,
     ) -> Result<Option<Attributes>, Error> {
         let name = accounts::name(desired)?;
         if !flag(desired, "purged") {
             // What could never be made is refused by a dry run as well.
             options(desired, |_| true)?;
+            check_groups(desired)?;
             check_hash(desired)?;
         }
         let accounts = database(PASSWD)?;
@@ -51,9 +54,18 @@ impl Handler for User {
         if is_managed("password_hash") || is_managed("locked") {
             let secrets = database(SHADOW)?;
             let hash = entry(&secrets, name, 2).map_or("", |fields| fields[1]);
-            current.insert("locked".to_owned(), json!(hash.starts_with('!')));
-            let hash = hash.trim_start_matches('!');
-            current.insert("password_hash".to_owned(), json!(hash));
+            let password = hash.trim_start_matches('!');
+            let is_locked = hash.starts_with('!');
+            // Without a password there is nothing to unlock: nobody logs in by one.
+            let has_none = is_locked && password.is_empty();
+            let is_unlocked = desired.get("locked") == Some(&Value::Bool(false));
+            if has_none && is_unlocked && given(desired, "password_hash").is_none() {
+                context.debug(&format!("{name} has no password that could be unlocked"));
+                current.insert("locked".to_owned(), json!(false));
+            } else {
+                current.insert("locked".to_owned(), json!(is_locked));
+            }
+            current.insert("password_hash".to_owned(), json!(password));
         }
         Ok(Some(current))
     }
@@ -94,6 +106,9 @@ impl Handler for User {
     ) -> Result<(), Error> {
         let name = accounts::name(desired)?;
         let options = options(desired, |attribute| changes.contains_key(attribute))?;
+        if flag(desired, "move_home") && changes.contains_key("home") {
+            check_move(context, desired, changes)?;
+        }
         if !options.is_empty() {
             let mut arguments: Vec<&str> = options.iter().map(String::as_str).collect();
             if flag(desired, "append_groups") && changes.contains_key("groups") {
@@ -118,6 +133,7 @@ impl Handler for User {
     fn delete(&self, context: &mut Context, desired: &Attributes) -> Result<(), Error> {
         let name = accounts::name(desired)?;
         if flag(desired, "remove_home") {
+            check_home(name)?;
             run(context, "userdel", &["--remove", name])
         } else {
             run(context, "userdel", &[name])
@@ -128,6 +144,14 @@ impl Handler for User {
 /// As a name or a number, as the model has it.
 fn first_group(groups: &str, gid: &str, desired: &Attributes) -> Value {
     match given(desired, "group") {
+        // A number with zeros before it is the same one.
+        Some(wanted)
+            if wanted
+                .parse::<u32>()
+                .is_ok_and(|wanted| gid.parse() == Ok(wanted)) =>
+        {
+            json!(wanted)
+        }
         Some(wanted) if wanted.parse::<u32>().is_ok() => json!(gid),
         _ => json!(group_name(groups, gid).unwrap_or(gid)),
     }
@@ -170,9 +194,64 @@ fn options(desired: &Attributes, wanted: impl Fn(&str) -> bool) -> Result<Vec<St
     Ok(options)
 }
 
+/// Further groups are compared by their names, and a comma stands between them.
+fn check_groups(desired: &Attributes) -> Result<(), Error> {
+    let groups = texts(desired, "groups").unwrap_or_default();
+    let is_wrong = |group: &&&str| {
+        group.is_empty() || group.contains(',') || group.bytes().all(|one| one.is_ascii_digit())
+    };
+    match groups.iter().find(is_wrong) {
+        None => Ok(()),
+        Some(group) => Err(Error::Failed(format!(
+            "`groups` has {group:?}, which is no name of a group: write one name for each"
+        ))),
+    }
+}
+
+/// `usermod` writes down the new home directory before it sees that it cannot move the old one there, and nobody would do it
+/// the next time.
+fn check_move(
+    context: &mut Context,
+    desired: &Attributes,
+    changes: &Attributes,
+) -> Result<(), Error> {
+    let new = given(desired, "home").unwrap_or_default();
+    if Path::new(new).symlink_metadata().is_ok() {
+        return Err(Error::Failed(format!(
+            "the home directory cannot be moved to {new}, where something is already: remove that, or set `move_home` \
+             to false"
+        )));
+    }
+    let old = changes["home"]["current"].as_str().unwrap_or_default();
+    if !Path::new(old).is_dir() {
+        context.warning(&format!("there is no {old} that could be moved to {new}"));
+    }
+    Ok(())
+}
+
+/// `userdel` removes the account before it sees that it does not remove the home directory.
+fn check_home(name: &str) -> Result<(), Error> {
+    let accounts = database(PASSWD)?;
+    let Some(fields) = entry(&accounts, name, 7) else {
+        return Ok(());
+    };
+    let (uid, home) = (fields[2], fields[5]);
+    let owner = Path::new(home).symlink_metadata().map(|found| found.uid());
+    match owner {
+        Ok(owner) if uid.parse() != Ok(owner) => Err(Error::Failed(format!(
+            "the home directory {home} of {name} belongs to user {owner}, so it is not removed with the account: remove \
+             it, or set `remove_home` to false"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 fn check_hash(desired: &Attributes) -> Result<(), Error> {
-    let hash = given(desired, "password_hash").unwrap_or_default();
-    if hash.contains([':', '\n', '\0']) || hash.starts_with('!') {
+    let Some(hash) = given(desired, "password_hash") else {
+        return Ok(());
+    };
+    // With an empty one everybody logs in.
+    if hash.is_empty() || hash.contains([':', '\n', '\0']) || hash.starts_with('!') {
         let message = "`password_hash` is no hash of a password: make one with `openssl passwd -6`; \
                        to lock the account, set `locked`";
         return Err(Error::Failed(message.to_owned()));

@@ -1,6 +1,6 @@
 //! An executor on another machine, which OpenSSH's client reaches: the binary of this process goes over first.
 //!
-//! `ssh` starts a small script there. It makes a temporary folder, takes so many bytes of its standard input as the binary has,
+//! `ssh` starts a small script there. It makes a folder where programs may run, takes so many bytes of its standard input as the binary has,
 //! checks their digest, says [`READY`], and runs the binary as `steward executor`; from then on the same frames go over the
 //! same streams as to an executor of this machine. When the executor ends, the script removes the folder. The executor ends when
 //! its input ends, or when nothing came for some time: that is what a cut looks like from there. So nothing stays behind.
@@ -25,7 +25,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use sha2::{Digest, Sha256};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -53,6 +53,8 @@ const MAX_UNSENT_BYTES: usize = 128 << 20;
 /// Bytes that are written at once, and how long the other machine may take to read them.
 const CHUNK_BYTES: usize = 64 << 10;
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
+/// The same of the binary: with it come the greeting of the other machine and the check of the key.
+const CARRY_PATIENCE: Duration = Duration::from_secs(60);
 /// Pieces of answers that are read ahead.
 const PIECES: usize = 16;
 const PIECE_BYTES: usize = 64 << 10;
@@ -83,7 +85,7 @@ impl Transport for Ssh {
         let errors = tokio::spawn(last_lines.clone().follow(stderr));
         tokio::spawn(write(
             stdin,
-            binary,
+            (binary, answers.clone()),
             is_ready,
             (frames, Arc::clone(&unsent)),
         ));
@@ -181,7 +183,14 @@ fn script(binary: &Binary, limits: &Limits) -> String {
         "exec sh -c 'u=$(umask)
 umask 077
 [ \"$(uname -sm)\" = \"{system}\" ] || {{ echo \"steward: the server runs on {system}, this machine is $(uname -sm): run steward agent here instead\" >&2; exit 72; }}
-d=$(mktemp -d \"${{TMPDIR:-/tmp}}/steward-XXXXXXXXXX\") || exit 71
+d=
+for p in \"${{TMPDIR:-/tmp}}\" /var/tmp \"$HOME\"; do
+[ -d \"$p\" ] && d=$(mktemp -d \"$p/steward-XXXXXXXXXX\" 2>/dev/null) || continue
+printf \"#!/bin/sh\n\" 2>/dev/null > \"$d/try\" && chmod 700 \"$d/try\" && \"$d/try\" 2>/dev/null && rm \"$d/try\" && break
+rm -rf \"$d\"
+d=
+done
+[ -n \"$d\" ] || {{ echo \"steward: programs cannot run in ${{TMPDIR:-/tmp}}, /var/tmp or $HOME: they are full, mounted noexec, or not for this user; name another folder in TMPDIR, by SetEnv of sshd_config\" >&2; exit 71; }}
 trap \"rm -rf \\\"$d\\\" || {{ sleep 1; rm -rf \\\"$d\\\"; }}\" EXIT
 trap \"exit 75\" HUP INT TERM PIPE
 head -c {length} > \"$d/steward\" || {{ echo \"steward: cannot write to $d\" >&2; exit 73; }}
@@ -195,17 +204,26 @@ printf \"\\n%s\\n\" {READY}
 /// Writes the binary, waits until it is there, and then writes frames, and a beat where none comes.
 async fn write(
     mut stdin: ChildStdin,
-    binary: &'static Binary,
+    (binary, answers): (&'static Binary, mpsc::Sender<io::Result<Bytes>>),
     is_ready: tokio::sync::oneshot::Receiver<()>,
     (mut frames, unsent): (mpsc::UnboundedReceiver<Vec<u8>>, Arc<AtomicUsize>),
 ) {
     let carried = async {
-        let mut file = tokio::fs::File::open(&binary.path).await?;
-        tokio::io::copy(&mut file, &mut stdin).await?;
-        stdin.flush().await
+        let file = tokio::fs::File::open(&binary.path).await?;
+        carry(file, &mut stdin, CARRY_PATIENCE).await
     };
-    // Why it failed is what ssh says.
-    if carried.await.is_err() || is_ready.await.is_err() {
+    match carried.await {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+            let _ = answers.send(Err(error)).await;
+            return;
+        }
+        // Why it failed is what ssh says.
+        Err(_) => return,
+    }
+    // The end of the answers is for their reader to tell.
+    drop(answers);
+    if is_ready.await.is_err() {
         return;
     }
     let mut beat = Vec::new();
@@ -238,6 +256,32 @@ async fn write(
             }
         }
         unsent.fetch_sub(n_counted, Relaxed);
+    }
+}
+
+/// Writes the binary. The other side may hang before it reads all of it: in a start file of its shell, for instance.
+async fn carry(
+    mut from: impl AsyncRead + Unpin,
+    into: &mut (impl AsyncWrite + Unpin),
+    patience: Duration,
+) -> io::Result<()> {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        let n_bytes = from.read(&mut chunk).await?;
+        if n_bytes == 0 {
+            return into.flush().await;
+        }
+        let written = into.write_all(&chunk[..n_bytes]);
+        let Ok(written) = tokio::time::timeout(patience, written).await else {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!(
+                    "the other machine read nothing of the program for {} s: what its shell starts at a login may hang",
+                    patience.as_secs()
+                ),
+            ));
+        };
+        written?;
     }
 }
 
@@ -392,5 +436,36 @@ impl RemoteProcess for Tunnel {
 
     fn abort(&mut self) {
         let _ = self.0.start_kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(100);
+
+    /// Input: a machine that stops to read in the middle of the program (docs/reference/security.md § 3.19). Answer: the transfer ends with a reason when its time is over; one that is only slow gets all.
+    #[tokio::test]
+    async fn a_machine_that_reads_nothing_of_the_program_is_given_up() {
+        let program = vec![7; 3 * CHUNK_BYTES];
+        let (mut into, mut far) = tokio::io::duplex(CHUNK_BYTES);
+        let hung = carry(&program[..], &mut into, SHORT).await.unwrap_err();
+        assert!(hung.to_string().contains("read nothing"), "{hung}");
+        let mut rest = vec![0; CHUNK_BYTES];
+        far.read_exact(&mut rest).await.unwrap();
+        let (mut into, mut far) = tokio::io::duplex(CHUNK_BYTES);
+        let slow = async {
+            let mut n_read = 0;
+            while n_read < 3 * CHUNK_BYTES {
+                tokio::time::sleep(SHORT / 10).await;
+                n_read += far.read(&mut rest).await.unwrap();
+            }
+        };
+        let (carried, ()) = tokio::join!(
+            carry(&program[..], &mut into, Duration::from_secs(600)),
+            slow
+        );
+        carried.unwrap();
     }
 }

@@ -141,10 +141,102 @@ fn what_an_account_can_not_be_fails_with_a_reason() {
             r#"steward::Group(host=host, name="a", members=["nobody-is-it"])"#,
             "user 'nobody-is-it' does not exist",
         ),
+        (
+            r#"steward::Group(host=host, name="b", gid=-5)"#,
+            "`gid` -5 is no number of a group",
+        ),
+        (
+            r#"steward::User(host=host, name="a", groups=["adm", "27"])"#,
+            r#"`groups` has "27", which is no name of a group"#,
+        ),
+        (
+            r#"steward::User(host=host, name="a", groups=["adm,users"])"#,
+            r#"`groups` has "adm,users""#,
+        ),
+        (
+            r#"steward::User(host=host, name="a", password_hash="")"#,
+            "`password_hash` is no hash of a password",
+        ),
     ] {
         let event = machine.deploy(resource).swap_remove(0);
         assert_eq!(event["status"], "failed", "{event}");
         let message = event["message"].as_str().unwrap();
         assert!(message.contains(reason), "{message}");
     }
+}
+
+/// Given: an account and its first group that both are to be removed. Expected: the account goes first, since `groupdel` removes no
+/// group that is the first one of somebody.
+#[test]
+fn a_user_is_purged_before_its_group() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let model = |purged: &str| {
+        format!(
+            "steward::Group(host=host, name=\"web\"{purged})\n\
+             steward::User(host=host, name=\"www\", group=\"web\"{purged})"
+        )
+    };
+    machine.summary(&model(""));
+    assert_eq!(
+        machine.summary(&model(", purged=true")),
+        [
+            "steward::Group web deployed purged",
+            "steward::User www deployed purged"
+        ]
+    );
+}
+
+/// Given: an account without a password that is to be unlocked, and a group as a number with a zero before it. Expected: nothing is
+/// changed the second time.
+#[test]
+fn what_is_there_in_other_words_is_not_changed_again() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    for user in [
+        r#"steward::User(host=host, name="a", locked=false)"#,
+        r#"steward::User(host=host, name="b", group="0027")"#,
+        r#"steward::User(host=host, name="c", password_hash="*", locked=true)"#,
+    ] {
+        machine.check(user, "deployed created");
+        machine.check(user, "deployed nochange");
+    }
+    machine.check(
+        r#"steward::User(host=host, name="a", locked=true)"#,
+        "deployed nochange",
+    );
+}
+
+/// Given: home directories that can not be moved or removed. Expected: that is said before the account is changed, and again with
+/// the next deployment, until somebody has done something about it.
+#[test]
+fn a_home_directory_that_stays_where_it_is_is_an_error_each_time() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    machine.check(
+        r#"steward::User(host=host, name="a", home="/srv/a")"#,
+        "deployed created",
+    );
+    machine.sh("mkdir /srv/b");
+    let moved = r#"steward::User(host=host, name="a", home="/srv/b", move_home=true)"#;
+    for _ in 0..2 {
+        let event = machine.check(moved, "failed nochange");
+        assert!(
+            event.to_string().contains("something is already"),
+            "{event}"
+        );
+    }
+    machine.sh("rmdir /srv/b; touch /srv/a/mine");
+    machine.check(moved, "deployed updated");
+    machine.sh("ls /srv/b/mine; chown root /srv/b");
+    let purged = r#"steward::User(host=host, name="a", purged=true, remove_home=true)"#;
+    for _ in 0..2 {
+        let event = machine.check(purged, "failed nochange");
+        assert!(event.to_string().contains("belongs to user 0"), "{event}");
+    }
+    machine.sh("rm -r /srv/b");
+    machine.check(purged, "deployed purged");
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::harness::skip;
 use crate::native::tasks::{check, dry_run};
 
 const TYPE: &str = "steward::Archive";
@@ -212,4 +213,26 @@ fn a_program_of_an_archive_stays_setuid_when_its_owner_is_set() {
     check(TYPE, wanted, "deployed nochange");
     let mode = |name: &str| fs::metadata(at("place").join(name)).unwrap().mode() & 0o7777;
     assert_eq!((mode("tool"), mode("plain")), (0o4755, 0o644));
+}
+
+/// Given: an archive that has a device node, which tar makes as root. Expected: all but the device is unpacked, and the log says so.
+#[test]
+fn a_device_of_an_archive_is_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "mkdir app && printf x > app/file && mknod app/disk b 7 7";
+    let made = Command::new("sh")
+        .current_dir(dir.path())
+        .args(["-ec", script])
+        .status();
+    if !made.unwrap().success() {
+        skip("device nodes can not be made (as root, in a container that may)");
+        return;
+    }
+    run(dir.path(), "tar cf app.tar app");
+    let place = dir.path().join("place");
+    let wanted = json!({"path": place, "source": dir.path().join("app.tar"), "strip": 1});
+    let log = check(TYPE, wanted.clone(), "deployed created");
+    assert!(log.contains("disk of the archive is a device"), "{log}");
+    assert!(place.join("file").exists() && !place.join("disk").exists());
+    check(TYPE, wanted, "deployed nochange");
 }

@@ -1,11 +1,13 @@
 //! `steward::Checkout`, with the git of this machine.
 
 use std::fs;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::harness::{skip, wait_until};
 use crate::native::tasks::{check, dry_run};
 
 fn git(folder: &Path, arguments: &[&str]) -> String {
@@ -186,4 +188,167 @@ fn a_password_of_an_address_is_in_no_log() {
         log.contains("127.0.0.1:1") && !log.contains("sesame"),
         "{log}"
     );
+}
+
+/// Serves repositories by an address, since git takes no submodule from a path.
+struct Daemon {
+    child: Child,
+    url: String,
+}
+
+impl Daemon {
+    /// `None`: this machine's git has none.
+    fn serve(base: &Path) -> Option<Self> {
+        let program = Path::new(&git(base, &["--exec-path"])).join("git-daemon");
+        if !program.exists() {
+            skip("git daemon is not installed");
+            return None;
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let child = Command::new(program)
+            .args(["--reuseaddr", "--export-all", "--listen=127.0.0.1"])
+            .arg(format!("--port={port}"))
+            .arg(format!("--base-path={}", base.display()))
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        wait_until("the daemon listens", || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        let url = format!("git://127.0.0.1:{port}");
+        Some(Self { child, url })
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Given: a repository with a submodule whose server is away at first, moves, is wanted later only, and is not wanted any more. Expected:
+/// each copy has the submodule in the end that it wants, and nothing of it counts as a change by somebody.
+#[test]
+fn submodules_that_could_not_be_had_are_checked_out_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, sub) = (dir.path().join("source"), dir.path().join("sub"));
+    let (away, copy) = (dir.path().join("away"), dir.path().join("copy"));
+    repository(&source);
+    repository(&sub);
+    let Some(daemon) = Daemon::serve(dir.path()) else {
+        return;
+    };
+    let url = format!("{}/sub", daemon.url);
+    git(&source, &["submodule", "--quiet", "add", &url, "sub"]);
+    git(&source, &["commit", "-q", "-m", "with a submodule"]);
+    let wanted = |submodules| json!({"path": copy, "repository": source, "revision": "main", "submodules": submodules});
+    let content = || fs::read_to_string(copy.join("sub/file")).unwrap_or_default();
+    fs::rename(&sub, &away).unwrap();
+    check(TYPE, wanted(true), "failed nochange");
+    fs::rename(&away, &sub).unwrap();
+    let missing = json!({"missing_submodules": {"current": ["sub"], "desired": []}});
+    assert_eq!(Value::Object(dry_run(TYPE, &wanted(true)).changes), missing);
+    check(TYPE, wanted(true), "deployed updated");
+    check(TYPE, wanted(true), "deployed nochange");
+    assert_eq!(content(), "one");
+    let move_on = |text: &str| {
+        commit(&sub, text);
+        git(&source.join("sub"), &["pull", "--quiet", "origin", "main"]);
+        git(&source, &["commit", "--quiet", "-a", "-m", text]);
+    };
+    move_on("two");
+    fs::rename(&sub, &away).unwrap();
+    check(TYPE, wanted(true), "failed nochange");
+    fs::rename(&away, &sub).unwrap();
+    check(TYPE, wanted(true), "deployed updated");
+    assert_eq!(content(), "two");
+    move_on("three");
+    check(TYPE, wanted(false), "deployed updated");
+    check(TYPE, wanted(false), "deployed nochange");
+    assert_eq!(content(), "two");
+    check(TYPE, wanted(true), "deployed updated");
+    assert_eq!(content(), "three");
+    fs::write(copy.join("sub/file"), "mine").unwrap();
+    let log = check(TYPE, wanted(true), "failed nochange");
+    assert!(log.contains(" M sub"), "{log}");
+    let mut forced = wanted(true);
+    forced["force"] = json!(true);
+    check(TYPE, forced.clone(), "deployed updated");
+    check(TYPE, forced, "deployed nochange");
+    assert_eq!(content(), "three");
+}
+
+/// Given: a directory in a working copy of somebody, with a `.git` that is empty, as one has it that was interrupted. Expected: it becomes
+/// a copy of its own, and nothing happens to the one around it.
+#[test]
+fn a_copy_that_is_none_yet_is_not_part_of_one_around_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, around) = (dir.path().join("source"), dir.path().join("around"));
+    repository(&source);
+    repository(&around);
+    let config = fs::read_to_string(around.join(".git/config")).unwrap();
+    let copy = around.join("copy");
+    fs::create_dir_all(copy.join(".git")).unwrap();
+    let wanted = json!({"path": copy, "repository": source, "revision": "main", "force": true});
+    check(TYPE, wanted.clone(), "deployed updated");
+    check(TYPE, wanted, "deployed nochange");
+    assert_eq!(fs::read_to_string(copy.join("file")).unwrap(), "one");
+    assert_eq!(
+        fs::read_to_string(around.join(".git/config")).unwrap(),
+        config
+    );
+}
+
+/// Given: the lock of a git that was killed an hour ago, and one that is new. Expected: the old one is removed, and the new one is
+/// somebody's.
+#[test]
+fn an_old_lock_of_git_is_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, copy) = (dir.path().join("source"), dir.path().join("copy"));
+    repository(&source);
+    let wanted = json!({"path": copy, "repository": source, "revision": "main"});
+    check(TYPE, wanted.clone(), "deployed created");
+    commit(&source, "two");
+    let lock = fs::File::create(copy.join(".git/index.lock")).unwrap();
+    check(TYPE, wanted.clone(), "failed nochange");
+    let hour = std::time::Duration::from_secs(3600);
+    let changed = lock.metadata().unwrap().modified().unwrap() - hour;
+    lock.set_modified(changed).unwrap();
+    let log = check(TYPE, wanted, "deployed updated");
+    assert!(log.contains("index.lock, which is removed"), "{log}");
+}
+
+/// Given: a tag's own id, which is not that of its commit, a repository without a commit, and paths that lead nowhere. Expected: the first
+/// is checked out once; the others say what is wrong.
+#[test]
+fn odd_revisions_and_places_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, copy) = (dir.path().join("source"), dir.path().join("copy"));
+    repository(&source);
+    git(&source, &["tag", "-a", "-m", "a tag with a message", "v1"]);
+    let id = git(&source, &["rev-parse", "v1"]);
+    let wanted = json!({"path": copy, "repository": source, "revision": id});
+    check(TYPE, wanted.clone(), "deployed created");
+    check(TYPE, wanted, "deployed nochange");
+    let empty = dir.path().join("empty");
+    git(dir.path(), &["init", "-q", "--bare", "empty"]);
+    let (link, file) = (dir.path().join("link"), dir.path().join("file"));
+    std::os::unix::fs::symlink("/nowhere/at/all", &link).unwrap();
+    fs::write(&file, "").unwrap();
+    for (path, repository, reason) in [
+        (
+            &dir.path().join("new"),
+            &empty,
+            "names no main branch that has a commit",
+        ),
+        (&link, &source, "is a symlink that leads nowhere"),
+        (&file, &source, "is not a directory; remove it first"),
+    ] {
+        let wanted = json!({"path": path, "repository": repository, "revision": "HEAD"});
+        let log = check(TYPE, wanted, "failed nochange");
+        assert!(log.contains(reason), "{log}");
+    }
 }

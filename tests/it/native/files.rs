@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::machine::Machine;
+use crate::native::tasks::check;
 
 #[test]
 fn a_job_of_cron_is_written_compared_field_by_field_and_purged() {
@@ -99,4 +100,32 @@ fn files_directories_and_links_of_std_are_deployed_natively() {
     let message = event["message"].as_str().unwrap();
     assert!(message.contains("has the SHA-256 digest"), "{message}");
     assert_eq!(machine.read("/srv/copy"), "hello");
+}
+
+/// Given: a slash at the end of the path of what is no directory. Expected: the attribute is named, and nothing is made, followed or
+/// removed.
+#[test]
+fn a_path_that_ends_with_a_slash_is_that_of_a_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str| format!("{}/{name}", dir.path().display());
+    std::os::unix::fs::symlink(place("kept"), place("link")).unwrap();
+    std::fs::create_dir(place("kept")).unwrap();
+    for purged in [false, true] {
+        let file = json!({"path": place("file/"), "content": "x", "purged": purged});
+        let link = json!({"path": place("link/"), "target": "/x", "purged": purged});
+        let of_std = json!({"target": place("link/"), "source": "/x", "purged": purged});
+        for (kind, wanted, name) in [
+            ("steward::File", file, "path"),
+            ("steward::Symlink", link, "path"),
+            ("std::Symlink", of_std, "target"),
+        ] {
+            let log = check(kind, wanted, "failed nochange");
+            assert!(
+                log.contains(&format!("the attribute `{name}` is ")),
+                "{log}"
+            );
+            assert!(log.contains("leave the slash out"), "{log}");
+        }
+    }
+    assert!(std::path::Path::new(&place("link")).is_symlink());
 }

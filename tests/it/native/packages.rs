@@ -111,6 +111,56 @@ fn a_package_that_can_not_be_had_and_an_interrupted_dpkg_are_told_and_mended() {
     );
 }
 
+/// More packages of the source: one whose script fails, and its mended version, a good one, and one that only provides a name.
+const MORE: &str = r#"set -e
+cd /srv/repo
+add() {
+    rm -rf build && mkdir -p build/DEBIAN
+    printf 'Package: %s\nVersion: %s\nArchitecture: all\nMaintainer: A <a@example.org>\n%bDescription: a tool\n' $1 $2 "$4" > build/DEBIAN/control
+    printf '#!/bin/sh\nexit %s\n' $3 > build/DEBIAN/postinst && chmod 755 build/DEBIAN/postinst
+    dpkg-deb --build build $1_$2.deb >/dev/null
+    dpkg-deb --field $1_$2.deb >> Packages
+    printf 'Filename: ./%s\nSize: %s\nSHA256: %s\n\n' $1_$2.deb $(stat -c %s $1_$2.deb) $(sha256sum $1_$2.deb | cut -d' ' -f1) >> Packages
+}
+add steward-test-broken 1.0 3 ''
+add steward-test-broken 2.0 0 ''
+add steward-test-good 1.0 0 'Provides: steward-test-virtual\n'
+"#;
+
+/// Given: a package whose script fails, so that dpkg cannot configure it. Expected: it fails; others are installed all the same, and
+/// another version of it, or its removal, mends it.
+#[test]
+fn a_package_that_is_broken_is_in_the_way_of_no_other_and_can_be_replaced() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    machine.sh(SOURCE);
+    machine.sh(MORE);
+    let broken =
+        |more: &str| format!(r#"steward::Package(host=host, name="steward-test-broken"{more})"#);
+    let event = machine.check(&broken(r#", version="1.0""#), "failed nochange");
+    assert!(event.to_string().contains("error exit status 3"), "{event}");
+    machine.check(
+        r#"steward::Package(host=host, name="steward-test-good:amd64")"#,
+        "deployed created",
+    );
+    machine.check(
+        r#"steward::Package(host=host, name="steward-test-good")"#,
+        "deployed nochange",
+    );
+    machine.check(&broken(r#", version="2.0""#), "deployed updated");
+    machine.check(&broken(r#", version="1.0""#), "failed nochange");
+    machine.check(&broken(", purged=true"), "deployed purged");
+    let event = machine.check(
+        r#"steward::Package(host=host, name="steward-test-virtual")"#,
+        "failed nochange",
+    );
+    assert!(
+        event.to_string().contains("may be a virtual package"),
+        "{event}"
+    );
+}
+
 /// The same of rpm.
 const RPM_SOURCE: &str = r#"set -e
 mkdir -p /srv/rpm /etc/yum.repos.d && cd /srv/rpm

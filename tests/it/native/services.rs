@@ -103,6 +103,84 @@ fn a_service_that_does_not_start_or_exist_fails_with_a_reason() {
     );
 }
 
+/// Given: services whose programs end with a failure just after systemd has started them, and one that is done. Expected: the first
+/// are failures that say where to look, each time.
+#[test]
+fn a_service_that_ends_at_once_is_not_deployed() {
+    let Some(machine) = Machine::with_systemd() else {
+        return;
+    };
+    for (name, unit) in [
+        ("soon", "ExecStart=/bin/sh -c 'sleep 0.1; exit 3'"),
+        ("again", "Restart=always\\nExecStart=/bin/false"),
+        ("nothing", "ExecStart=/nowhere/at/all"),
+    ] {
+        let model = format!(
+            "steward::Unit(host=host, name=\"{name}.service\", content=\"[Service]\\n{unit}\\n\")\n\
+             steward::Service(host=host, name=\"{name}\", enabled=null)"
+        );
+        for _ in 0..2 {
+            let summary = machine.summary(&model);
+            assert!(
+                summary[0].contains("failed nochange")
+                    && summary[0].contains(&format!("{name}.service")),
+                "{summary:#?}"
+            );
+        }
+    }
+    let job = r#"
+        steward::Unit(host=host, name="job.service", content="[Service]\nType=oneshot\nExecStart=/bin/true\n")
+        steward::Service(host=host, name="job", enabled=null)"#;
+    assert_eq!(
+        machine.summary(job)[0],
+        "steward::Service job deployed updated"
+    );
+}
+
+/// Given: two instances of a template, which changes; then the template is purged, and its instances are stopped and disabled. Expected:
+/// the first are started anew; the others are disabled before the file is gone, so that no link to it stays.
+#[test]
+fn instances_go_with_their_template() {
+    let Some(machine) = Machine::with_systemd() else {
+        return;
+    };
+    let model = |seconds: u32| {
+        format!(
+            r#"
+            steward::Unit(host=host, name="tick@.service",
+                content="[Service]\nExecStart=/bin/sleep {seconds}\n[Install]\nWantedBy=test.target\n")
+            steward::Service(host=host, name="tick@one")
+            steward::Service(host=host, name="tick@two")"#
+        )
+    };
+    assert_eq!(
+        machine.summary(&model(1000)),
+        [
+            "steward::Service tick@one deployed updated",
+            "steward::Service tick@two deployed updated",
+            "steward::Unit tick@.service deployed created"
+        ]
+    );
+    machine.summary(&model(2000));
+    for name in ["one", "two"] {
+        let script =
+            format!("tr '\\0' ' ' < /proc/$(systemctl show -P MainPID tick@{name})/cmdline");
+        assert_eq!(machine.sh(&script).trim(), "/bin/sleep 2000");
+    }
+    machine.summary(
+        r#"
+        steward::Unit(host=host, name="tick@.service", content="", purged=true)
+        steward::Service(host=host, name="tick@one", state="stopped", enabled=false)
+        steward::Service(host=host, name="tick@two", state="stopped", enabled=false)"#,
+    );
+    assert_eq!(
+        machine.sh(
+            "find /etc/systemd/system -name 'tick*'; systemctl is-active tick@one tick@two || true"
+        ),
+        "inactive\ninactive\n"
+    );
+}
+
 #[test]
 fn where_systemd_does_not_run_units_are_written_and_enabled() {
     let Some(machine) = Machine::start() else {
