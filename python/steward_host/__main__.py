@@ -31,6 +31,10 @@ def die_with_parent(parent: int) -> None:
 
         def check(number: int, frame: object) -> None:
             if os.getppid() != parent:
+                # It may come before the end of the pipe is read: a process with hosts takes along what they have started.
+                zygote = sys.modules.get("steward_host.zygote")
+                if zygote is not None:
+                    zygote.end_all()
                 os._exit(0)
 
         _signal.signal(_signal.SIGUSR2, check)

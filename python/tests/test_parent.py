@@ -20,6 +20,24 @@ if child == 0:
 time.sleep(60)
 """
 
+# A parent whose child hands out hosts, of which one has started a program. It prints that program, and has no pipe either.
+PARENT_OF_ZYGOTE = """
+import os, subprocess, time
+from steward_host import zygote
+from steward_host.__main__ import die_with_parent
+parent = os.getpid()
+if os.fork() == 0:
+    die_with_parent(parent)
+    host = os.fork()
+    if host == 0:
+        os.setpgid(0, 0)
+        zygote.forks.end_with(os.getppid())
+        print(subprocess.Popen(["sleep", "60"]).pid, flush=True)
+    else:
+        zygote._forks.add(host)
+time.sleep(60)
+"""
+
 
 def is_running(process: int) -> bool:
     try:
@@ -44,6 +62,20 @@ class Parent(unittest.TestCase):
         end = time.monotonic() + 10
         while is_running(int(child)):
             self.assertLess(time.monotonic(), end, "the child outlives its parent")
+            time.sleep(0.01)
+
+    def test_what_hosts_have_started_ends_with_an_executor_whose_end_is_known_by_the_signal_only(self) -> None:
+        parent = subprocess.Popen([sys.executable, "-c", PARENT_OF_ZYGOTE], cwd=PACKAGE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(parent.wait)
+        self.addCleanup(parent.kill)
+        assert parent.stdout is not None
+        with parent.stdout as told:
+            program = int(told.readline())
+        self.assertTrue(is_running(program))
+        parent.kill()
+        end = time.monotonic() + 10
+        while is_running(program):
+            self.assertLess(time.monotonic(), end, "the program outlives the executor")
             time.sleep(0.01)
 
     def test_a_host_waits_for_the_signal_from_its_start_on(self) -> None:
