@@ -98,7 +98,14 @@ async fn release(version: VersionNumber, app: App, args: Args) -> Result<Answer,
     let Some(stored) = stored else {
         return Ok(Answer::Body(json!({"model": null})));
     };
-    let resources = app.store.resource_list(environment.id, version).await?;
+    // What cannot be deployed is named, and why: nothing has to be read of a version that has nothing undefined, while the engine
+    // begins to deploy it.
+    let undefined = app.store.resource_undefined(environment.id).await?;
+    let resources = if undefined.iter().any(|(_, of)| of.contains(&version)) {
+        app.store.resource_list(environment.id, version).await?
+    } else {
+        Vec::new()
+    };
     let mut model = wire::version(&stored, environment.active_version);
     let of_clients = shapes::version_of(environment.id, &stored, &resources);
     if let (Some(model), Value::Object(more)) = (model.as_object_mut(), of_clients) {
