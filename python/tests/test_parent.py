@@ -54,8 +54,8 @@ class Parent(unittest.TestCase):
         self.addCleanup(parent.wait)
         self.addCleanup(parent.kill)
         assert parent.stdout is not None
-        with parent.stdout as told:
-            child, has_ctypes = told.readline().split()
+        with parent.stdout as output:
+            child, has_ctypes = output.readline().split()
         self.assertEqual(has_ctypes, "False", "the slow package was imported")
         self.assertTrue(is_running(int(child)))
         parent.kill()
@@ -69,8 +69,8 @@ class Parent(unittest.TestCase):
         self.addCleanup(parent.wait)
         self.addCleanup(parent.kill)
         assert parent.stdout is not None
-        with parent.stdout as told:
-            program = int(told.readline())
+        with parent.stdout as output:
+            program = int(output.readline())
         self.assertTrue(is_running(program))
         parent.kill()
         end = time.monotonic() + 10
