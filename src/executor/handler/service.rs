@@ -10,11 +10,15 @@ use super::{Attributes, Context, Error, Handler, given, text};
 
 /// A service may take its time to start; systemd ends it before, with its own limits (90 s by default).
 const LIMIT: Duration = Duration::from_secs(600);
-const PROPERTIES: &str =
-    "--property=LoadState,ActiveState,SubState,UnitFileState,NeedDaemonReload,Result";
+const PROPERTIES: &str = "--property=LoadState,ActiveState,SubState,UnitFileState,\
+    NeedDaemonReload,Result,NRestarts,ActiveEnterTimestampMonotonic";
 /// How often, and after which pauses, a service that was started is looked at.
 const LOOKS: u32 = 4;
+/// The same for one that systemd had to start anew before.
+const LOOKS_AGAIN: u32 = 20;
 const LOOK: Duration = Duration::from_millis(150);
+/// A service that systemd started anew this short a time ago may be one that ends again and again.
+const SETTLED: Duration = Duration::from_secs(3);
 
 pub(super) struct Service {
     /// The attribute that says whether it is started with the host.
@@ -82,9 +86,10 @@ impl Handler for Service {
             read_again_if_needed(context, &unit)?;
             let is_wanted = text(desired, "state") == "running";
             let verb = if is_wanted { "start" } else { "stop" };
+            let before = Found::of(context, &unit)?;
             systemctl(context, verb, &unit)?;
             if is_wanted {
-                check_start(context, &unit)?;
+                check_start(context, &unit, before.restarts)?;
             }
             context.is_started = is_wanted;
         }
@@ -111,22 +116,24 @@ impl Handler for Service {
         }
         context.info(&format!("what {unit} requires has changed: {verb}"));
         systemctl(context, verb, &unit)?;
-        if before.state("running") == "running" {
-            check_start(context, &unit)?;
+        if matches!(before.state("running"), "running" | "restarting") {
+            check_start(context, &unit, before.restarts)?;
         }
         Ok(())
     }
 }
 
 /// Looks for a moment whether a service stays up: of most systemd says that it is started when its program is, whatever becomes
-/// of that.
-fn check_start(context: &Context, unit: &str) -> Result<(), Error> {
+/// of that. `restarts` is how often systemd had started it anew before; it counts from zero again after a service was stopped.
+fn check_start(context: &Context, unit: &str, mut restarts: u64) -> Result<(), Error> {
     if !unit.ends_with(".service") {
         return Ok(());
     }
-    for _ in 0..LOOKS {
+    let looks = if restarts > 0 { LOOKS_AGAIN } else { LOOKS };
+    for _ in 0..looks {
         let found = Found::of(context, unit)?;
-        let is_restarted = found.sub_state == "auto-restart";
+        let is_restarted = found.sub_state == "auto-restart" || found.restarts > restarts;
+        restarts = found.restarts;
         if found.active_state == "failed" || is_restarted {
             return Err(Error::Failed(format!(
                 "{unit} was started and has ended at once with a failure ({}): `journalctl -u {unit}` says why",
@@ -149,6 +156,10 @@ struct Found {
     sub_state: String,
     file_state: String,
     must_read_again: bool,
+    /// How often systemd has started it anew by itself.
+    restarts: u64,
+    /// For how long it has been up, or was when it was up last.
+    up_since: Duration,
     /// How its last run ended: `success`, `exit-code`, …
     result: String,
 }
@@ -166,12 +177,18 @@ impl Found {
             let value = pairs.find_map(|(key, value)| (key == name).then(|| value.to_owned()));
             value.unwrap_or_default()
         };
+        let number = |name: &str| value(name).parse().unwrap_or_default();
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let now = Duration::try_from(now).unwrap_or_default();
+        let up_at = Duration::from_micros(number("ActiveEnterTimestampMonotonic"));
         Ok(Self {
             load_state: value("LoadState"),
             active_state: value("ActiveState"),
             sub_state: value("SubState"),
             file_state: value("UnitFileState"),
             must_read_again: value("NeedDaemonReload") == "yes",
+            restarts: number("NRestarts"),
+            up_since: now.saturating_sub(up_at),
             result: value("Result"),
         })
     }
@@ -181,6 +198,9 @@ impl Found {
         let is_up = matches!(self.active_state.as_str(), "active" | "reloading")
             // It starts; one that fails again and again does not.
             || (self.active_state == "activating" && self.sub_state != "auto-restart");
+        if is_up && self.restarts > 0 && self.up_since < SETTLED {
+            return "restarting";
+        }
         if is_up {
             return "running";
         }

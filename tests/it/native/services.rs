@@ -1,5 +1,7 @@
 //! Units and services, of a systemd that runs and where none does.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use crate::machine::Machine;
@@ -128,6 +130,18 @@ fn a_service_that_ends_at_once_is_not_deployed() {
             );
         }
     }
+    // What ends only after a while is known when it has been started anew.
+    let later = r#"
+        steward::Unit(host=host, name="later.service",
+            content="[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestart=always\nRestartSec=0\nExecStart=/bin/sleep 1.2\n")
+        steward::Service(host=host, name="later", enabled=null)"#;
+    machine.summary(later);
+    std::thread::sleep(Duration::from_secs(2));
+    let summary = machine.summary(later);
+    assert!(
+        summary[0].contains("failed nochange") && summary[0].contains("later.service"),
+        "{summary:#?}"
+    );
     let job = r#"
         steward::Unit(host=host, name="job.service", content="[Service]\nType=oneshot\nExecStart=/bin/true\n")
         steward::Service(host=host, name="job", enabled=null)"#;

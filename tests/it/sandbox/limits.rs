@@ -122,6 +122,7 @@ from inmanta.plugins import plugin
 
 @plugin
 def headless(mib: "int") -> "string":
+    ready = os.path.join(os.environ["TMPDIR"], f"ready-{mib}")
     child = os.fork()
     if child == 0:
         os.setsid()
@@ -129,14 +130,13 @@ def headless(mib: "int") -> "string":
             os._exit(0)
         def work():
             kept = bytearray(os.urandom(1 << 20)) * mib
-            with open(os.path.join(os.environ["TMPDIR"], "ready"), "w") as file:
+            with open(ready, "w") as file:
                 file.write(open("/proc/self/task/%d/stat" % threading.get_native_id()).read())
             time.sleep(600)
         threading.Thread(target=work).start()
         # The first thread ends, and no other.
         ctypes.CDLL(None).syscall(60, 0)
     os.waitpid(child, 0)
-    ready = os.path.join(os.environ["TMPDIR"], "ready")
     for _ in range(600):
         if os.path.exists(ready) and open(ready).read():
             break
