@@ -16,7 +16,7 @@ from inmanta.agent.cache import AgentCache
 from inmanta.agent.executor import AgentInstance
 from inmanta.agent.handler import Commander, HandlerContext, SkipResource, SkipResourceForDependencies
 from inmanta.const import Change, HandlerResourceState, ResourceState
-from steward_host import failure, hidden, loader, zygote
+from steward_host import failure, hidden, loader, warming, zygote
 from steward_host.pipe import Pipe, TooLarge
 from steward_host.telling import Telling
 
@@ -93,16 +93,18 @@ class Agent(AgentInstance):
 class Executing:
     """State of one executor: an agent, its handlers' code and their cache."""
 
-    def __init__(self, pipe: Pipe) -> None:
+    def __init__(self, pipe: Pipe, is_followed: bool = True) -> None:
+        """`is_followed`: what a run logs is told while it goes on, if it takes long; that takes a thread."""
         self._pipe = pipe
         pipe.most = MAX_REPLY_BYTES
         # The real one comes with `load`.
         self._agent = Agent("", "")
         self._environment = ""
         self._files: set[str] = set()
+        self._is_warm = False
         # The task that Steward waits for, so that it answers questions.
         self._running: Run | None = None
-        self._telling = Telling(pipe)
+        self._telling = Telling(pipe, is_followed)
         self.cache = AgentCache()
 
     def load(self, request: LoadExecutor) -> None:
@@ -110,6 +112,9 @@ class Executing:
         self._environment = request["environment_id"]
         self._agent = Agent(request["agent"], self._environment)
         had = zygote.open_files()
+        if not self._is_warm:
+            self._is_warm = True
+            warming.warm_up()
         from inmanta import plugins
 
         hidden.follow_printed()
@@ -139,6 +144,7 @@ class Executing:
                     break
         _attach_logging()
         types = [name for name in Commander.get_handlers() if resources.resource.get_class(name)[0] is not None]
+        hidden.look_at([resources.resource.get_class(name)[0] for name in types])
         can_fork = zygote.prepare(had)
         self._pipe.send("handlers", {"types": types, "broken": broken, "can_fork": can_fork})
 
@@ -146,7 +152,7 @@ class Executing:
         """From now on this is the host of an agent, forked from the process that imported its modules."""
         self._pipe = pipe
         pipe.most = MAX_REPLY_BYTES
-        self._telling = Telling(pipe)
+        self._telling = Telling(pipe, is_followed=True)
         self._agent = Agent(agent, self._environment)
 
     def deploy(self, request: Task) -> None:

@@ -41,14 +41,33 @@ _secret_fields: dict[type, frozenset[str]] = {}
 
 def of(resource: Resource) -> Hidden | None:
     """What the report of a run of this resource has to hide; None if it has no secrets."""
-    kind = type(resource)
-    names = _secret_fields.get(kind)
-    if names is None:
-        names = _secret_fields[kind] = frozenset(filter(is_secret, kind.fields))
+    names = _secret_names(type(resource))
     filled = _filled(resource)
     if not names and not filled:
         return None
     return Hidden(resource, names | filled, filled)
+
+
+def look_at(kinds: Iterable[type[Resource] | None]) -> None:
+    """Finds the secret fields of these classes, before hosts are forked that would each do so."""
+    for kind in kinds:
+        try:
+            if kind is not None:
+                _secret_names(kind)
+        except Exception:
+            # Something is wrong with the fields of this class, as its first resource will tell.
+            continue
+
+
+def forget(kind: type) -> None:
+    _secret_fields.pop(kind, None)
+
+
+def _secret_names(kind: type[Resource]) -> frozenset[str]:
+    names = _secret_fields.get(kind)
+    if names is None:
+        names = _secret_fields[kind] = frozenset(filter(is_secret, kind.fields))
+    return names
 
 
 def is_secret(name: str) -> bool:

@@ -24,8 +24,9 @@ IDLE = 10
 class Telling:
     """What was told of the run that goes on."""
 
-    def __init__(self, pipe: Pipe) -> None:
+    def __init__(self, pipe: Pipe, is_followed: bool) -> None:
         self._pipe = pipe
+        self._is_followed = is_followed
         # Held while `_run` changes, and while the thread decides to end.
         self._lock = allocate_lock()
         self._has_thread = False
@@ -37,7 +38,7 @@ class Telling:
     def begin(self, run: Run) -> None:
         with self._lock:
             self._run = run
-            if self._has_thread:
+            if self._has_thread or not self._is_followed:
                 return
             self._has_thread = True
         try:

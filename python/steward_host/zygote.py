@@ -2,7 +2,8 @@
 
 The first process is the *zygote*. It runs no handler: it waits for `fork` and `reap`. Each fork has the modules as they
 were right after their import, in memory that is shared until somebody writes to it. So a thousand agents with the same
-code cost one import, none sees what another one's handlers left in a module, and a fork takes a millisecond.
+code cost one import, none sees what another one's handlers left in a module, and a fork takes a millisecond. What a fork
+would do once in its life is done before it is made (`warming`).
 
 A fork speaks over a socket of its own. The executor makes it, keeps one end, and sends the other one along with the
 message `fork`, together with the pipe for all that the host prints. Hence the zygote's own pipe must be a socket, too:
