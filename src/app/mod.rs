@@ -88,6 +88,8 @@ pub struct App {
     /// What stands for secrets in the store is made with it.
     pub(crate) digest_key: [u8; 32],
     pub(crate) checkouts: Arc<tokio::sync::RwLock<()>>,
+    /// What is watched of repositories on this machine.
+    pub(crate) files: watch::files::Files,
 }
 
 /// How an environment of the configuration looks at its repository.
@@ -168,6 +170,7 @@ impl App {
             refused: RefusedEnvironments::default(),
             digest_key,
             checkouts: Arc::default(),
+            files: watch::files::Files::default(),
         }
     }
 
@@ -360,6 +363,7 @@ impl App {
         }));
         if let Some(path) = local.filter(|_| access.watch) {
             tasks.push(tokio::spawn(watch::local::watch(
+                self.files.clone(),
                 path,
                 id,
                 self.store.clone(),

@@ -37,6 +37,7 @@ use crate::process;
 use crate::python::{self, Interpreter, Pythons};
 use crate::sandbox;
 use crate::store::{self, Store};
+use crate::watch::files::Files;
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -124,6 +125,7 @@ impl Server {
             refused: RefusedEnvironments::default(),
             digest_key,
             checkouts: Arc::default(),
+            files: Files::default(),
         };
         apply_config::apply(&app, config.environments, config.refused).await?;
         let garbage = Garbage {

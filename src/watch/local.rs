@@ -6,14 +6,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use notify::event::{EventKind, ModifyKind};
-use notify::{RecursiveMode, Watcher};
-use tokio::sync::mpsc;
+use notify::RecursiveMode;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::{EnvironmentId, WakeHandle, chain};
 use crate::git;
 use crate::store::Store;
+
+use super::files::{Files, Place};
 
 /// Git renames several files for one commit, editors for one save: wait for the last.
 const DEBOUNCE: Duration = Duration::from_millis(15);
@@ -23,45 +23,22 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Watches until `shutdown`. A place that cannot be watched is left to the poll, with a warning.
 pub async fn watch(
+    files: Files,
     path: PathBuf,
     environment: EnvironmentId,
     store: Store,
     compiler: WakeHandle,
     shutdown: CancellationToken,
 ) {
-    let (sender, mut events) = mpsc::channel::<()>(1);
-    let on_event = move |event: notify::Result<notify::Event>| {
-        let counts = match event {
-            // Reading is no change: our own fetch would wake us for ever.
-            Ok(event) => {
-                !matches!(
-                    event.kind,
-                    EventKind::Access(_)
-                        | EventKind::Modify(ModifyKind::Metadata(_))
-                        | EventKind::Other
-                ) || event.need_rescan()
-            }
-            Err(_) => true,
-        };
-        if counts {
-            // A full channel holds the news already.
-            let _ = sender.try_send(());
-        }
-    };
-    let watcher = notify::recommended_watcher(on_event).and_then(|mut watcher| {
-        for (path, mode) in places(&path) {
-            watcher.watch(&path, mode)?;
-        }
-        Ok(watcher)
-    });
     // Kept for as long as the loop runs.
-    let _watcher = match watcher {
-        Ok(watcher) => watcher,
+    let mut watched = match files.subscribe(places(&path)) {
+        Ok(watched) => watched,
         Err(error) => {
             tracing::warn!(environment.id = %environment, %error, "cannot watch {}; it is polled instead", path.display());
             return;
         }
     };
+    let events = &mut watched.changes;
     loop {
         tokio::select! {
             // Dropping a receive loses no event.
@@ -88,11 +65,11 @@ pub async fn watch(
 }
 
 /// What to watch: the refs of a repository, or a whole folder.
-fn places(path: &Path) -> Vec<(PathBuf, RecursiveMode)> {
+fn places(path: &Path) -> Vec<Place> {
     if git::is_repository(path).is_none() {
         return vec![(path.to_owned(), RecursiveMode::Recursive)];
     }
-    let mut places: Vec<(PathBuf, RecursiveMode)> = Vec::new();
+    let mut places: Vec<Place> = Vec::new();
     for path in git::local_watch_paths(path) {
         if path.is_dir() {
             places.push((path, RecursiveMode::Recursive));

@@ -2,4 +2,5 @@
 //! in the compile loop itself. Each leaves a refresh request in the store and wakes the compile
 //! loop, which looks for itself.
 
+pub mod files;
 pub mod local;
