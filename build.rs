@@ -1,7 +1,9 @@
 //! Packs our Python sources for the binary: their contents in one file, names and lengths in another, and
 //! the digest of both in a third, since it would take a command longer to compute it than to start.
 //!
-//! Sources only: a working copy also has what running them leaves behind, and a binary must be the same with and without.
+//! Sources only: a working copy also has what running them leaves behind, and a binary must be the same with and without. So
+//! cargo looks at each source by itself: in a folder it would look at what is left behind, too, and make all once more. A
+//! source that is new is packed when something else changes; a test of `src/python/sources.rs` says when that is missing.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -26,12 +28,12 @@ fn main() -> io::Result<()> {
     let root = Path::new("python");
     let mut files = Vec::new();
     for package in PACKAGES {
-        println!("cargo::rerun-if-changed=python/{package}");
         collect(&root.join(package), &mut files)?;
     }
     files.sort();
     let (mut contents, mut names) = (Vec::new(), String::new());
     for path in &files {
+        println!("cargo::rerun-if-changed={}", path.display());
         let content = fs::read(path)?;
         let name = path.strip_prefix(root).map_err(io::Error::other)?;
         let name = name

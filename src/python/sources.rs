@@ -97,6 +97,9 @@ pub(super) fn files() -> impl Iterator<Item = (&'static str, &'static [u8])> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
     #[test]
     fn the_package_is_unpacked_once_and_found_again() {
         let cache = tempfile::tempdir().unwrap();
@@ -131,5 +134,37 @@ mod tests {
         use sha2::{Digest, Sha256};
         let both = [super::NAMES.as_bytes(), super::CONTENTS].concat();
         assert_eq!(super::digest(), hex::encode(Sha256::digest(both)));
+    }
+
+    /// Fails for a source that was added while nothing else has changed: see `build.rs`.
+    #[test]
+    fn no_source_is_missing_in_the_binary() {
+        fn look(root: &Path, dir: &Path, carried: &BTreeSet<&str>) {
+            for entry in std::fs::read_dir(dir).unwrap() {
+                let path = entry.unwrap().path();
+                let name = path.strip_prefix(root).unwrap().to_str().unwrap();
+                if path.is_dir() {
+                    look(root, &path, carried);
+                } else if path
+                    .extension()
+                    .is_some_and(|kind| kind == "py" || kind == "cf")
+                {
+                    let is_carried = carried.contains(name);
+                    assert!(
+                        is_carried,
+                        "python/{name} is new: `touch build.rs`, so that it is packed"
+                    );
+                }
+            }
+        }
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("python");
+        let carried: BTreeSet<&str> = super::files().map(|(path, _)| path).collect();
+        let packages: BTreeSet<&str> = carried
+            .iter()
+            .filter_map(|path| path.split('/').next())
+            .collect();
+        for package in packages {
+            look(&root, &root.join(package), &carried);
+        }
     }
 }
