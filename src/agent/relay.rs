@@ -52,6 +52,8 @@ struct Executor {
 struct Relay {
     options: Options,
     instance: Uuid,
+    /// Made anew at each start.
+    process: Uuid,
     journal: Journal,
     codes: Codes,
     limits: Limits,
@@ -85,6 +87,7 @@ pub(super) async fn run(
         limits: options.limits,
         options,
         instance,
+        process: Uuid::new_v4(),
         journal,
         executor: None,
         generation: 0,
@@ -147,6 +150,7 @@ impl Relay {
                 let hello = AgentHello {
                     version: VERSION,
                     instance: self.instance,
+                    process: self.process,
                     names: self.options.names.clone(),
                     clock_us: Timestamp::now().0,
                     carried: self.journal.carried(),

@@ -52,6 +52,10 @@ pub struct AgentHello {
     pub version: u32,
     /// Which installation this is: made once, and kept with its results.
     pub instance: Uuid,
+    /// Which process of it this is: made at each start. It tells a process that comes back from one that runs on a copy of
+    /// the installation's data. Agents of earlier releases do not say it.
+    #[serde(default)]
+    pub process: Uuid,
     /// The agents that it works for.
     pub names: Vec<AgentName>,
     /// What its clock says, in UTC microseconds.
