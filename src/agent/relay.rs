@@ -160,6 +160,10 @@ impl Relay {
             }
             Event::Cut => {
                 self.replies = None;
+                // They have not begun, and could not before the server comes back.
+                for action in self.codes.on_cut() {
+                    self.journal.give_back(action)?;
+                }
                 // Not of a server that would not have it: that is in the log already, and nothing changed.
                 if std::mem::take(&mut self.is_welcome) {
                     tracing::info!("runs go on without the server; their results are kept");
@@ -183,7 +187,6 @@ impl Relay {
                         done: kept.done.clone(),
                     });
                 }
-                self.ask_for_contents();
             }
             AgentCommand::Code {
                 code,
