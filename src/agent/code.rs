@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use super::packages::{InstallEnd, PackageVenvs};
-use crate::domain::{CodeModule, Content, EnvironmentId, HandlerPackages};
+use crate::domain::{ActionId, CodeModule, Content, EnvironmentId, HandlerPackages};
 use crate::executor::far_python::FarPython;
 use crate::executor::packages::FAILED;
 use crate::executor::protocol::{ExecutorCommand, Task};
@@ -127,6 +127,14 @@ impl Codes {
             is_announced: false,
         };
         self.known.insert(code, new);
+    }
+
+    /// The connection was cut. Code whose contents had not all come is forgotten: on another connection the server tells of it
+    /// again when it hands a run with it over, and gives no contents of what it has not told of. Gives the runs that waited.
+    pub(super) fn on_cut(&mut self) -> Vec<ActionId> {
+        let incomplete = self.known.extract_if(|_, code| !code.missing.is_empty());
+        let waiting = incomplete.flat_map(|(_, code)| code.waiting);
+        waiting.map(|task| task.action).collect()
     }
 
     /// Contents that are to be asked for.

@@ -7,16 +7,18 @@ use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
 use rand::Rng;
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::{HeaderValue, Uri, header};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error as WebError, Message as Frame};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, client_async_tls_with_config};
 use tokio_util::sync::CancellationToken;
 
 use super::Options;
 use crate::domain::{Timestamp, chain};
+use crate::executor::progress::{Progress, Watched};
 use crate::executor::remote::{self, AgentCommand, AgentReply, BEAT, MAX_COMMAND_BYTES, SILENCE};
 
 /// The pause after the first failure, and the longest.
@@ -115,7 +117,7 @@ pub(super) async fn run(
 
 /// One connection, from its opening to its end; gives why it ended.
 async fn connection(target: &Target, events: &mpsc::UnboundedSender<Event>) -> String {
-    let socket = match tokio::time::timeout(CONNECT_TIMEOUT, open(target)).await {
+    let (socket, progress) = match tokio::time::timeout(CONNECT_TIMEOUT, open(target)).await {
         Err(_) => return format!("no answer within {} s", CONNECT_TIMEOUT.as_secs()),
         Ok(Err(why)) => return why,
         Ok(Ok(socket)) => socket,
@@ -125,12 +127,12 @@ async fn connection(target: &Target, events: &mpsc::UnboundedSender<Event>) -> S
     let (mut sink, mut stream) = socket.split();
     let read = async {
         loop {
-            let document = match tokio::time::timeout(SILENCE, stream.next()).await {
-                Err(_) => return format!("it said nothing for {} s", SILENCE.as_secs()),
-                Ok(None) => return "it closed the connection".to_owned(),
-                Ok(Some(Err(error))) => return chain(&error),
-                Ok(Some(Ok(Frame::Binary(document)))) => document,
-                Ok(Some(Ok(_))) => continue,
+            let document = match progress.while_reading(SILENCE, stream.next()).await {
+                None => return format!("it said nothing for {} s", SILENCE.as_secs()),
+                Some(None) => return "it closed the connection".to_owned(),
+                Some(Some(Err(error))) => return chain(&error),
+                Some(Some(Ok(Frame::Binary(document)))) => document,
+                Some(Some(Ok(_))) => continue,
             };
             match remote::decode(&document) {
                 Ok(AgentCommand::Refused { message }) => return message,
@@ -160,10 +162,10 @@ async fn connection(target: &Target, events: &mpsc::UnboundedSender<Event>) -> S
                 Err(error) => return error.to_string(),
             };
             let sent = sink.send(Frame::Binary(document.into()));
-            match tokio::time::timeout(SILENCE, sent).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => return chain(&error),
-                Err(_) => return format!("it read nothing for {} s", SILENCE.as_secs()),
+            match progress.while_writing(SILENCE, sent).await {
+                Some(Ok(())) => {}
+                Some(Err(error)) => return chain(&error),
+                None => return format!("it read nothing for {} s", SILENCE.as_secs()),
             }
         }
     };
@@ -175,9 +177,9 @@ async fn connection(target: &Target, events: &mpsc::UnboundedSender<Event>) -> S
     why
 }
 
-type Socket = WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>;
+type Socket = WebSocketStream<MaybeTlsStream<Watched<TcpStream>>>;
 
-async fn open(target: &Target) -> Result<Socket, String> {
+async fn open(target: &Target) -> Result<(Socket, Progress), String> {
     let mut request = target
         .url
         .clone()
@@ -188,9 +190,17 @@ async fn open(target: &Target) -> Result<Socket, String> {
     let config = WebSocketConfig::default()
         .max_message_size(Some(MAX_COMMAND_BYTES))
         .max_frame_size(Some(MAX_COMMAND_BYTES));
-    let connected = tokio_tungstenite::connect_async_with_config(request, Some(config), true).await;
+    let host = target.url.host().unwrap_or_default();
+    let is_encrypted = target.url.scheme_str() == Some("wss");
+    let port = target.url.port_u16();
+    let port = port.unwrap_or(if is_encrypted { 443 } else { 80 });
+    let stream = TcpStream::connect(format!("{host}:{port}")).await;
+    let stream = stream.map_err(|error| chain(&error))?;
+    stream.set_nodelay(true).map_err(|error| chain(&error))?;
+    let (stream, progress) = Watched::new(stream);
+    let connected = client_async_tls_with_config(request, stream, Some(config), None).await;
     match connected {
-        Ok((socket, _)) => Ok(socket),
+        Ok((socket, _)) => Ok((socket, progress)),
         Err(WebError::Http(reply)) => {
             let body = reply.body().as_deref().unwrap_or_default();
             let answer: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();

@@ -32,6 +32,8 @@ enum Record {
     Ended(Box<Kept>),
     /// The server has the result with this number.
     Acknowledged(u64),
+    /// A run that was given back before its handler began.
+    GivenBack(ActionId),
 }
 
 /// A result that the server does not have yet.
@@ -91,6 +93,9 @@ impl Journal {
             Record::Acknowledged(number) => {
                 self.results.remove(&number);
             }
+            Record::GivenBack(action) => {
+                self.running.remove(&action);
+            }
         }
     }
 
@@ -139,6 +144,14 @@ impl Journal {
         self.file.sync_data()?;
         self.take(Record::Ended(Box::new(kept.clone())));
         Ok(Some(kept))
+    }
+
+    /// A run has not begun, and does not count as given to this agent any more.
+    pub(super) fn give_back(&mut self, action: ActionId) -> io::Result<()> {
+        if self.running.remove(&action).is_some() {
+            self.append(&Record::GivenBack(action))?;
+        }
+        Ok(())
     }
 
     /// The server has these results.

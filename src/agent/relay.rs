@@ -52,6 +52,8 @@ struct Executor {
 struct Relay {
     options: Options,
     instance: Uuid,
+    /// Made anew at each start.
+    process: Uuid,
     journal: Journal,
     codes: Codes,
     limits: Limits,
@@ -85,6 +87,7 @@ pub(super) async fn run(
         limits: options.limits,
         options,
         instance,
+        process: Uuid::new_v4(),
         journal,
         executor: None,
         generation: 0,
@@ -147,6 +150,7 @@ impl Relay {
                 let hello = AgentHello {
                     version: VERSION,
                     instance: self.instance,
+                    process: self.process,
                     names: self.options.names.clone(),
                     clock_us: Timestamp::now().0,
                     carried: self.journal.carried(),
@@ -156,6 +160,10 @@ impl Relay {
             }
             Event::Cut => {
                 self.replies = None;
+                // They have not begun, and could not before the server comes back.
+                for action in self.codes.on_cut() {
+                    self.journal.give_back(action)?;
+                }
                 // Not of a server that would not have it: that is in the log already, and nothing changed.
                 if std::mem::take(&mut self.is_welcome) {
                     tracing::info!("runs go on without the server; their results are kept");
@@ -179,7 +187,6 @@ impl Relay {
                         done: kept.done.clone(),
                     });
                 }
-                self.ask_for_contents();
             }
             AgentCommand::Code {
                 code,

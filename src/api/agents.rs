@@ -34,6 +34,7 @@ use crate::domain::{EnvironmentId, chain};
 use crate::executor::bounds::{self, MAX_REPLY_BYTES};
 use crate::executor::external::AgentMessage;
 use crate::executor::link::Message;
+use crate::executor::progress::{Progress, Watched};
 use crate::executor::remote::{
     self, AgentCommand, AgentHello, AgentReply, MAX_CARRIED, MAX_HELLO_BYTES, MAX_NAMES, VERSION,
 };
@@ -155,9 +156,10 @@ async fn connect(
             .max_message_size(Some(MAX_REPLY_BYTES as usize))
             .max_frame_size(Some(MAX_REPLY_BYTES as usize))
             .max_write_buffer_size(2 * remote::MAX_COMMAND_BYTES);
-        let (stream, limit) = Limited::new(TokioIo::new(stream), MAX_HELLO_BYTES);
+        let (stream, progress) = Watched::new(TokioIo::new(stream));
+        let (stream, limit) = Limited::new(stream, MAX_HELLO_BYTES);
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
-        serve(app, environment, socket, (turn, limit)).await;
+        serve(app, environment, socket, (turn, limit), progress).await;
     });
     let mut reply = Response::builder()
         .status(StatusCode::SWITCHING_PROTOCOLS)
@@ -180,10 +182,16 @@ async fn find(app: &App, text: &str) -> Result<Option<EnvironmentId>, ApiError> 
     Ok(by_id.or(named).map(|one| one.id))
 }
 
-type Socket = WebSocketStream<Limited<TokioIo<Upgraded>>>;
+type Socket = WebSocketStream<Limited<Watched<TokioIo<Upgraded>>>>;
 
 /// The life of one connection.
-async fn serve(app: App, environment: EnvironmentId, socket: Socket, (turn, limit): (Turn, Limit)) {
+async fn serve(
+    app: App,
+    environment: EnvironmentId,
+    socket: Socket,
+    (turn, limit): (Turn, Limit),
+    progress: Progress,
+) {
     let (mut sink, mut stream) = socket.split();
     let hello = tokio::time::timeout(HELLO_TIMEOUT, hello(&mut stream)).await;
     let hello = hello.unwrap_or_else(|_| Err("it did not say hello".to_owned()));
@@ -214,7 +222,7 @@ async fn serve(app: App, environment: EnvironmentId, socket: Socket, (turn, limi
         }
     };
     drop(turn);
-    let session = Session::new(clock, app.files());
+    let session = Session::new(clock, app.files(), progress);
     let (connection, messages) = (admission.connection, admission.messages);
     // What the reader answers itself, from the file store.
     let (contents, of_reader) = mpsc::channel(1);

@@ -76,6 +76,7 @@ pub(crate) type Turn = OwnedSemaphorePermit;
 #[derive(Debug)]
 struct Connected {
     instance: Uuid,
+    process: Uuid,
     names: BTreeSet<AgentName>,
     commands: mpsc::UnboundedSender<Outgoing>,
     /// Calls that are not answered.
@@ -133,10 +134,11 @@ impl External {
         self.given.contains_key(&action)
     }
 
-    /// Takes a new connection in. One of the same installation replaces the one that it had.
+    /// Takes a new connection in. One of the same process replaces the one that it had.
     ///
     /// # Errors
-    /// Another installation works for one of these agents.
+    /// Another installation works for one of these agents, or another process with a copy of the same data: were it let in, the
+    /// two would take turns, and both begin the same runs.
     pub(crate) fn attach(
         &mut self,
         hello: &AgentHello,
@@ -155,6 +157,13 @@ impl External {
                     "another installation works for agent {name}: stop that one first, or give this one another name"
                 ));
             }
+            if known.process != hello.process {
+                return Err(format!(
+                    "another process of this installation works for agent {name}: if the data directory was copied from another \
+                     machine, stop the agent here and delete the copy; if it was started again, it is let in when the connection \
+                     of the one before is known to be cut"
+                ));
+            }
             before.insert(id);
         }
         for id in before {
@@ -167,6 +176,7 @@ impl External {
         }
         let connected = Connected {
             instance: hello.instance,
+            process: hello.process,
             names,
             commands,
             asking: HashMap::new(),

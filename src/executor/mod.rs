@@ -6,6 +6,7 @@
 //! (`python`) that imports the version's code from a folder (`code_folder`). `hosts` decides which agents have a host.
 //! An executor on another machine that somebody started there (`steward agent`) speaks [`remote`] with the server.
 //! What packages the code of handlers needs, [`packages`] has installed before it runs.
+//! Whether bytes move on a slow line, `progress` counts.
 //! [`limits`] says how many there are; how much of what handlers say is kept is in [`bounds`].
 
 pub mod access;
@@ -27,6 +28,7 @@ mod output_capture;
 pub mod packages;
 pub(crate) mod places;
 pub mod process;
+pub(crate) mod progress;
 pub mod protocol;
 mod python;
 pub mod remote;

@@ -32,7 +32,8 @@ pub const VERSION: u32 = 200 + protocol::VERSION;
 
 /// How often either side says that it is there.
 pub const BEAT: Duration = Duration::from_secs(2);
-/// Whoever hears nothing for this long takes the connection for cut: three beats and some delay of the network.
+/// Whoever hears nothing for this long, not even a part of a document, takes the connection for cut: three beats and some delay of
+/// the network.
 pub const SILENCE: Duration = Duration::from_secs(7);
 
 /// Agents that one process works for: each of them may have a run and some results at a time, which the hello lists.
@@ -52,6 +53,10 @@ pub struct AgentHello {
     pub version: u32,
     /// Which installation this is: made once, and kept with its results.
     pub instance: Uuid,
+    /// Which process of it this is: made at each start. It tells a process that comes back from one that runs on a copy of
+    /// the installation's data. Agents of earlier releases do not say it.
+    #[serde(default)]
+    pub process: Uuid,
     /// The agents that it works for.
     pub names: Vec<AgentName>,
     /// What its clock says, in UTC microseconds.

@@ -116,6 +116,19 @@ fn a_greeting_without_an_end_does_not_hide_that_the_other_side_is_there() {
     assert_eq!(far.world.host.read("a"), "over ssh\n", "{}", far.sshd.log());
 }
 
+/// Given: an account whose shell runs something that reads its input at a login, as a menu or a question in a start file does.
+/// Expected: it does not swallow a part of the program, which would never arrive.
+#[test]
+fn what_a_shell_reads_at_a_login_is_not_the_program() {
+    let Some(far) = Far::new(&files(&[("a", "over ssh")]), "known_hosts") else {
+        return;
+    };
+    far.sessions_have(&["timeout 1 head -n 1 > /dev/null;".to_owned()]);
+    let served = far.world.serve();
+    wait_until("it is deployed", || is_deployed(&served));
+    assert_eq!(far.world.host.read("a"), "over ssh\n", "{}", far.sshd.log());
+}
+
 /// Input: a machine whose host key is not the known one (docs/reference/security.md § 3.19). Answer: nothing is sent to it, and the resource says why.
 #[test]
 fn a_machine_with_another_host_key_gets_nothing() {

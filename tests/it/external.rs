@@ -377,6 +377,31 @@ fn a_second_installation_waits_while_the_first_one_works_and_takes_over_when_it_
     third.logs("the setting `agent_map` of the environment has to say `external:`");
 }
 
+/// Given: a machine that was made as a copy of another one, with the data directory of its agent. Expected: the agent of the copy
+/// stands by and says what to do. Were it let in, the two would take turns, and both begin the same runs.
+#[test]
+fn an_agent_on_a_copied_data_directory_stands_by_and_says_so() {
+    let world = World::new(&slow("1"), EXTERNAL);
+    let served = world.serve();
+    let first = world.agent(&served.api, "localhost", "first");
+    first.logs("connected to");
+    let at = |name: &str| world.dir.path().join(name);
+    std::fs::create_dir(at("copy")).unwrap();
+    std::fs::copy(at("first/instance"), at("copy/instance")).unwrap();
+    let second = world.agent(&served.api, "localhost", "copy");
+    second.logs("if the data directory was copied from another machine");
+    wait_until("it is deployed", || history(&served).1 == "deployed");
+    assert_eq!(world.host.read("runs"), "run\ndone\n");
+    assert!(!second.log().contains("connected to http"));
+    assert!(
+        !first.log().contains("not connected to the server"),
+        "{}",
+        first.log()
+    );
+    drop(first);
+    second.logs("connected to http");
+}
+
 /// A network of its own, with one cable to ours.
 struct Cable {
     name: String,

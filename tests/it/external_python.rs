@@ -1,5 +1,8 @@
 //! Handlers in Python on other machines: their code goes there, by digest.
 
+use std::io::Read;
+use std::net::{Shutdown, TcpListener, TcpStream};
+
 use serde_json::json;
 
 use crate::agentless::Far;
@@ -55,6 +58,53 @@ fn the_code_of_a_handler_goes_to_its_agent_and_runs_there() {
     let place = world.dir.path().join("agent/code");
     assert!(said.starts_with("7 None "), "{said}");
     assert!(said.contains(&place.display().to_string()), "{said}");
+}
+
+/// Given: a line that is cut while the code of a handler is on its way. Expected: over the next line the code comes, and the
+/// run begins. An agent that asked on by itself would ask for what the server has not told it of there, and be cut off.
+#[test]
+fn code_that_was_cut_off_on_its_way_comes_over_the_next_line() {
+    let world = World::new("", "agent_map: {localhost: 'external:'}");
+    let letters = (0..400_000_u64).map(|n| char::from(b'a' + (n * n % 23) as u8));
+    let large = format!("{CODE}\n# {}\n", letters.collect::<String>());
+    world.repo.write_module("row", MODEL, &large);
+    world.repo.write("main.cf", MAIN);
+    world.repo.commit("a module");
+    let served = world.serve();
+    // Longer than what a connection says before, shorter than the code.
+    let line = cut_once(&served.api, 100_000);
+    let _agent = world.agent(&line, "localhost", "agent");
+    wait_until("it is deployed", || {
+        statuses(&served).to_string().contains("deployed")
+    });
+    assert!(world.host.read("row").starts_with("7 None "));
+}
+
+/// A line whose first connection ends when the server has sent so many bytes.
+fn cut_once(server: &str, n_bytes: u64) -> String {
+    let server = server.trim_start_matches("http://").to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let mut limit = n_bytes;
+        for client in listener.incoming() {
+            let (Ok(client), Ok(far)) = (client, TcpStream::connect(&server)) else {
+                continue;
+            };
+            let (back, there) = (client.try_clone().unwrap(), far.try_clone().unwrap());
+            carry(client, there, u64::MAX);
+            carry(far, back, limit);
+            limit = u64::MAX;
+        }
+    });
+    url
+}
+
+fn carry(from: TcpStream, mut to: TcpStream, limit: u64) {
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut from.take(limit), &mut to);
+        let _ = to.shutdown(Shutdown::Both);
+    });
 }
 
 /// What exported code requires is installed on the machine of the agent, with the Python there; the server has no such package.

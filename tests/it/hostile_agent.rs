@@ -32,6 +32,7 @@ fn hello(version: u32, names: &[&str], carried: Vec<Carried>) -> AgentReply {
     AgentReply::Hello(AgentHello {
         version,
         instance: uuid::Uuid::new_v4(),
+        process: uuid::Uuid::new_v4(),
         names: names.iter().map(|name| AgentName::new(*name)).collect(),
         clock_us: 0,
         carried,

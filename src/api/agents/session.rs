@@ -16,6 +16,7 @@ use crate::domain::{CodeModule, Content, EnvironmentId, LogLevel, Timestamp, cha
 use crate::executor::bounds;
 use crate::executor::external::{AgentMessage, Outgoing};
 use crate::executor::link::Message;
+use crate::executor::progress::Progress;
 use crate::executor::protocol::{LogLine, TaskDone};
 use crate::executor::remote::{self, AgentCommand, AgentReply, BEAT, MAX_NEEDED, SILENCE, VERSION};
 use crate::files::Files;
@@ -70,15 +71,17 @@ impl Clock {
 pub(super) struct Session {
     clock: Clock,
     files: Files,
+    progress: Progress,
     /// Contents that code which was sent is made of: it may have no others.
     announced: Mutex<HashSet<String>>,
 }
 
 impl Session {
-    pub(super) fn new(clock: Clock, files: Files) -> Self {
+    pub(super) fn new(clock: Clock, files: Files, progress: Progress) -> Self {
         Self {
             clock,
             files,
+            progress,
             announced: Mutex::default(),
         }
     }
@@ -94,14 +97,14 @@ impl Session {
     ) -> String {
         let turns = Arc::new(Semaphore::new(ASKS_AT_ONCE));
         loop {
-            let document = match tokio::time::timeout(SILENCE, stream.next()).await {
-                Err(_) => return format!("it said nothing for {} s", SILENCE.as_secs()),
-                Ok(None) => return "it hung up".to_owned(),
-                Ok(Some(Err(error))) => return chain(&error),
-                Ok(Some(Ok(Frame::Binary(document)))) => document,
-                Ok(Some(Ok(Frame::Close(_)))) => return "it said goodbye".to_owned(),
-                Ok(Some(Ok(Frame::Text(_)))) => return "it sent a text".to_owned(),
-                Ok(Some(Ok(_))) => continue,
+            let document = match self.progress.while_reading(SILENCE, stream.next()).await {
+                None => return format!("it said nothing for {} s", SILENCE.as_secs()),
+                Some(None) => return "it hung up".to_owned(),
+                Some(Some(Err(error))) => return chain(&error),
+                Some(Some(Ok(Frame::Binary(document)))) => document,
+                Some(Some(Ok(Frame::Close(_)))) => return "it said goodbye".to_owned(),
+                Some(Some(Ok(Frame::Text(_)))) => return "it sent a text".to_owned(),
+                Some(Some(Ok(_))) => continue,
             };
             let weight = bounds::weight_kib(&document);
             if weight > ROOM_KIB {

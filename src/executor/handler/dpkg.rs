@@ -17,6 +17,11 @@ const STATUS: &str = "/var/lib/dpkg/status";
 const UPDATES: &str = "/var/lib/dpkg/updates";
 /// Downloads are waited for, and an installation that is stopped leaves the host half done.
 const LIMIT: Duration = Duration::from_secs(3600);
+/// What apt says when another one fetches lists or packages, as timers of Debian do each day, and how often and for how long it is
+/// tried again.
+const LOCKED: &str = "Could not get lock";
+const LOCK_PAUSE: Duration = Duration::from_secs(1);
+const LOCK_PATIENCE: Duration = Duration::from_secs(120);
 /// The lists of packages are fetched for the newest version at most this often.
 const LISTS_LAST: Duration = Duration::from_secs(3600);
 
@@ -242,10 +247,34 @@ fn update_lists(context: &mut Context) -> Result<(), Error> {
 }
 
 fn apt_get(context: &mut Context, arguments: &[&str]) -> Result<(), Error> {
+    let shown = format!("apt-get {}", arguments.join(" "));
+    let deadline = Instant::now() + LOCK_PATIENCE;
+    let mut has_waited = false;
+    loop {
+        context.debug(&format!("running `{shown}`"));
+        let done = apt_get_once(context, arguments)?;
+        if done.status.success() {
+            log_output(context, &done);
+            return Ok(());
+        }
+        let left = context.left().unwrap_or(LOCK_PATIENCE);
+        let may_wait = Instant::now() < deadline && left > 2 * LOCK_PAUSE;
+        if !(may_wait && done.stderr.contains(LOCKED)) {
+            return Err(failure(&done, &shown));
+        }
+        if !has_waited {
+            has_waited = true;
+            context.info("another program works with the packages of this host: waiting for it");
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
+}
+
+fn apt_get_once(context: &Context, arguments: &[&str]) -> Result<Done, Error> {
     let program = Program::changing("apt-get", LIMIT)?.arguments([
         "--yes",
         "--quiet",
-        // Somebody else may be installing: wait for a while.
+        // Somebody else may be installing: apt itself waits for the locks of dpkg, and for none of its own.
         "--option",
         "DPkg::Lock::Timeout=120",
         // Changed configuration files stay, without a question.
@@ -254,11 +283,18 @@ fn apt_get(context: &mut Context, arguments: &[&str]) -> Result<(), Error> {
         "--option",
         "Dpkg::Options::=--force-confold",
     ]);
-    let program = program.arguments(arguments.iter().copied());
-    let shown = format!("apt-get {}", arguments.join(" "));
-    let done = unattended(program).shown_as(shown).must_succeed(context)?;
-    log_output(context, &done);
-    Ok(())
+    unattended(program.arguments(arguments.iter().copied())).run(context)
+}
+
+/// What apt says, and what can be done about a package that somebody holds back.
+fn failure(done: &Done, shown: &str) -> Error {
+    let error = done.failure(shown);
+    if !done.stderr.contains("Held packages were changed") {
+        return error;
+    }
+    Error::Failed(format!(
+        "{error}\nsomebody holds a package of this host back: `apt-mark showhold` names it, `apt-mark unhold` lets it go"
+    ))
 }
 
 /// Nothing asks a question, and needrestart only lists what should be restarted.

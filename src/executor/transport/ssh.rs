@@ -1,7 +1,7 @@
 //! An executor on another machine, which OpenSSH's client reaches: the binary of this process goes over first.
 //!
-//! `ssh` starts a small script there. It makes a folder where programs may run, takes so many bytes of its standard input as the binary has,
-//! checks their digest, says [`READY`], and runs the binary as `steward executor`; from then on the same frames go over the
+//! `ssh` starts a small script there. It makes a folder where programs may run, says [`SEND`], takes so many bytes of its standard
+//! input as the binary has, checks their digest, says [`READY`], and runs the binary as `steward executor`; from then on the same frames go over the
 //! same streams as to an executor of this machine. When the executor ends, the script removes the folder. The executor ends when
 //! its input ends, or when nothing came for some time: that is what a cut looks like from there. So nothing stays behind.
 //!
@@ -25,9 +25,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use sha2::{Digest, Sha256};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{
+    AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader,
+};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::io::StreamReader;
 
@@ -36,10 +38,12 @@ use crate::domain::SshTarget;
 use crate::executor::limits::Limits;
 use crate::executor::protocol::{BEAT, ExecutorCommand};
 
-/// The line that the script prints when the binary is there. What shells print at a login comes before it, perhaps without an end of
-/// its last line.
+/// The line that the script prints when it runs. What shells print at a login comes before it, perhaps without an end of its last
+/// line. Nothing is sent before, as what they start then may read it.
+const SEND: &str = "steward-send";
+/// The line that the script prints when the binary is there.
 const READY: &str = "steward-is-here";
-/// Bytes that may be printed before it.
+/// Bytes that may be printed before either.
 const MAX_GREETING_BYTES: usize = 64 << 10;
 /// How long it may take until the executor there says its first word: the binary has some ten megabytes.
 const STARTUP: Duration = Duration::from_secs(600);
@@ -53,8 +57,10 @@ const MAX_UNSENT_BYTES: usize = 128 << 20;
 /// Bytes that are written at once, and how long the other machine may take to read them.
 const CHUNK_BYTES: usize = 64 << 10;
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
-/// The same of the binary: with it come the greeting of the other machine and the check of the key.
+/// The same of the binary.
 const CARRY_PATIENCE: Duration = Duration::from_secs(60);
+/// How long it may take until the script runs: the greeting of the other machine, the check of the key, the start of the shell.
+const GREETING_PATIENCE: Duration = Duration::from_secs(60);
 /// Pieces of answers that are read ahead.
 const PIECES: usize = 16;
 const PIECE_BYTES: usize = 64 << 10;
@@ -81,16 +87,17 @@ impl Transport for Ssh {
         let (commands, frames) = mpsc::unbounded_channel();
         let unsent = Arc::new(AtomicUsize::new(0));
         let (answers, pieces) = mpsc::channel(PIECES);
-        let (ready, is_ready) = tokio::sync::oneshot::channel();
+        let (send, may_send) = oneshot::channel();
+        let (ready, is_ready) = oneshot::channel();
         let errors = tokio::spawn(last_lines.clone().follow(stderr));
         tokio::spawn(write(
             stdin,
             (binary, answers.clone()),
-            is_ready,
+            (may_send, is_ready),
             (frames, Arc::clone(&unsent)),
         ));
         let is_reached = Arc::new(AtomicBool::new(false));
-        let greeting = (ready, Arc::clone(&is_reached));
+        let greeting = (send, ready, Arc::clone(&is_reached));
         tokio::spawn(read(stdout, greeting, answers, last_lines, errors));
         Ok(Connection {
             commands: Box::new(Frames { commands, unsent }),
@@ -193,6 +200,7 @@ done
 [ -n \"$d\" ] || {{ echo \"steward: programs cannot run in ${{TMPDIR:-/tmp}}, /var/tmp or $HOME: they are full, mounted noexec, or not for this user; name another folder in TMPDIR, by SetEnv of sshd_config\" >&2; exit 71; }}
 trap \"rm -rf \\\"$d\\\" || {{ sleep 1; rm -rf \\\"$d\\\"; }}\" EXIT
 trap \"exit 75\" HUP INT TERM PIPE
+printf \"\\n%s\\n\" {SEND}
 head -c {length} > \"$d/steward\" || {{ echo \"steward: cannot write to $d\" >&2; exit 73; }}
 [ \"$(sha256sum < \"$d/steward\" | cut -c 1-64)\" = {sha256} ] || {{ echo \"steward: the program arrived damaged or cut off\" >&2; exit 74; }}
 chmod 700 \"$d/steward\"
@@ -201,14 +209,15 @@ printf \"\\n%s\\n\" {READY}
     )
 }
 
-/// Writes the binary, waits until it is there, and then writes frames, and a beat where none comes.
+/// Waits until the script runs, writes the binary, waits until it is there, and then writes frames, and a beat where none comes.
 async fn write(
     mut stdin: ChildStdin,
     (binary, answers): (&'static Binary, mpsc::Sender<io::Result<Bytes>>),
-    is_ready: tokio::sync::oneshot::Receiver<()>,
+    (may_send, is_ready): (oneshot::Receiver<()>, oneshot::Receiver<()>),
     (mut frames, unsent): (mpsc::UnboundedReceiver<Vec<u8>>, Arc<AtomicUsize>),
 ) {
     let carried = async {
+        greeted(may_send, GREETING_PATIENCE).await?;
         let file = tokio::fs::File::open(&binary.path).await?;
         carry(file, &mut stdin, CARRY_PATIENCE).await
     };
@@ -259,7 +268,23 @@ async fn write(
     }
 }
 
-/// Writes the binary. The other side may hang before it reads all of it: in a start file of its shell, for instance.
+/// Waits for the script. What the shell there starts at a login may hang, or ask a question that nobody answers.
+async fn greeted(may_send: oneshot::Receiver<()>, patience: Duration) -> io::Result<()> {
+    match tokio::time::timeout(patience, may_send).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => Err(io::ErrorKind::BrokenPipe.into()),
+        Err(_) => Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!(
+                "the other machine ran nothing for {} s: what its shell starts at a login may hang, wait for an answer, or hide \
+                 what is printed",
+                patience.as_secs()
+            ),
+        )),
+    }
+}
+
+/// Writes the binary. The other side may hang before it has read all of it.
 async fn carry(
     mut from: impl AsyncRead + Unpin,
     into: &mut (impl AsyncWrite + Unpin),
@@ -276,7 +301,7 @@ async fn carry(
             return Err(io::Error::new(
                 io::ErrorKind::TimedOut,
                 format!(
-                    "the other machine read nothing of the program for {} s: what its shell starts at a login may hang",
+                    "the other machine read nothing of the program for {} s",
                     patience.as_secs()
                 ),
             ));
@@ -288,14 +313,18 @@ async fn carry(
 /// Passes on what comes, from the mark on. At the end, why it ended.
 async fn read(
     stdout: ChildStdout,
-    (ready, is_reached): (tokio::sync::oneshot::Sender<()>, Arc<AtomicBool>),
+    (send, ready, is_reached): (oneshot::Sender<()>, oneshot::Sender<()>, Arc<AtomicBool>),
     answers: mpsc::Sender<io::Result<Bytes>>,
     last_lines: LastLines,
     errors: tokio::task::JoinHandle<()>,
 ) {
     let mut stdout = BufReader::new(stdout);
-    let is_started = find_mark(&mut stdout).await;
-    if is_started {
+    let mut greeting = find_mark(&mut stdout, SEND).await;
+    if greeting == Greeting::Complete {
+        let _ = send.send(());
+        greeting = find_mark(&mut stdout, READY).await;
+    }
+    if greeting == Greeting::Complete {
         is_reached.store(true, Relaxed);
         let _ = ready.send(());
         let mut piece = vec![0; PIECE_BYTES];
@@ -308,34 +337,56 @@ async fn read(
     }
     // What it has to say has come by then, or does not come.
     let _ = tokio::time::timeout(Duration::from_secs(2), errors).await;
-    let message = why_ended(&last_lines.text(), is_started);
+    let message = why_ended(&last_lines.text(), greeting);
     let _ = answers.send(Err(io::Error::other(message))).await;
 }
 
-fn why_ended(said: &str, is_started: bool) -> String {
-    match (said, is_started) {
-        ("", true) => "ssh ended".to_owned(),
-        ("", false) => "ssh ended without a word before anything was started there: the account needs a shell that runs \
-                        commands, which /bin/false and nologin do not"
-            .to_owned(),
-        (said, _) => format!("ssh ended: {said}"),
+/// What came before a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Greeting {
+    /// The mark came behind it.
+    Complete,
+    TooLong,
+    /// It ended without the mark.
+    Ended,
+}
+
+fn why_ended(said: &str, greeting: Greeting) -> String {
+    match (greeting, said) {
+        (Greeting::TooLong, _) => format!(
+            "the shell of the account prints more than {} KiB at a login, before it runs anything",
+            MAX_GREETING_BYTES >> 10
+        ),
+        (Greeting::Complete, "") => "ssh ended".to_owned(),
+        (Greeting::Ended, "") => {
+            "ssh ended without a word before anything was started there: the account needs a shell that runs \
+             commands, which /bin/false and nologin do not"
+                .to_owned()
+        }
+        (_, said) if said.contains("Permission denied (") => format!(
+            "ssh ended: {said} (a key that needs a passphrase is not used, since nobody can be asked for it)"
+        ),
+        (_, said) => format!("ssh ended: {said}"),
     }
 }
 
-/// Skips what is printed before the mark; `false`: it did not come.
-async fn find_mark(stdout: &mut BufReader<ChildStdout>) -> bool {
+/// Skips what is printed before the mark.
+async fn find_mark(stdout: &mut (impl AsyncBufRead + Unpin), mark: &str) -> Greeting {
     let mut n_bytes = 0;
     let mut line = Vec::new();
     loop {
         line.clear();
         let rest = MAX_GREETING_BYTES.saturating_sub(n_bytes) as u64;
+        if rest == 0 {
+            return Greeting::TooLong;
+        }
         let mut limited = (&mut *stdout).take(rest);
         match limited.read_until(b'\n', &mut line).await {
-            Ok(0) | Err(_) => return false,
+            Ok(0) | Err(_) => return Greeting::Ended,
             Ok(n) => n_bytes += n,
         }
-        if line.trim_ascii() == READY.as_bytes() {
-            return true;
+        if line.trim_ascii() == mark.as_bytes() {
+            return Greeting::Complete;
         }
     }
 }
@@ -444,6 +495,21 @@ mod tests {
     use super::*;
 
     const SHORT: Duration = Duration::from_millis(100);
+
+    /// Given: a machine whose shell hangs before the script runs, or prints without end. Expected: nothing is sent, and the reason
+    /// says where to look.
+    #[tokio::test]
+    async fn a_shell_that_hangs_or_prints_without_end_is_given_up() {
+        let (_held, may_send) = oneshot::channel();
+        let hung = greeted(may_send, SHORT).await.unwrap_err();
+        assert!(hung.to_string().contains("at a login may hang"), "{hung}");
+        let endless = vec![b'x'; 2 * MAX_GREETING_BYTES];
+        let greeting = find_mark(&mut &endless[..], SEND).await;
+        assert_eq!(greeting, Greeting::TooLong);
+        assert!(why_ended("", greeting).contains("prints more than 64 KiB"));
+        let greeting = find_mark(&mut &b"Welcome\nsteward-send\n"[..], SEND).await;
+        assert_eq!(greeting, Greeting::Complete);
+    }
 
     /// Input: a machine that stops to read in the middle of the program (docs/reference/security.md § 3.19). Answer: the transfer ends with a reason when its time is over; one that is only slow gets all.
     #[tokio::test]

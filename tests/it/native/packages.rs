@@ -111,6 +111,42 @@ fn a_package_that_can_not_be_had_and_an_interrupted_dpkg_are_told_and_mended() {
     );
 }
 
+/// Holds apt's lock of its lists, as another apt does that fetches them, until somebody has tried to have it. Locks of apt are
+/// those of `fcntl`.
+const HOLDER: &str = r#"set -e
+printf '#!/bin/sh\n/usr/bin/apt-get "$@"\ncode=$?\ntouch /tmp/tried\nexit $code\n' > /usr/local/sbin/apt-get
+chmod 755 /usr/local/sbin/apt-get
+perl -e 'open(my $lists, ">>", "/var/lib/apt/lists/lock") or die;
+    my $lock = pack("s s x4 q q l x4", 1, 0, 0, 0, 0); fcntl($lists, 6, $lock) or die;
+    open(my $held, ">", "/tmp/held"); select(undef, undef, undef, 0.1) until -e "/tmp/tried"' > /dev/null 2>&1 &
+for n in $(seq 100); do [ -e /tmp/held ] && break; sleep 0.1; done; [ -e /tmp/held ]
+"#;
+
+/// Given: another apt that fetches lists, which this one does not wait for by itself; and a package that somebody holds back.
+/// Expected: the resource waits for the other apt; what is held stays, and the reason says who lets it go.
+#[test]
+fn another_apt_is_waited_for_and_what_is_held_back_stays() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    machine.sh(SOURCE);
+    machine.sh(HOLDER);
+    let tool = |version: &str| {
+        format!(r#"steward::Package(host=host, name="steward-test-tool", {version})"#)
+    };
+    machine.check(&tool(r#"version="1.0""#), "deployed created");
+    machine.sh("apt-mark hold steward-test-tool");
+    for change in [r#"version="2.0""#, "latest=true", "purged=true"] {
+        let event = machine.check(&tool(change), "failed nochange");
+        let message = event["message"].as_str().unwrap();
+        assert!(
+            message.contains("`apt-mark unhold` lets it go"),
+            "{message}"
+        );
+    }
+    machine.check(&tool(r#"version="1.0""#), "deployed nochange");
+}
+
 /// More packages of the source: one whose script fails, and its mended version, a good one, and one that only provides a name.
 const MORE: &str = r#"set -e
 cd /srv/repo
