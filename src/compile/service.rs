@@ -195,6 +195,8 @@ struct CompileLoop {
     failures: Failures,
     /// Compiles may be marked running that nobody runs: after a start, and after an error between the two.
     may_be_interrupted: bool,
+    /// Changes when the database has been away: what was written last may be gone.
+    returns: watch::Receiver<u64>,
     batches: CompileBatches,
     last_compile: Option<Instant>,
     /// When the next partial compile is due if others wait that it can be made one with.
@@ -226,12 +228,14 @@ pub(super) fn is_given_up(compile: &Compile) -> bool {
 
 impl CompileLoop {
     fn new(options: Options, lanes: Arc<Lanes>) -> Self {
+        let returns = options.store.database_returns();
         Self {
             options,
             lanes,
             head: None,
             failures: Failures::default(),
             may_be_interrupted: true,
+            returns,
             batches: CompileBatches::default(),
             last_compile: None,
             next_partial: None,
@@ -273,6 +277,7 @@ impl CompileLoop {
             };
             tokio::select! {
                 () = wake.notified() => {}
+                Ok(()) = self.returns.changed() => self.may_be_interrupted = true,
                 () = tokio::time::sleep(wait) => self.poll().await,
                 () = shutdown.cancelled() => return,
             }

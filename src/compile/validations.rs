@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::install::Place;
@@ -31,13 +32,17 @@ pub(super) struct Validations {
     numbers: BTreeSet<usize>,
     /// Validations may be marked running that nobody runs: after a start, and after an error between the two.
     may_be_interrupted: bool,
+    /// Changes when the database has been away: what was written last may be gone.
+    returns: watch::Receiver<u64>,
 }
 
 impl Validations {
     pub(super) fn new(options: Options, lanes: Arc<Lanes>) -> Self {
+        let returns = options.store.database_returns();
         Self {
             options,
             lanes,
+            returns,
             running: JoinSet::new(),
             numbers: BTreeSet::new(),
             may_be_interrupted: true,
@@ -64,6 +69,7 @@ impl Validations {
             tokio::select! {
                 () = wake.notified() => {}
                 _ = accepted.changed() => {}
+                Ok(()) = self.returns.changed() => self.may_be_interrupted = true,
                 Some(ended) = self.running.join_next() => self.ended(ended),
                 () = tokio::time::sleep(patience) => {}
                 () = shutdown.cancelled() => return,

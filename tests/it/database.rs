@@ -324,6 +324,14 @@ impl Postgres {
         assert!(self.run("pg_ctl", &arguments), "PostgreSQL does not start");
     }
 
+    /// Runs statements.
+    pub fn sql(&self, statements: &str) {
+        let port = self.port.to_string();
+        let server = ["-h", "127.0.0.1", "-p", &port, "-U", "postgres"];
+        let arguments = [&server[..], &["-v", "ON_ERROR_STOP=1", "-c", statements]].concat();
+        assert!(self.run("psql", &arguments), "{statements}");
+    }
+
     /// As a power cut would.
     pub fn kill(&self) {
         assert!(self.run("pg_ctl", &["-D", &self.data(), "-m", "immediate", "stop"]));

@@ -250,6 +250,37 @@ fn instances_go_on_when_the_database_has_forgotten_their_last_step() {
     });
 }
 
+/// Given: a compile that has failed, which is written without waiting for the disk, and a crash of PostgreSQL that has taken it away,
+/// so that the compile is marked running and nobody runs it. Expected: it runs again and ends, without a restart of the server.
+#[test]
+fn a_compile_ends_when_the_database_has_forgotten_its_end() {
+    let Some(postgres) = Postgres::start() else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let repo = Repo::new("x = \n");
+    let database = format!(
+        "database: postgres://postgres@127.0.0.1:{}/postgres\n",
+        postgres.port
+    );
+    // No poll asks for another compile meanwhile.
+    let config = format!("{}    poll: 1h\n", config(&repo, &database));
+    let served = serve(dir.path(), &config);
+    let has_failed = || {
+        let environment = served.environment("prod");
+        let url = format!("{}/api/v2/compilereport?limit=1", served.api);
+        let (status, reports) = request("GET", &url, Some(&environment), None);
+        status == 200 && !reports["data"][0]["completed"].is_null()
+    };
+    wait_until("the compile has failed", has_failed);
+    // What a crash leaves whose last commits were not on the disk. The loop has long come to rest.
+    postgres.sql("UPDATE compile SET state = 'running', completed_us = NULL, reason = NULL");
+    assert!(!has_failed());
+    postgres.kill();
+    postgres.up();
+    wait_until("it has failed again", has_failed);
+}
+
 /// How many seconds the database is away: a minute by hand, a moment where many tests run.
 fn outage() -> u64 {
     let seconds = std::env::var("STEWARD_TEST_OUTAGE").ok();
