@@ -83,13 +83,17 @@ fn a_partial_export_changes_its_sets_and_nothing_else_and_says_what_it_may_not()
     wait_until("the changed file is deployed", || {
         host.read("one") == "another one\n"
     });
-    let actions = running.get_ok("/api/v2/resource_actions?limit=100");
-    let of_2 = actions["data"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|action| action["action"] == "deploy" && action["version"] == 2);
-    assert_eq!(of_2.count(), 1, "only what changed is deployed");
+    let n_deployed = || {
+        let actions = running.get_ok("/api/v2/resource_actions?limit=100");
+        let actions = actions["data"].as_array().cloned().unwrap_or_default();
+        let of_2 = actions.iter().filter(|action| {
+            action["action"] == "deploy" && action["version"] == 2 && !action["finished"].is_null()
+        });
+        of_2.count()
+    };
+    // The file is there a moment before what became of it is written down.
+    wait_until("its run is in the history", || n_deployed() > 0);
+    assert_eq!(n_deployed(), 1, "only what changed is deployed");
     assert_what_was_stored(&running, &host);
     let version = running.get_ok("/api/v2/desiredstate/2");
     assert_eq!(version["metadata"]["total"], 3);
