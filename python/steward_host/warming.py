@@ -3,7 +3,7 @@
 Python does much of its work when a function runs for the first times: it looks names up and keeps where they were, compiles
 regular expressions, and writes instructions again as faster ones. In a process that is forked for each agent this would be
 done once an agent, and each page of memory that it writes to would be copied once an agent. Done before the forks it is
-done once, and the pages stay shared: a host with one resource needs a fifth less time.
+done once, and the pages stay shared: a host with one resource needs a sixth less time.
 
 No code of a module runs here, and nothing stays: neither the class, nor its handler, nor a thread.
 """

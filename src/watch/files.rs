@@ -4,7 +4,7 @@
 //! behind them would be polled only. What is watched together may overlap (a folder and a repository in it, two
 //! environments of one repository), so places are counted, and what a removal takes away from others is watched again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -38,11 +38,27 @@ struct Listener {
 #[derive(Default)]
 struct Watched {
     watcher: Option<RecommendedWatcher>,
-    /// How many listeners have each place: with all below it, and without.
-    places: HashMap<PathBuf, Count>,
+    /// How many listeners have each place: with all below it, and without. What is below a folder comes right behind it.
+    places: BTreeMap<PathBuf, Count>,
 }
 
-#[derive(Clone, Copy, Default)]
+impl Watched {
+    /// As a path has to be watched: also as a part of a folder of which all is. The watcher knows one mode of each path.
+    fn mode(&self, path: &Path) -> RecursiveMode {
+        let is_recursive = |path: &Path| {
+            self.places
+                .get(path)
+                .is_some_and(|count| count.recursive > 0)
+        };
+        if path.ancestors().any(is_recursive) {
+            RecursiveMode::Recursive
+        } else {
+            RecursiveMode::NonRecursive
+        }
+    }
+}
+
+#[derive(Clone, Copy, Default, PartialEq)]
 struct Count {
     recursive: usize,
     plain: usize,
@@ -53,15 +69,6 @@ impl Count {
         match mode {
             RecursiveMode::Recursive => &mut self.recursive,
             RecursiveMode::NonRecursive => &mut self.plain,
-        }
-    }
-
-    /// As it has to be watched; None: nobody wants it.
-    fn mode(self) -> Option<RecursiveMode> {
-        match self {
-            Self { recursive: 1.., .. } => Some(RecursiveMode::Recursive),
-            Self { plain: 1.., .. } => Some(RecursiveMode::NonRecursive),
-            _ => None,
         }
     }
 }
@@ -110,7 +117,7 @@ impl Files {
         // Counted even if it cannot be watched: the subscription gives back what it has.
         let count = watched.places.entry(path.clone()).or_default();
         *count.of(*mode) += 1;
-        let mode = count.mode().unwrap_or(*mode);
+        let mode = watched.mode(path);
         // Also what is watched already: the folder may be another one by now.
         self.watcher(&mut watched)?.watch(path, mode)
     }
@@ -120,36 +127,29 @@ impl Files {
         let Some(count) = watched.places.get_mut(path) else {
             return;
         };
-        let before = count.mode();
         *count.of(*mode) -= 1;
-        let after = count.mode();
-        if after.is_none() {
-            watched.places.remove(path);
-        }
-        if after == before {
+        if *count.of(*mode) > 0 {
             return;
         }
-        let overlapping: Vec<Place> = watched
-            .places
-            .iter()
-            .filter(|(other, _)| other.starts_with(path))
-            .filter_map(|(other, count)| Some((other.clone(), count.mode()?)))
-            .collect();
-        let around: Vec<Place> = watched
-            .places
-            .iter()
-            .filter(|(other, count)| {
-                *other != path && path.starts_with(other) && count.recursive > 0
-            })
-            .map(|(other, _)| (other.clone(), RecursiveMode::Recursive))
+        if *count == Count::default() {
+            watched.places.remove(path);
+        }
+        // The removal takes from all below it, and from a folder around it of which all is watched.
+        let below = watched.places.range(path.clone()..);
+        let below = below.take_while(|(other, _)| other.starts_with(path));
+        let around = path.ancestors().skip(1);
+        let around = around.filter_map(|other| watched.places.get_key_value(other));
+        let overlapping: Vec<Place> = around
+            .chain(below)
+            .map(|(other, _)| (other.clone(), watched.mode(other)))
             .collect();
         let Some(watcher) = &mut watched.watcher else {
             return;
         };
         // A place that is gone from the disk is watched no more as it is.
         let _ = watcher.unwatch(path);
-        for (other, mode) in around.iter().chain(&overlapping) {
-            if let Err(error) = watcher.watch(other, *mode) {
+        for (other, mode) in overlapping {
+            if let Err(error) = watcher.watch(&other, mode) {
                 tracing::warn!(%error, "cannot watch {}; it is polled instead", other.display());
             }
         }
@@ -160,7 +160,7 @@ impl Files {
         if watched.watcher.is_none() {
             let listeners = Arc::clone(&self.listeners);
             let on_event = move |event: notify::Result<notify::Event>| {
-                lock(&listeners).tell(event.as_ref());
+                lock(&listeners).dispatch(event.as_ref());
             };
             watched.watcher = Some(notify::recommended_watcher(on_event)?);
         }
@@ -173,7 +173,7 @@ impl Files {
 
 impl Listeners {
     /// Passes an event on to all whose places it may be in.
-    fn tell(&self, event: Result<&notify::Event, &notify::Error>) {
+    fn dispatch(&self, event: Result<&notify::Event, &notify::Error>) {
         let (paths, is_for_all) = match event {
             Ok(event) => {
                 // Reading is no change: our own fetch would wake us for ever.
@@ -289,6 +289,33 @@ mod tests {
             }
             drop(stay);
             assert!(lock(&files.watched).places.is_empty());
+        }
+    }
+
+    /// Given: a folder of which all is watched, and one in it of which others watch only what is right in it. Expected: who watches
+    /// all hears of what happens in a folder that is new there.
+    #[tokio::test]
+    async fn who_watches_all_hears_of_new_folders_in_what_others_watch() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("inner");
+        std::fs::create_dir(&inner).unwrap();
+        let files = Files::default();
+        let subscribe = |path: &Path, mode| files.subscribe(vec![(path.to_owned(), mode)]).unwrap();
+        let mut all = subscribe(dir.path(), RecursiveMode::Recursive);
+        let _plain = subscribe(&inner, RecursiveMode::NonRecursive);
+        std::fs::create_dir(inner.join("new")).unwrap();
+        assert!(has_changed(&mut all).await);
+        // Of the folder itself there may be one more.
+        for _ in 0..3 {
+            let began = std::time::Instant::now();
+            while !has_news(&mut all) {
+                assert!(
+                    began.elapsed() < Duration::from_secs(30),
+                    "nothing was heard"
+                );
+                std::fs::write(inner.join("new/file"), "1").unwrap();
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
         }
     }
 
