@@ -20,18 +20,23 @@
 mod action_log;
 mod agent_rights;
 mod agents;
+mod asking;
 mod crons;
 mod dry_run;
 mod handle;
+mod refresh;
+mod restoring;
 mod results;
 mod services;
+mod starting;
+mod stopping;
 mod writing;
 
 pub use agents::Admission;
 pub use handle::{DeployKind, Engine, Inspected, Options, RequestError, Scheduled};
 pub(crate) use services::LIFECYCLE_TRANSFER;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -45,22 +50,20 @@ use results::Round;
 use writing::{Batch, Writing};
 
 use super::ask::Requests;
-use super::code::{Code, code_of};
-use super::facts::{self, Facts};
-use super::schedule::{Loading, Priority, RetryPolicy, Run, Schedule, Selection, Start};
-use super::{Intent, Reading};
+use super::code::Code;
+use super::facts::Facts;
+use super::schedule::{Priority, Run, Schedule, Selection};
 use crate::domain::{
-    ActionId, ActionKind, AgentName, AgentPlace, EnvironmentId, ResourceId, Settings, Timestamp,
-    VersionNumber, chain, read_agent_map,
+    ActionId, AgentName, AgentPlace, EnvironmentId, Settings, Timestamp, VersionNumber, chain,
 };
 use crate::executor::agent_code::AgentCode;
 use crate::executor::bounds::Daily;
-use crate::executor::link::{Message, Purpose};
+use crate::executor::link::Message;
 use crate::executor::places::Executors;
-use crate::executor::protocol::{Task, TaskKind};
+use crate::executor::protocol::Task;
 use crate::lsm::{Report, Services};
-use crate::observe::{ActionLogs, Bus, EventKind};
-use crate::store::{self, ActionStart, ResourceRow, SeesRows, StateRow, Store};
+use crate::observe::{ActionLogs, Bus};
+use crate::store::{self, Store};
 
 /// Runs the engine of an environment, from reading the store until it is stopped.
 async fn run_until_stopped(
@@ -155,98 +158,7 @@ const MESSAGES_AT_ONCE: usize = 10_000;
 /// How long that may take: a call of a handler is a message, too, and may be some thousand writes.
 const MESSAGES_FOR: Duration = Duration::from_millis(100);
 
-/// By how much resources come earlier than their interval says, at most. A tenth spreads ten thousand resources that were
-/// deployed within a minute over the minute before their repair is due, and more with each repair; nobody who asks for a
-/// repair every 600 s minds one after 540 s.
-const SPREAD_PERCENT: u32 = 10;
-
-/// How long shutdown waits for running tasks.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 impl Reconciler {
-    /// Reads the environment as the store has it. What was running when the server ended counts as
-    /// not done.
-    async fn restore(
-        options: &Options,
-        messages: mpsc::UnboundedSender<Message>,
-    ) -> Result<Self, store::Error> {
-        let (environment, store) = (options.environment, options.store.clone());
-        let settings = store.settings_fetch(environment).await?;
-        let record = store.environment_fetch(environment).await?;
-        let (active, halted) = record.map_or((None, false), |record| {
-            (record.active_version, record.halted)
-        });
-        // A schedule of the version in force would try again what failed, and do what an interrupted run has left.
-        let active = active.filter(|_| options.deploys);
-        let agents = store.agent_list(environment).await?;
-        let paused = agents
-            .into_iter()
-            .filter(|agent| agent.paused)
-            .map(|agent| agent.name);
-        let now = Timestamp::now();
-        let unknowns = facts::unknowns(&store, environment, active).await?;
-        let (schedule, code) = match active {
-            None => {
-                let none = Loading::new(VersionNumber::NONE, policy(&settings), paused, 0);
-                (none.finish(now), Code::default())
-            }
-            Some(version) => {
-                let schedule = load(&store, environment, version, &settings, paused, now).await?;
-                let code = code_of(&store, environment, version).await?;
-                let code = code.for_agents(schedule.types());
-                (schedule, code)
-            }
-        };
-        let executor = Executors::new(
-            environment,
-            options.python.clone(),
-            options.executor,
-            options.variables.clone(),
-            options.ssh_config.clone(),
-            options.packages.clone(),
-            messages,
-        );
-        let model_places = match active {
-            Some(version) => {
-                read_agent_map(&store.version_agent_places(environment, version).await?)
-            }
-            None => BTreeMap::new(),
-        };
-        let mut engine = Self {
-            environment,
-            store,
-            bus: options.bus.clone(),
-            schedule,
-            settings,
-            executor,
-            // What the store has of before is looked at once.
-            has_places: true,
-            model_places,
-            code,
-            halted,
-            ending: None,
-            deploys: options.deploys,
-            in_flight: HashMap::new(),
-            queued_tasks: HashMap::new(),
-            comparing: HashMap::new(),
-            facts: Facts::new(unknowns, options.recompile.clone(), options.facts),
-            shutdown: options.shutdown.clone(),
-            services: options.services.clone(),
-            requests: Requests::new(options.api.clone()),
-            reports: Vec::new(),
-            unwritten: Batch::default(),
-            writing: Writing::default(),
-            action_logs: options.action_logs.clone(),
-            daily: Daily::default(),
-            round: None,
-            n_rounds: 0,
-            crons: Crons::default(),
-        };
-        engine.crons.plan(&engine.settings, now);
-        engine.resume_dry_runs().await?;
-        Ok(engine)
-    }
-
     /// The loop, until it is stopped or nobody has its handle any more.
     async fn run(
         &mut self,
@@ -377,114 +289,6 @@ impl Reconciler {
         false
     }
 
-    /// Reads what changed in the store: settings, pauses, halting, released versions.
-    async fn refresh(&mut self) -> bool {
-        let refreshed = self.try_refresh().await;
-        if let Err(error) = &refreshed {
-            tracing::error!(environment.id = %self.environment, error = chain(error), "cannot read the released versions");
-        }
-        refreshed.is_ok()
-    }
-
-    async fn try_refresh(&mut self) -> Result<(), store::Error> {
-        let now = Timestamp::now();
-        self.settings = self.store.settings_fetch(self.environment).await?;
-        self.schedule.set_policy(policy(&self.settings), now);
-        self.crons.plan(&self.settings, now);
-        let Some(record) = self.store.environment_fetch(self.environment).await? else {
-            return Ok(());
-        };
-        self.halted = record.halted;
-        self.place_agents().await?;
-        if !self.deploys {
-            return Ok(());
-        }
-        for agent in self.store.agent_list(self.environment).await? {
-            self.schedule.pause(&agent.name, agent.paused);
-        }
-        if self.halted {
-            return Ok(());
-        }
-        self.renew_facts(now).await?;
-        let Some(released) = self.store.version_released(self.environment).await? else {
-            return Ok(());
-        };
-        let (active, number) = (self.schedule.version(), released.number);
-        if number <= active {
-            return Ok(());
-        }
-        // Results that wait to be written were got before the version: afterwards they would write over what it brings.
-        self.flush().await;
-        let (changed, removed) = if active == VersionNumber::NONE {
-            (
-                self.store.resource_list(self.environment, number).await?,
-                Vec::new(),
-            )
-        } else {
-            self.store
-                .resource_changes(self.environment, active, number)
-                .await?
-        };
-        let code = code_of(&self.store, self.environment, number).await?;
-        let changed = changed.into_iter().map(Intent::from).collect();
-        let unknowns = facts::unknowns(&self.store, self.environment, Some(number)).await?;
-        let places = self.store.version_agent_places(self.environment, number);
-        self.model_places = read_agent_map(&places.await?);
-        let activation = self.schedule.apply(number, changed, &removed, now);
-        self.code = code.for_agents(self.schedule.types());
-        self.facts.set_unknowns(unknowns);
-        // The schedule has moved on; the store must follow before anything runs, however long that takes.
-        let mut pause = Duration::from_millis(100);
-        loop {
-            let (changed, removed, agents) =
-                (&activation.changed, &activation.removed, &activation.agents);
-            match self
-                .store
-                .version_activate(self.environment, number, changed, removed, agents)
-                .await
-            {
-                Ok(()) => break,
-                Err(error)
-                    if self
-                        .complain_and_wait("put the version in force", &error, &mut pause)
-                        .await => {}
-                // It is read and applied again after the next start.
-                Err(error) => return Err(error),
-            }
-        }
-        tracing::info!(
-            environment.id = %self.environment, version = number.get(), n_new = activation.n_new,
-            n_updated = activation.n_updated, n_removed = activation.removed.len(), "version {number} is in force"
-        );
-        self.bus.emit(
-            self.environment,
-            EventKind::Activated {
-                version: number,
-                n_new: activation.n_new,
-                n_updated: activation.n_updated,
-                n_removed: activation.removed.len(),
-                n_total: self.schedule.len(),
-            },
-        );
-        self.tell_who_waits(&activation.changed).await;
-        self.recompile_for_known(now).await?;
-        // Before anything runs: some of the new ones may be out of reach.
-        self.place_agents().await?;
-        // Even a version that changes nothing ends in a summary.
-        self.begin_round();
-        if self.settings.redeploy_failed_on_export() {
-            let reason = "a new version was released, and what failed is tried again";
-            self.schedule
-                .request(Selection::Dirty, Priority::NewVersion, reason, None);
-        }
-        Ok(())
-    }
-
-    /// How long a handler may take for one run that begins now.
-    pub(super) fn limit_ms(&self) -> u64 {
-        u64::try_from(self.settings.deploy_timeout().as_millis()).unwrap_or(u64::MAX)
-    }
-
     /// Schedules what is due by timers and by cron expressions. What comes due while the environment is halted is not made up
     /// for.
     fn tick(&mut self) {
@@ -504,139 +308,6 @@ impl Reconciler {
             self.schedule
                 .request(Selection::All, Priority::IntervalRepair, reason, None);
         }
-    }
-
-    /// Hands out all that may run.
-    async fn start_ready_runs(&mut self) {
-        // What runs here is over at once, so that something else may be ready by then.
-        while self.start_some().await {}
-    }
-
-    /// Hands out what may run now; `true`: some of it has ended already.
-    async fn start_some(&mut self) -> bool {
-        let mut has_ended = false;
-        for start in self.schedule.take() {
-            match start {
-                Start::Deploy(run) => has_ended |= self.start_deploy(run).await,
-                Start::Task(action) => self.start_task(action).await,
-            }
-        }
-        self.executor.flush().await;
-        has_ended
-    }
-
-    /// `true`: it has ended already.
-    async fn start_deploy(&mut self, run: Run) -> bool {
-        self.begin_round();
-        let started = Timestamp::now();
-        self.unwritten.starts.push(ActionStart {
-            id: run.action,
-            action: ActionKind::Deploy,
-            version: run.version,
-            resource_id: run.intent.resource_id.clone(),
-            started,
-        });
-        if run.intent.resource_type == services::LIFECYCLE_TRANSFER {
-            self.report(run, started);
-            return true;
-        }
-        let code = Arc::clone(self.code.of(&run.intent.agent));
-        let task = Task {
-            action: run.action,
-            kind: TaskKind::Deploy {
-                requires: run.requires.clone(),
-                dependency_changed: run.dependency_changed,
-            },
-            code: code.key.clone(),
-            agent: run.intent.agent.clone(),
-            resource_id: run.intent.resource_id.clone(),
-            resource_type: run.intent.resource_type.to_string(),
-            version: run.version,
-            attributes: run.intent.attributes.to_string(),
-            reason: run.reason.clone(),
-            limit_ms: self.limit_ms(),
-        };
-        self.in_flight.insert(run.action, InFlight { run, started });
-        self.executor.run(task, &code).await;
-        false
-    }
-
-    /// Lets a task that is no deployment wait for its turn in the queue of its agent.
-    pub(super) fn queue_task(&mut self, queued: QueuedTask, priority: Priority) {
-        let task = &queued.task;
-        self.schedule.add_task(task.action, &task.agent, priority);
-        self.queued_tasks.insert(task.action, queued);
-    }
-
-    async fn start_task(&mut self, action: ActionId) {
-        let Some(QueuedTask { task, code, place }) = self.queued_tasks.remove(&action) else {
-            self.schedule.task_finished(action);
-            return;
-        };
-        if matches!(task.kind, TaskKind::CollectFacts) {
-            self.facts.on_started(&task.resource_id);
-            self.unwritten.starts.push(ActionStart {
-                id: action,
-                action: ActionKind::CollectFacts,
-                version: task.version,
-                resource_id: task.resource_id.clone(),
-                started: Timestamp::now(),
-            });
-        }
-        if task.is_dry_run() {
-            let comparing = Comparing {
-                version: task.version,
-                started: Timestamp::now(),
-            };
-            self.comparing.insert(action, comparing);
-        }
-        match place {
-            None => self.executor.run(task, &code).await,
-            Some(place) => self.executor.run_at(place, task, &code).await,
-        }
-    }
-
-    /// Schedules what somebody asks for.
-    fn request(
-        &mut self,
-        method: DeployKind,
-        agents: Option<BTreeSet<AgentName>>,
-    ) -> Result<Scheduled, RequestError> {
-        if self.halted {
-            return Err(RequestError::Halted);
-        }
-        if self.schedule.version() == VersionNumber::NONE {
-            return Err(RequestError::NothingReleased);
-        }
-        if let Some(agents) = &agents
-            && !agents.iter().any(|agent| self.schedule.knows_agent(agent))
-        {
-            let names: Vec<&str> = agents.iter().map(AgentName::as_str).collect();
-            return Err(RequestError::UnknownAgents(names.join(", ")));
-        }
-        let round = self.begin_round();
-        let (which, priority, reason) = what_is_asked(method);
-        let agents = self
-            .schedule
-            .request(which, priority, reason, agents.as_ref());
-        Ok(Scheduled {
-            agents: agents.into_iter().collect(),
-            round,
-        })
-    }
-
-    /// Schedules what somebody asks for of some resources, and gives those that the model has.
-    fn request_some(
-        &mut self,
-        method: DeployKind,
-        ids: &BTreeSet<ResourceId>,
-    ) -> Result<Vec<ResourceId>, RequestError> {
-        if self.halted {
-            return Err(RequestError::Halted);
-        }
-        self.begin_round();
-        let (which, priority, reason) = what_is_asked(method);
-        Ok(self.schedule.request_some(which, priority, reason, ids))
     }
 
     /// Tells those who wait for it that nothing runs any more.
@@ -659,142 +330,5 @@ impl Reconciler {
         } else {
             due.map_or(longest, |due| due.since(Timestamp::now()).min(longest))
         }
-    }
-
-    /// Waits a moment for running tasks, cuts off those that go on, and writes what is known.
-    async fn shut_down(&mut self, messages: &mut mpsc::UnboundedReceiver<Message>) {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
-        while self
-            .in_flight
-            .keys()
-            .any(|action| !self.executor.goes_on_without_us(*action))
-        {
-            tokio::select! {
-                message = messages.recv() => match message {
-                    Some(message) => self.on_message(message).await,
-                    None => break,
-                },
-                // A handler that has asked something can end when it is answered.
-                answered = self.requests.next() => {
-                    if let Some((asker, answer)) = answered {
-                        self.on_answer(asker, answer).await;
-                    }
-                }
-                () = tokio::time::sleep_until(deadline) => break,
-            }
-        }
-        // What is still running is cut off; the executor goes with us.
-        for done in self
-            .executor
-            .close("the server stopped during this run; the resource is verified again")
-            .await
-        {
-            // A dry run goes on after the next start.
-            if !matches!(done.purpose, Purpose::DryRun(_)) {
-                self.on_task_done(done).await;
-            }
-        }
-        self.flush().await;
-    }
-}
-
-/// The schedule of the version in force, with the states of its resources.
-async fn load(
-    store: &Store,
-    environment: EnvironmentId,
-    version: VersionNumber,
-    settings: &Settings,
-    paused: impl IntoIterator<Item = AgentName>,
-    now: Timestamp,
-) -> Result<Schedule, store::Error> {
-    let known = store.version_fetch(environment, version).await?;
-    let n_resources = known.map_or(0, |known| usize::try_from(known.n_resources).unwrap_or(0));
-    let mut restoring = Restoring {
-        loading: Loading::new(version, policy(settings), paused, n_resources),
-        reading: Reading::default(),
-    };
-    let with_states = !settings.reset_deploy_progress_on_start();
-    store
-        .rows_each(environment, version, with_states, &mut restoring)
-        .await?;
-    let Restoring { loading, reading } = restoring;
-    drop(reading);
-    Ok(loading.finish(now))
-}
-
-/// Takes over what the store has of the version in force.
-struct Restoring {
-    loading: Loading,
-    reading: Reading,
-}
-
-impl SeesRows for Restoring {
-    fn resource(&mut self, row: &ResourceRow<'_>) -> Result<(), store::Error> {
-        self.loading.intent(self.reading.intent(row)?);
-        Ok(())
-    }
-
-    fn state(&mut self, row: &StateRow<'_>) {
-        self.loading.state(row);
-    }
-
-    fn has_seen(&self, resource_id: &str) -> bool {
-        self.loading.has(resource_id)
-    }
-}
-
-/// What a request is to run, how urgent that is, and the reason that is noted with it.
-fn what_is_asked(method: DeployKind) -> (Selection, Priority, &'static str) {
-    match method {
-        DeployKind::Deploy => (
-            Selection::Dirty,
-            Priority::UserDeploy,
-            "user requested a deploy",
-        ),
-        DeployKind::Verify => (
-            Selection::All,
-            Priority::UserRepair,
-            "the server was started",
-        ),
-        DeployKind::Repair => (
-            Selection::All,
-            Priority::UserRepair,
-            "user requested a repair",
-        ),
-    }
-}
-
-/// Ids of resources that are undefined or require one that is, however far.
-fn blocked_ids(intents: &[Intent]) -> BTreeSet<ResourceId> {
-    let mut blocked: BTreeSet<ResourceId> = BTreeSet::new();
-    let mut provides: HashMap<&ResourceId, Vec<&ResourceId>> = HashMap::new();
-    for intent in intents {
-        for require in &intent.requires {
-            provides
-                .entry(require)
-                .or_default()
-                .push(&intent.resource_id);
-        }
-    }
-    let mut queue: Vec<&ResourceId> = intents
-        .iter()
-        .filter(|intent| intent.is_undefined)
-        .map(|intent| &intent.resource_id)
-        .collect();
-    while let Some(id) = queue.pop() {
-        if blocked.insert(id.clone()) {
-            queue.extend(provides.get(id).into_iter().flatten());
-        }
-    }
-    blocked
-}
-
-/// How often resources run by themselves, of the settings.
-fn policy(settings: &Settings) -> RetryPolicy {
-    RetryPolicy {
-        deploy: settings.deploy_interval().every(),
-        repair: settings.repair_interval().every(),
-        backoff: settings.retry_backoff(),
-        spread_percent: SPREAD_PERCENT,
     }
 }

@@ -1,10 +1,10 @@
 //! What a version would change.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::services::LIFECYCLE_TRANSFER;
-use super::{QueuedTask, Reconciler, RequestError, blocked_ids};
+use super::{QueuedTask, Reconciler, RequestError};
 use crate::deploy::Intent;
 use crate::deploy::code::{Code, code_of};
 use crate::deploy::schedule::Priority;
@@ -165,4 +165,29 @@ impl Reconciler {
             self.queue_task(queued, Priority::DryRun);
         }
     }
+}
+
+/// Ids of resources that are undefined or require one that is, however far.
+fn blocked_ids(intents: &[Intent]) -> BTreeSet<ResourceId> {
+    let mut blocked: BTreeSet<ResourceId> = BTreeSet::new();
+    let mut provides: HashMap<&ResourceId, Vec<&ResourceId>> = HashMap::new();
+    for intent in intents {
+        for require in &intent.requires {
+            provides
+                .entry(require)
+                .or_default()
+                .push(&intent.resource_id);
+        }
+    }
+    let mut queue: Vec<&ResourceId> = intents
+        .iter()
+        .filter(|intent| intent.is_undefined)
+        .map(|intent| &intent.resource_id)
+        .collect();
+    while let Some(id) = queue.pop() {
+        if blocked.insert(id.clone()) {
+            queue.extend(provides.get(id).into_iter().flatten());
+        }
+    }
+    blocked
 }
