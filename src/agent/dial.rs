@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Options;
 use crate::domain::{Timestamp, chain};
-use crate::executor::progress::{Progress, Watched};
+use crate::executor::progress::{Counted, Progress, counted};
 use crate::executor::remote::{self, AgentCommand, AgentReply, BEAT, MAX_COMMAND_BYTES, SILENCE};
 
 /// The pause after the first failure, and the longest.
@@ -177,7 +177,7 @@ async fn connection(target: &Target, events: &mpsc::UnboundedSender<Event>) -> S
     why
 }
 
-type Socket = WebSocketStream<MaybeTlsStream<Watched<TcpStream>>>;
+type Socket = WebSocketStream<MaybeTlsStream<Counted<TcpStream>>>;
 
 async fn open(target: &Target) -> Result<(Socket, Progress), String> {
     let mut request = target
@@ -197,7 +197,7 @@ async fn open(target: &Target) -> Result<(Socket, Progress), String> {
     let stream = TcpStream::connect(format!("{host}:{port}")).await;
     let stream = stream.map_err(|error| chain(&error))?;
     stream.set_nodelay(true).map_err(|error| chain(&error))?;
-    let (stream, progress) = Watched::new(stream);
+    let (stream, progress) = counted(stream);
     let connected = client_async_tls_with_config(request, stream, Some(config), None).await;
     match connected {
         Ok((socket, _)) => Ok((socket, progress)),

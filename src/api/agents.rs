@@ -34,7 +34,7 @@ use crate::domain::{EnvironmentId, chain};
 use crate::executor::bounds::{self, MAX_REPLY_BYTES};
 use crate::executor::external::AgentMessage;
 use crate::executor::link::Message;
-use crate::executor::progress::{Progress, Watched};
+use crate::executor::progress::{Counted, Progress, counted};
 use crate::executor::remote::{
     self, AgentCommand, AgentHello, AgentReply, MAX_CARRIED, MAX_HELLO_BYTES, MAX_NAMES, VERSION,
 };
@@ -156,7 +156,7 @@ async fn connect(
             .max_message_size(Some(MAX_REPLY_BYTES as usize))
             .max_frame_size(Some(MAX_REPLY_BYTES as usize))
             .max_write_buffer_size(2 * remote::MAX_COMMAND_BYTES);
-        let (stream, progress) = Watched::new(TokioIo::new(stream));
+        let (stream, progress) = counted(TokioIo::new(stream));
         let (stream, limit) = Limited::new(stream, MAX_HELLO_BYTES);
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
         serve(app, environment, socket, (turn, limit), progress).await;
@@ -182,7 +182,7 @@ async fn find(app: &App, text: &str) -> Result<Option<EnvironmentId>, ApiError> 
     Ok(by_id.or(named).map(|one| one.id))
 }
 
-type Socket = WebSocketStream<Limited<Watched<TokioIo<Upgraded>>>>;
+type Socket = WebSocketStream<Limited<Counted<TokioIo<Upgraded>>>>;
 
 /// The life of one connection.
 async fn serve(

@@ -1,21 +1,16 @@
 //! Whether bytes move on a connection, as documents on a slow line take longer than the silence after which a connection counts as
 //! cut: a file of a module, or a result with a long log.
 
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::io::{InspectReader, InspectWriter};
 
-/// Counts the bytes of a stream.
-#[derive(Debug)]
-pub(crate) struct Watched<S> {
-    stream: S,
-    progress: Progress,
-}
+/// A stream whose bytes are counted.
+pub(crate) type Counted<S> = InspectWriter<InspectReader<S, Count>, Count>;
+type Count = Box<dyn FnMut(&[u8]) + Send>;
 
 /// How many bytes a stream has moved so far.
 #[derive(Debug, Clone, Default)]
@@ -24,15 +19,19 @@ pub(crate) struct Progress {
     written: Arc<AtomicU64>,
 }
 
-impl<S> Watched<S> {
-    pub(crate) fn new(stream: S) -> (Self, Progress) {
-        let progress = Progress::default();
-        let watched = Self {
-            stream,
-            progress: progress.clone(),
-        };
-        (watched, progress)
-    }
+/// Counts the bytes of a stream from now on.
+pub(crate) fn counted<S: AsyncRead + AsyncWrite>(stream: S) -> (Counted<S>, Progress) {
+    let progress = Progress::default();
+    let stream = InspectReader::new(stream, count(&progress.read));
+    let stream = InspectWriter::new(stream, count(&progress.written));
+    (stream, progress)
+}
+
+fn count(n_bytes: &Arc<AtomicU64>) -> Count {
+    let n_bytes = Arc::clone(n_bytes);
+    Box::new(move |bytes| {
+        n_bytes.fetch_add(bytes.len() as u64, Relaxed);
+    })
 }
 
 impl Progress {
@@ -72,42 +71,6 @@ async fn while_moving<F: Future>(
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let n_read = buffer.filled().len().saturating_sub(before);
-        self.progress.read.fetch_add(n_read as u64, Relaxed);
-        read
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        if let Poll::Ready(Ok(n_bytes)) = &written {
-            self.progress.written.fetch_add(*n_bytes as u64, Relaxed);
-        }
-        written
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -120,7 +83,7 @@ mod tests {
     async fn a_slow_document_is_no_silence() {
         let silence = Duration::from_millis(500);
         let (near, mut far) = tokio::io::duplex(1);
-        let (mut near, progress) = Watched::new(near);
+        let (mut near, progress) = counted(near);
         let mut document = [0; 30];
         let n_bytes = document.len();
         let slow = async {
