@@ -3,6 +3,7 @@
 //! The format is that of `steward_compiler::protocol` (length and MessagePack), here over tokio's streams. A child is in
 //! a process group of its own, has none of our environment, dies with us, and is killed when its handle is dropped.
 
+mod captured;
 pub mod cgroup;
 pub mod descendants;
 pub mod memory;
@@ -12,6 +13,7 @@ mod supervised;
 mod supervisor;
 mod umask;
 
+pub use captured::Captured;
 pub use descendants::{is_alive, is_stopped, kill_tree};
 pub use peer::{Peer, listens, peer_of};
 pub use supervised::{Ended, run_supervised, supervised_command};

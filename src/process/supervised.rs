@@ -1,16 +1,15 @@
 //! A program that runs to its end, and no longer than it may: with what it writes, and with nothing
 //! left of it.
 
-use std::io::{self, Read};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::{Launcher, kill_group_of, own_program, pid};
+use super::{Captured, Launcher, kill_group_of, own_program, pid};
 
 /// Bytes that are kept of each of the outputs of a program; the rest is read and dropped.
 const KEPT_BYTES: usize = 4 << 20;
@@ -61,7 +60,15 @@ pub fn supervised_command(launcher: &Launcher, memory_bytes: u64) -> io::Result<
 /// It cannot be started.
 pub fn run_supervised(command: &mut Command, is_over: impl Fn() -> bool) -> io::Result<Ended> {
     let mut child = command.spawn()?;
-    let outputs = (follow(child.stdout.take()), follow(child.stderr.take()));
+    let outputs =
+        capture(child.stdout.take()).and_then(|stdout| Ok((stdout, capture(child.stderr.take())?)));
+    let (stdout, stderr) = match outputs {
+        Ok(outputs) => outputs,
+        Err(error) => {
+            stop(&mut child)?;
+            return Err(error);
+        }
+    };
     let status = loop {
         match child.try_wait()? {
             Some(status) => break Some(status),
@@ -76,9 +83,14 @@ pub fn run_supervised(command: &mut Command, is_over: impl Fn() -> bool) -> io::
     let deadline = Instant::now() + PATIENCE;
     Ok(Ended::Done(Output {
         status,
-        stdout: outputs.0.take(deadline),
-        stderr: outputs.1.take(deadline),
+        stdout: stdout.map_or_else(Vec::new, |stdout| stdout.take(deadline)),
+        stderr: stderr.map_or_else(Vec::new, |stderr| stderr.take(deadline)),
     }))
+}
+
+fn capture(pipe: Option<impl Into<OwnedFd>>) -> io::Result<Option<Captured>> {
+    pipe.map(|pipe| Captured::begin(pipe, KEPT_BYTES))
+        .transpose()
 }
 
 /// Lets the process between us and the program end all of it, then makes sure.
@@ -96,42 +108,4 @@ fn stop(child: &mut Child) -> io::Result<ExitStatus> {
     }
     kill_group_of(child.id());
     child.wait()
-}
-
-/// What comes out of a pipe, read by a thread so that the program never waits for us.
-struct Followed {
-    bytes: Arc<Mutex<Vec<u8>>>,
-    reader: Option<JoinHandle<()>>,
-}
-
-/// Begins to read a pipe.
-fn follow(pipe: Option<impl Read + Send + 'static>) -> Followed {
-    let bytes = Arc::new(Mutex::new(Vec::new()));
-    let kept = Arc::clone(&bytes);
-    let reader = pipe.map(|mut pipe| {
-        std::thread::spawn(move || {
-            let mut chunk = [0; 8192];
-            while let Ok(n_read @ 1..) = pipe.read(&mut chunk) {
-                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                let room = KEPT_BYTES.saturating_sub(kept.len()).min(n_read);
-                kept.extend_from_slice(&chunk[..room]);
-            }
-        })
-    });
-    Followed { bytes, reader }
-}
-
-impl Followed {
-    /// All of it, or what is there at the deadline: something may hold the pipe open.
-    fn take(self, deadline: Instant) -> Vec<u8> {
-        let is_open = || {
-            self.reader
-                .as_ref()
-                .is_some_and(|reader| !reader.is_finished())
-        };
-        while is_open() && Instant::now() < deadline {
-            std::thread::sleep(LOOK);
-        }
-        std::mem::take(&mut *self.bytes.lock().unwrap_or_else(PoisonError::into_inner))
-    }
 }

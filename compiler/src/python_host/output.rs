@@ -102,8 +102,12 @@ impl Output {
     }
 
     /// Waits until all that was written before the end of so many sessions is here, or the pipe is closed.
+    ///
+    /// The mark is in the pipe by now, and on a busy machine it may take a while until the thread that reads it gets a
+    /// processor: what it has not read by then would be taken for the output of the next session. Code that has put something
+    /// else into the place of its standard error writes no mark, and is waited for in vain.
     pub(in crate::python_host) fn wait(&self, n_ended: u64) {
-        let limit = Duration::from_millis(200);
+        let limit = Duration::from_secs(1);
         let waits = |kept: &mut Kept| kept.n_ended < n_ended && !kept.is_closed;
         let _ = self.0.1.wait_timeout_while(self.kept(), limit, waits);
     }

@@ -1,17 +1,17 @@
 //! Programs of this host, as handlers run them: without a shell, with nothing of our environment, in plain English
 //! (`LC_ALL=C`), within a time limit, with the beginning of their output kept.
 
-use std::io::{Read, Write};
+use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Context, Error};
-use crate::process;
+use crate::process::{self, Captured};
 
 /// Bytes that are kept of each output stream.
 const OUTPUT_BYTES: usize = 64 * 1024;
@@ -19,6 +19,8 @@ const OUTPUT_BYTES: usize = 64 * 1024;
 const ANSWER_BYTES: usize = 16 * 1024 * 1024;
 /// Where programs are.
 pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The time for what a program started and left behind to say something, too.
+const GRACE: Duration = Duration::from_millis(100);
 /// How long a question to the system may take: it is answered from memory or files.
 const QUESTION: Duration = Duration::from_secs(60);
 
@@ -141,8 +143,12 @@ impl Program {
             .stderr(Stdio::piped())
             .process_group(0);
         let mut child = self.command.spawn().map_err(fail)?;
-        let stdout = capture(child.stdout.take(), self.kept);
-        let stderr = capture(child.stderr.take(), self.kept);
+        let outputs = capture(child.stdout.take(), self.kept)
+            .and_then(|stdout| Ok((stdout, capture(child.stderr.take(), self.kept)?)));
+        let (stdout, stderr) = outputs.map_err(|error| {
+            process::kill_group_of(child.id());
+            fail(error)
+        })?;
         if let (Some(mut stdin), Some(input)) = (child.stdin.take(), self.input) {
             // On a thread, since a program need not read it; it ends with the program.
             thread::spawn(move || stdin.write_all(&input));
@@ -158,10 +164,13 @@ impl Program {
                 "`{shown}` did not end within {limit} and was stopped"
             )));
         };
+        let deadline = Instant::now() + GRACE;
+        let text =
+            |captured: Captured| String::from_utf8_lossy(&captured.take(deadline)).into_owned();
         Ok(Done {
             status,
-            stdout: stdout.text(),
-            stderr: stderr.text(),
+            stdout: text(stdout),
+            stderr: text(stderr),
         })
     }
 
@@ -219,39 +228,8 @@ fn find(name: &str) -> Result<PathBuf, Error> {
     })
 }
 
-/// The kept beginning of a stream that a thread reads to its end.
-struct Capture {
-    kept: Arc<Mutex<Vec<u8>>>,
-    reader: thread::JoinHandle<()>,
-}
-
-/// Reads a stream to its end, keeping its beginning. A daemon that the command left behind may hold the stream open for
-/// as long as it likes: the thread goes on draining it.
-fn capture(stream: Option<impl Read + Send + 'static>, limit: usize) -> Capture {
-    let kept = Arc::new(Mutex::new(Vec::new()));
-    let shared = Arc::clone(&kept);
-    let reader = thread::spawn(move || {
-        let Some(mut stream) = stream else { return };
-        let mut buffer = [0; 8192];
-        while let Ok(n_bytes @ 1..) = stream.read(&mut buffer) {
-            let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            let room = limit.saturating_sub(kept.len()).min(n_bytes);
-            kept.extend_from_slice(&buffer[..room]);
-        }
-    });
-    Capture { kept, reader }
-}
-
-impl Capture {
-    /// What came until now; waits a moment for the end of the stream.
-    fn text(self) -> String {
-        let deadline = Instant::now() + Duration::from_millis(100);
-        while !self.reader.is_finished() && Instant::now() < deadline {
-            thread::sleep(Duration::from_micros(200));
-        }
-        String::from_utf8_lossy(&self.kept.lock().unwrap_or_else(PoisonError::into_inner))
-            .into_owned()
-    }
+fn capture(pipe: Option<impl Into<OwnedFd>>, limit: usize) -> std::io::Result<Captured> {
+    Captured::begin(pipe.ok_or(std::io::ErrorKind::BrokenPipe)?, limit)
 }
 
 /// `None`: the timeout came first, and the group was killed.

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -22,12 +22,13 @@ use crate::domain::printable;
 use crate::git::error::Error;
 use crate::git::rules::{Reach, is_private};
 use crate::git::url::Address;
+use crate::process::Captured;
 
 const CONNECT_TIMEOUT_S: u64 = 15;
 /// Known hosts of a large site are some MiB; a key is far smaller.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 /// What is kept of the complaints of `ssh` and of the other side.
-const MAX_STDERR_BYTES: u64 = 16 << 10;
+const MAX_STDERR_BYTES: usize = 16 << 10;
 
 pub(super) fn create(
     remote: &git2::Remote<'_>,
@@ -70,7 +71,7 @@ struct Connection {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
-    stderr: Option<JoinHandle<String>>,
+    stderr: Option<Captured>,
     /// When the wait for the other side began; `None` while we do not wait.
     waiting_since: Arc<Mutex<Option<Instant>>>,
     watchdog: Option<(Sender<()>, JoinHandle<()>)>,
@@ -89,6 +90,7 @@ impl Connection {
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(session.unreachable("cannot run ssh"));
         };
+        let stderr = Captured::begin(stderr, MAX_STDERR_BYTES).map_err(failed)?;
         let waiting_since = Arc::new(Mutex::new(None));
         let (stop, stopped) = mpsc::channel();
         let watched = (session.clone(), waiting_since.clone());
@@ -107,7 +109,7 @@ impl Connection {
             child,
             stdin,
             stdout,
-            stderr: Some(thread::spawn(move || read_stderr(stderr))),
+            stderr: Some(stderr),
             waiting_since,
             watchdog: Some((stop, watchdog)),
             n_bytes: 0,
@@ -132,19 +134,9 @@ impl Connection {
     /// Why the other side ended the conversation, from what was said on standard error.
     fn explain_end(&mut self) -> Error {
         const PATIENCE: Duration = Duration::from_secs(2);
-        let deadline = Instant::now() + PATIENCE;
-        while self
-            .stderr
-            .as_ref()
-            .is_some_and(|thread| !thread.is_finished())
-            && Instant::now() < deadline
-        {
-            thread::sleep(Duration::from_millis(5));
-        }
-        let text = match self.stderr.take_if(|thread| thread.is_finished()) {
-            Some(thread) => thread.join().unwrap_or_default(),
-            None => String::new(),
-        };
+        let written = self.stderr.take();
+        let written = written.map(|stderr| stderr.take(Instant::now() + PATIENCE));
+        let text = String::from_utf8_lossy(&written.unwrap_or_default()).into_owned();
         let has = |needle: &str| text.contains(needle);
         let session = &self.session;
         if has("Permission denied (") || has("Too many authentication failures") {
@@ -378,15 +370,4 @@ fn escape(session: &Session, path: &Path) -> Result<String, Error> {
 fn is_safe(path: &Path) -> bool {
     let text = path.to_str().unwrap_or("$");
     path.is_absolute() && !text.contains(['"', '\\', '$', '\n'])
-}
-
-fn read_stderr(mut stderr: ChildStderr) -> String {
-    let mut text = Vec::new();
-    let _ = stderr
-        .by_ref()
-        .take(MAX_STDERR_BYTES)
-        .read_to_end(&mut text);
-    // Goes on reading, so that nobody blocks on a full pipe.
-    let _ = io::copy(&mut stderr, &mut io::sink());
-    String::from_utf8_lossy(&text).into_owned()
 }
