@@ -83,6 +83,7 @@ fn check_block(block: usize, variable: &str, fixture: &str, passed: &str) {
             .env("PATH", &path)
             .env("XDG_CACHE_HOME", dir.path().join("cache"))
             .env("PIP_NO_INDEX", "1")
+            .env("PIP_NO_COMPILE", "1")
             .env("PIP_FIND_LINKS", &wheels)
             .env_remove("PYTHONPATH")
             .env_remove("STEWARD_PROGRAM");
