@@ -361,6 +361,8 @@ HANDLERS = """
                 if os.fork() == 0:
                     raise ValueError("in the child")
                 os.wait()
+            if value == "nonsense":
+                ctx.logs.append("no line")
             if value == "odd":
                 ctx.add_change("odd", desired=object, current={1: 2**70, "nan": float("nan")})
             if value == "twice":
@@ -508,6 +510,12 @@ class Runs(unittest.TestCase):
         self.host.deploy(exported("cache"))
         other.deploy(exported("cache"))
         self.assertEqual(self.connections(), ["opened c"])
+
+    def test_a_log_that_a_handler_has_spoilt_fails_its_run_and_not_the_host(self) -> None:
+        outcome = self.host.deploy(exported("nonsense"))
+        self.assertEqual(outcome["status"], "failed")
+        self.assertIn("left a report that cannot be read", outcome["logs"][-1]["msg"])
+        self.assertEqual(self.host.deploy(exported("sync"))["status"], "deployed")
 
     def test_run_sync_works_from_a_handler(self) -> None:
         outcome = self.host.deploy(exported("sync"))
