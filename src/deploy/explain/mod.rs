@@ -333,11 +333,15 @@ impl Walk<'_> {
             .resource_since(self.environment, version, &state.resource_id)
             .await?;
         let run = self.last_run(&state.resource_id).await?;
+        let mut text = known.reason.sentence(Some(state), next);
+        if next.is_none() {
+            text += &known.reason.hindrance(state, self.around);
+        }
         let mut link = json!({
             "resource_id": state.resource_id,
             "status": state.status(),
             "reason": known.reason.word(),
-            "text": known.reason.sentence(Some(state), next),
+            "text": text,
             "at": state.last_run_at.map(|at| at.to_string()),
             "version": version,
             "brought_by": self.brought_by(since).await?,
