@@ -11,14 +11,14 @@ use serde_json::Value;
 use steward_compiler::PythonRuntime;
 use tokio::sync::mpsc;
 
-use crate::domain::{
-    ActionId, AgentName, AgentPlace, EnvironmentId, ResourceId, SshTarget, Timestamp,
-};
+use crate::domain::{ActionId, AgentName, AgentPlace, EnvironmentId, ResourceId, SshTarget};
 use crate::executor::agent_code::AgentCode;
 use crate::executor::external::External;
 use crate::executor::limits::Limits;
 use crate::executor::link::{EXECUTOR_HERE, Executor, Message, TaskResult, executor_of};
-use crate::executor::packages::{HandlerVenv, PackageInstaller, Packages, ReadyRun};
+use crate::executor::packages::{
+    Begin, HandlerVenv, Installing, PackageInstaller, Packages, ReadyRun,
+};
 use crate::executor::protocol::{Task, TaskDone};
 use crate::executor::transport::{Pipe, Ssh};
 use crate::executor::variables::Variables;
@@ -147,17 +147,29 @@ impl Executors {
         }
     }
 
-    /// Since when packages are being installed on this machine that a run of a resource waits for.
-    pub(crate) fn installing_for(&self, resource_id: &ResourceId) -> Option<Timestamp> {
+    /// What a run of a resource has to do with packages that are being installed on this machine.
+    pub(crate) fn installing_for(&self, resource_id: &ResourceId) -> Option<Installing> {
         self.packages.installing_for(resource_id)
     }
 
-    /// An installation of packages has ended: what has waited for it begins.
-    pub(crate) async fn on_installed(&mut self, digest: String, made: Result<HandlerVenv, String>) {
-        for ready in self.packages.on_installed(digest, made) {
-            self.run_here(ready).await;
+    /// An installation of packages has ended: what has waited for it may begin.
+    pub(crate) fn on_installed(&mut self, digest: String, made: Result<HandlerVenv, String>) {
+        self.packages.on_installed(digest, made);
+    }
+
+    /// Begins those runs that have waited for packages and that `may_begin`; gives those that are of no use any more, with why.
+    pub(crate) async fn begin_installed(
+        &mut self,
+        may_begin: impl Fn(&Task) -> Begin,
+    ) -> Vec<TaskResult> {
+        let (ready, ended) = self.packages.take_ready(may_begin);
+        if !ready.is_empty() {
+            for ready in ready {
+                self.run_here(ready).await;
+            }
+            self.flush().await;
         }
-        self.flush().await;
+        ended
     }
 
     /// Sends what was handed over and is not sent yet.
