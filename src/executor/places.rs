@@ -1,7 +1,7 @@
 //! All executors of an environment: that of this machine, those on machines that are reached by ssh, and the agents on other
 //! machines. Each agent's runs go where its place says.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -82,6 +82,33 @@ impl Executors {
     /// Whether an agent's runs are done by the executor of this machine.
     pub(crate) fn is_here(&self, agent: &AgentName) -> bool {
         matches!(self.places.get(agent), None | Some(AgentPlace::Local))
+    }
+
+    /// Closes connections whose agents are others by now, and gives the results of runs that went to agents elsewhere, and of
+    /// which nothing can come any more.
+    pub(crate) fn cut_off(&mut self) -> Vec<TaskResult> {
+        let places = &self.places;
+        let is_external = |agent: &AgentName| places.get(agent) == Some(&AgentPlace::External);
+        self.external.close_outdated(is_external);
+        self.external.cut_off(is_external)
+    }
+
+    /// Ends executors by ssh where no agent is any more, when they had nothing to do for as long as a host without work is kept.
+    pub(crate) fn leave_unused(&mut self) {
+        let places = self.places.values().filter_map(|place| match place {
+            AgentPlace::Ssh(target) => Some(target),
+            AgentPlace::Local | AgentPlace::External => None,
+        });
+        let used: HashSet<&SshTarget> = places.collect();
+        for (target, number) in &self.by_target {
+            if let Some(executor) = self.executors.get_mut(*number)
+                && executor.is_idle_for(self.limits.keep)
+                && !used.contains(target)
+            {
+                tracing::info!(environment.id = %self.environment, "no agent is on {} any more: its executor there ends", target.host);
+                executor.leave();
+            }
+        }
     }
 
     /// The file store of the server.
@@ -215,13 +242,15 @@ impl Executors {
         }
     }
 
-    pub(crate) fn on_ended(&mut self, generation: u64, why: Option<&str>) -> Vec<TaskResult> {
-        let executor = self.of(generation);
-        let results = executor.map_or_else(Vec::new, |executor| executor.on_ended(generation, why));
-        let results = results.into_iter();
-        results
-            .map(|result| self.packages.with_note(result))
-            .collect()
+    /// `None`: it was let go of before.
+    pub(crate) fn on_ended(
+        &mut self,
+        generation: u64,
+        why: Option<&str>,
+    ) -> Option<Vec<TaskResult>> {
+        let results = self.of(generation)?.on_ended(generation, why)?.into_iter();
+        let results = results.map(|result| self.packages.with_note(result));
+        Some(results.collect())
     }
 
     /// Ends all that run for this server; what they were running is `unavailable`. Agents on other machines go on, and bring

@@ -63,7 +63,9 @@ impl Reconciler {
                 self.on_api_call(asker, &method, &arguments, held).await;
             }
             Message::Ended { generation, why } => {
-                let unfinished = self.executor.on_ended(generation, why.as_deref());
+                let Some(unfinished) = self.executor.on_ended(generation, why.as_deref()) else {
+                    return;
+                };
                 if let Some(why) = why {
                     tracing::error!(environment.id = %self.environment, n_tasks = unfinished.len(), "the executor process was ended: {why}");
                 } else if !unfinished.is_empty() {
