@@ -286,13 +286,13 @@ class Run:
             self._unexpected(context, error)
         if context.resource_state is None:
             context.set_resource_state(HandlerResourceState.dry if self._dry_run else HandlerResourceState.deployed)
-        context.debug(
-            "End run in %(duration).3f s",
-            deploy_id=self._request["action_id"],
-            duration=time.monotonic() - started,
-        )
         secrets = None if self._resource is None else hidden.of(self._resource)
         try:
+            context.debug(
+                "End run in %(duration).3f s",
+                deploy_id=self._request["action_id"],
+                duration=time.monotonic() - started,
+            )
             return report(context, secrets)
         except Exception as error:
             # The handler left things in its context that are not what they should be.

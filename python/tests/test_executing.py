@@ -250,6 +250,25 @@ class Crud(unittest.TestCase):
         self.assertEqual(run(Listing(found={}), row(report_only=True)).resource_state, "deployed")
         self.assertEqual(run(Listing(found={"value": (2, 1)}), row(report_only=True)).resource_state, "non_compliant")
 
+    def test_what_was_read_may_have_fewer_fields(self) -> None:
+        class Read:
+            fields = ("value",)
+            value = 2
+
+        class Older(Handler):
+            execute = ResourceHandler.execute
+
+            def check_resource(self, ctx, resource):
+                return Read()
+
+            def do_changes(self, ctx, resource, changes) -> None:
+                self.calls.append(changes)
+
+        handler = Older(found={})
+        context = run(handler, row())
+        self.assertEqual(context.resource_state, "deployed", [line.msg for line in context.logs])
+        self.assertEqual(list(context.changes), ["value"])
+
     def test_the_state_of_dependencies_decides(self) -> None:
         for state, expected, level in (
             ("deployed", "deployed", None),
@@ -283,6 +302,7 @@ class Crud(unittest.TestCase):
 
 
 HANDLERS = """
+    import concurrent.futures
     import os, sys
     from inmanta.resources import resource, PurgeableResource, DiscoveryResource, Resource
     from inmanta.agent.handler import *
@@ -334,10 +354,15 @@ HANDLERS = """
                 async def soon():
                     return "soon"
                 ctx.set_fact("sync", self.run_sync(soon))
+                several = {"list": [soon(), soon()], "thread": concurrent.futures.Future()}
+                self._ioloop.call_soon_threadsafe(several["thread"].set_result, "done")
+                ctx.set_fact("several", self.run_sync(lambda: several))
             if value == "fork":
                 if os.fork() == 0:
                     raise ValueError("in the child")
                 os.wait()
+            if value == "nonsense":
+                ctx.logs.append("no line")
             if value == "odd":
                 ctx.add_change("odd", desired=object, current={1: 2**70, "nan": float("nan")})
             if value == "twice":
@@ -486,9 +511,16 @@ class Runs(unittest.TestCase):
         other.deploy(exported("cache"))
         self.assertEqual(self.connections(), ["opened c"])
 
+    def test_a_log_that_a_handler_has_spoilt_fails_its_run_and_not_the_host(self) -> None:
+        outcome = self.host.deploy(exported("nonsense"))
+        self.assertEqual(outcome["status"], "failed")
+        self.assertIn("left a report that cannot be read", outcome["logs"][-1]["msg"])
+        self.assertEqual(self.host.deploy(exported("sync"))["status"], "deployed")
+
     def test_run_sync_works_from_a_handler(self) -> None:
         outcome = self.host.deploy(exported("sync"))
-        self.assertEqual(outcome["facts"], [{"name": "sync", "value": "soon", "expires": True}])
+        facts = {fact["name"]: fact["value"] for fact in outcome["facts"]}
+        self.assertEqual(facts, {"sync": "soon", "several": "{'list': ['soon', 'soon'], 'thread': 'done'}"}, outcome)
 
     #: sdk 43
     def test_43_a_client_without_server_asks_over_the_pipe(self) -> None:

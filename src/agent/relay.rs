@@ -18,7 +18,7 @@ use super::code::{Codes, Ready};
 use super::dial::{self, Event, Target};
 use super::journal::{Journal, interrupted, unavailable};
 use super::packages::PackageVenvs;
-use crate::domain::{ActionId, EnvironmentId, Timestamp};
+use crate::domain::{ActionId, AgentName, EnvironmentId, Timestamp};
 use crate::executor::bounds::MAX_REPLY_BYTES;
 use crate::executor::far_python::FarPython;
 use crate::executor::limits::Limits;
@@ -176,10 +176,21 @@ impl Relay {
 
     async fn on_command(&mut self, command: AgentCommand, is_ending: bool) -> io::Result<()> {
         match command {
-            AgentCommand::Welcome { environment_id, .. } => {
+            AgentCommand::Welcome {
+                environment_id,
+                left_out,
+                ..
+            } => {
                 self.environment = Some(environment_id);
                 self.is_welcome = true;
                 tracing::info!("connected to {}", self.options.server);
+                if !left_out.is_empty() {
+                    let names: Vec<&str> = left_out.iter().map(AgentName::as_str).collect();
+                    tracing::warn!(
+                        "these agents run elsewhere: {}; the setting `agent_map` of the environment has to say `external:` for each",
+                        names.join(", ")
+                    );
+                }
                 for kept in self.journal.results() {
                     self.tell(AgentReply::Done {
                         number: kept.number,

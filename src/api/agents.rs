@@ -230,7 +230,7 @@ async fn serve(
     let to_close = messages.clone();
     let why = tokio::select! {
         why = session.read(stream, connection, messages, room, contents) => why,
-        why = session.write(sink, environment, queued, of_reader) => why,
+        why = session.write(sink, (environment, admission.left_out), queued, of_reader) => why,
         () = app.shutdown.cancelled() => "the server stops".to_owned(),
     };
     let message = AgentMessage::Gone { why };

@@ -245,8 +245,8 @@ async fn explanation(id: Segment, app: App, args: Args) -> Result<Answer, ApiErr
     {
         // While it is busy, the rest is explained.
         let asked = tokio::time::timeout(ENGINE_PATIENCE, engine.installing_for(root));
-        if let Ok(Some(since)) = asked.await {
-            crate::deploy::add_installation(&mut found, since);
+        if let Ok(Some(installing)) = asked.await {
+            crate::deploy::add_installation(&mut found, installing);
         }
     }
     Ok(Answer::Data(found))

@@ -191,6 +191,7 @@ impl Reconciler {
                 };
                 next_refresh = Instant::now() + pause;
             }
+            self.begin_installed().await;
             // Nothing is begun whose result could not be written. Without deploys there are tasks of dry runs only.
             if !self.halted && self.ending.is_none() && self.may_begin() {
                 self.start_ready_runs().await;

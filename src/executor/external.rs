@@ -78,6 +78,8 @@ struct Connected {
     instance: Uuid,
     process: Uuid,
     names: BTreeSet<AgentName>,
+    /// Agents that it would work for, if they were elsewhere.
+    left_out: BTreeSet<AgentName>,
     commands: mpsc::UnboundedSender<Outgoing>,
     /// Calls that are not answered.
     asking: HashMap<u64, Turn>,
@@ -134,7 +136,8 @@ impl External {
         self.given.contains_key(&action)
     }
 
-    /// Takes a new connection in. One of the same process replaces the one that it had.
+    /// Takes a new connection in. One of the same process replaces the one that it had. `left_out`: agents that it has named as
+    /// well, and that are not elsewhere.
     ///
     /// # Errors
     /// Another installation works for one of these agents, or another process with a copy of the same data: were it let in, the
@@ -142,6 +145,7 @@ impl External {
     pub(crate) fn attach(
         &mut self,
         hello: &AgentHello,
+        left_out: &[AgentName],
         commands: mpsc::UnboundedSender<Outgoing>,
     ) -> Result<Attached, String> {
         let names: BTreeSet<AgentName> = hello.names.iter().cloned().collect();
@@ -178,6 +182,7 @@ impl External {
             instance: hello.instance,
             process: hello.process,
             names,
+            left_out: left_out.iter().cloned().collect(),
             commands,
             asking: HashMap::new(),
             known_code: HashSet::new(),
@@ -378,6 +383,17 @@ impl External {
         }
     }
 
+    /// Closes connections that could work for an agent that they were refused, so that they are made anew.
+    pub(crate) fn close_outdated(&mut self, is_external: impl Fn(&AgentName) -> bool) {
+        let connections = self.connections.iter();
+        let is_outdated = |one: &Connected| one.left_out.iter().any(&is_external);
+        let outdated = connections.filter(|(_, one)| is_outdated(one));
+        let outdated: Vec<u64> = outdated.map(|(id, _)| *id).collect();
+        for connection in outdated {
+            self.drop_connection(connection);
+        }
+    }
+
     /// A connection has ended. What its agents were given goes on there.
     pub(crate) fn on_gone(&mut self, connection: u64) {
         self.drop_connection(connection);
@@ -421,6 +437,17 @@ impl External {
             results.push(given_up(action, given, why));
         }
         results
+    }
+
+    /// Runs of agents that are not connected and would be refused by now, as they are somewhere else: no result can come.
+    pub(crate) fn cut_off(&mut self, is_external: impl Fn(&AgentName) -> bool) -> Vec<TaskResult> {
+        let serving = &self.serving;
+        let is_cut_off =
+            |given: &Given| !serving.contains_key(&given.agent) && !is_external(&given.agent);
+        let gone = self.given.extract_if(|_, given| is_cut_off(given));
+        let why = "its agent is somewhere else by now, and where it was it is not connected, so that no result can come";
+        gone.map(|(action, given)| given_up(action, given, why))
+            .collect()
     }
 }
 

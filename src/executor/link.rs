@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use steward_compiler::{PythonRuntime, protocol};
@@ -66,6 +66,8 @@ struct Running {
     in_flight: HashMap<ActionId, InFlight>,
     /// Frames of tasks that are sent together.
     unsent: Vec<u8>,
+    /// When a task was handed over, or ended, last.
+    used: Instant,
 }
 
 /// A task that is not answered.
@@ -257,6 +259,7 @@ impl Executor {
             running.known_code.push(code);
         }
         running.in_flight.insert(task.action, in_flight);
+        running.used = Instant::now();
         let command = ExecutorCommand::Run(task);
         protocol::write_frame(&mut running.unsent, &command)?;
         if running.unsent.len() >= UNSENT_BYTES {
@@ -299,6 +302,7 @@ impl Executor {
             resource_id,
             purpose,
         } = running.in_flight.remove(&done.action)?;
+        running.used = Instant::now();
         Some(TaskResult {
             action: done.action,
             resource_id,
@@ -337,10 +341,14 @@ impl Executor {
         tasks.map(|task| task.resource_id.clone()).collect()
     }
 
-    /// The executor ended, or is given up: what it was running is `unavailable`.
-    pub(crate) fn on_ended(&mut self, generation: u64, why: Option<&str>) -> Vec<TaskResult> {
-        if generation != self.generation {
-            return Vec::new();
+    /// The executor ended, or is given up: what it was running is `unavailable`. `None`: it was let go of before.
+    pub(crate) fn on_ended(
+        &mut self,
+        generation: u64,
+        why: Option<&str>,
+    ) -> Option<Vec<TaskResult>> {
+        if generation != self.generation || self.running.is_none() {
+            return None;
         }
         let what = match why {
             None => "ended unexpectedly".to_owned(),
@@ -352,9 +360,9 @@ impl Executor {
                 self.unreached.note(why);
             }
         }
-        self.stop(&format!(
+        Some(self.stop(&format!(
             "Failure during executor execution for resource: the executor process {what}"
-        ))
+        )))
     }
 
     /// Ends the process; what it was running is `unavailable`, and says why.
@@ -379,6 +387,24 @@ impl Executor {
         in_flight
             .map(|(action, task)| unavailable(action, task, message.to_owned()))
             .collect()
+    }
+
+    /// Whether there is a process that had nothing to do for so long.
+    pub(crate) fn is_idle_for(&self, time: Duration) -> bool {
+        let running = self.running.as_ref();
+        running
+            .is_some_and(|running| running.in_flight.is_empty() && running.used.elapsed() >= time)
+    }
+
+    /// Ends the process in order ([`transport::close`]), beside everything else. The next task starts another one.
+    pub(crate) fn leave(&mut self) {
+        if let Some(Running {
+            commands, process, ..
+        }) = self.running.take()
+        {
+            // It ends with the process, which has a limit for that.
+            tokio::spawn(transport::close(commands, process));
+        }
     }
 
     async fn start(&mut self) -> io::Result<&mut Running> {
@@ -411,6 +437,7 @@ impl Executor {
                 known_code: Vec::new(),
                 in_flight: HashMap::new(),
                 unsent: Vec::new(),
+                used: Instant::now(),
             });
         }
         self.running

@@ -70,6 +70,8 @@ pub(super) struct Packages {
     venvs: HashMap<String, Venv>,
     /// Those that are being made; they end with this.
     installations: JoinSet<()>,
+    /// Runs that have waited, since when, and may begin.
+    ready: Vec<(Timestamp, ReadyRun)>,
     /// What the logs of runs that have waited say of it.
     notes: HashMap<ActionId, LogLine>,
 }
@@ -85,6 +87,23 @@ enum Venv {
         why: String,
         at: Instant,
     },
+}
+
+/// What a run waits for that is given to no executor yet.
+#[derive(Debug, Clone, Copy)]
+pub struct Installing {
+    pub since: Timestamp,
+    /// The packages are there, but nothing of its agent may begin.
+    pub is_done: bool,
+}
+
+/// What becomes of a run whose packages are there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Begin {
+    Now,
+    Later,
+    /// It is of no use any more; why.
+    Never(String),
 }
 
 /// A run that has to wait for packages.
@@ -125,6 +144,7 @@ impl Packages {
             messages,
             venvs: HashMap::new(),
             installations: JoinSet::new(),
+            ready: Vec::new(),
             notes: HashMap::new(),
         }
     }
@@ -166,15 +186,18 @@ impl Packages {
         None
     }
 
-    /// Since when the packages are being installed that a run of a resource waits for.
-    pub(super) fn installing_for(&self, resource_id: &ResourceId) -> Option<Timestamp> {
-        self.venvs.values().find_map(|venv| match venv {
-            Venv::Making { since, waiting } => {
-                let mut ids = waiting.iter().map(|run| &run.task.resource_id);
-                ids.any(|id| id == resource_id).then_some(*since)
-            }
+    /// What a run of a resource waits for.
+    pub(super) fn installing_for(&self, resource_id: &ResourceId) -> Option<Installing> {
+        let making = self.venvs.values().filter_map(|venv| match venv {
+            Venv::Making { since, waiting } => Some((*since, waiting)),
             Venv::Made(_) | Venv::Failed { .. } => None,
-        })
+        });
+        let making = making
+            .flat_map(|(since, waiting)| waiting.iter().map(move |run| (&run.task, since, false)));
+        let ready = self.ready.iter();
+        let mut all = making.chain(ready.map(|(since, run)| (&run.task, *since, true)));
+        let (_, since, is_done) = all.find(|(task, _, _)| task.resource_id == *resource_id)?;
+        Some(Installing { since, is_done })
     }
 
     fn install(&mut self, digest: String, packages: HandlerPackages) {
@@ -186,15 +209,11 @@ impl Packages {
         });
     }
 
-    /// An installation has ended. Gives the runs that have waited for it and may begin now.
-    pub(super) fn on_installed(
-        &mut self,
-        digest: String,
-        made: Result<HandlerVenv, String>,
-    ) -> Vec<ReadyRun> {
+    /// An installation has ended: what has waited for it is ready.
+    pub(super) fn on_installed(&mut self, digest: String, made: Result<HandlerVenv, String>) {
         while self.installations.try_join_next().is_some() {}
-        let Some(Venv::Making { waiting, .. }) = self.venvs.remove(&digest) else {
-            return Vec::new();
+        let Some(Venv::Making { since, waiting }) = self.venvs.remove(&digest) else {
+            return;
         };
         match made {
             Ok(venv) => {
@@ -210,9 +229,8 @@ impl Packages {
                 let interpreter = venv.interpreter;
                 self.venvs.insert(digest, Venv::Made(interpreter.clone()));
                 let waiting = waiting.into_iter();
-                waiting
-                    .map(|run| ReadyRun::with(run, interpreter.clone()))
-                    .collect()
+                let ready = waiting.map(|run| (since, ReadyRun::with(run, interpreter.clone())));
+                self.ready.extend(ready);
             }
             Err(why) => {
                 for run in waiting {
@@ -221,9 +239,27 @@ impl Packages {
                 }
                 let at = Instant::now();
                 self.venvs.insert(digest, Venv::Failed { why, at });
-                Vec::new()
             }
         }
+    }
+
+    /// The runs that have waited and begin now, and the results of those that never do.
+    pub(super) fn take_ready(
+        &mut self,
+        may_begin: impl Fn(&Task) -> Begin,
+    ) -> (Vec<ReadyRun>, Vec<TaskResult>) {
+        let (mut begun, mut ended) = (Vec::new(), Vec::new());
+        for (since, run) in std::mem::take(&mut self.ready) {
+            match may_begin(&run.task) {
+                Begin::Now => begun.push(run),
+                Begin::Later => self.ready.push((since, run)),
+                Begin::Never(why) => {
+                    let result = result_of(&run.task, why);
+                    ended.push(self.with_note(result));
+                }
+            }
+        }
+        (begun, ended)
     }
 
     /// The result of a run, whose log begins with what it has waited for.
@@ -240,8 +276,10 @@ impl Packages {
             Venv::Making { waiting, .. } => Some(waiting),
             Venv::Made(_) | Venv::Failed { .. } => None,
         });
-        let unavailable = |run: WaitingRun| result_of(&run.task, message.to_owned());
-        waiting.flatten().map(unavailable).collect()
+        let waiting = waiting.flatten().map(|run| run.task);
+        let ready = self.ready.drain(..).map(|(_, run)| run.task);
+        let unavailable = |task: Task| result_of(&task, message.to_owned());
+        waiting.chain(ready).map(unavailable).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! All executors of an environment: that of this machine, those on machines that are reached by ssh, and the agents on other
 //! machines. Each agent's runs go where its place says.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use serde_json::Value;
 use steward_compiler::PythonRuntime;
 use tokio::sync::mpsc;
 
-use crate::domain::{
-    ActionId, AgentName, AgentPlace, EnvironmentId, ResourceId, SshTarget, Timestamp,
-};
+use crate::domain::{ActionId, AgentName, AgentPlace, EnvironmentId, ResourceId, SshTarget};
 use crate::executor::agent_code::AgentCode;
 use crate::executor::external::External;
 use crate::executor::limits::Limits;
 use crate::executor::link::{EXECUTOR_HERE, Executor, Message, TaskResult, executor_of};
-use crate::executor::packages::{HandlerVenv, PackageInstaller, Packages, ReadyRun};
+use crate::executor::packages::{
+    Begin, HandlerVenv, Installing, PackageInstaller, Packages, ReadyRun,
+};
 use crate::executor::protocol::{Task, TaskDone};
 use crate::executor::transport::{Pipe, Ssh};
 use crate::executor::variables::Variables;
@@ -84,6 +84,33 @@ impl Executors {
         matches!(self.places.get(agent), None | Some(AgentPlace::Local))
     }
 
+    /// Closes connections whose agents are others by now, and gives the results of runs that went to agents elsewhere, and of
+    /// which nothing can come any more.
+    pub(crate) fn cut_off(&mut self) -> Vec<TaskResult> {
+        let places = &self.places;
+        let is_external = |agent: &AgentName| places.get(agent) == Some(&AgentPlace::External);
+        self.external.close_outdated(is_external);
+        self.external.cut_off(is_external)
+    }
+
+    /// Ends executors by ssh where no agent is any more, when they had nothing to do for as long as a host without work is kept.
+    pub(crate) fn leave_unused(&mut self) {
+        let places = self.places.values().filter_map(|place| match place {
+            AgentPlace::Ssh(target) => Some(target),
+            AgentPlace::Local | AgentPlace::External => None,
+        });
+        let used: HashSet<&SshTarget> = places.collect();
+        for (target, number) in &self.by_target {
+            if let Some(executor) = self.executors.get_mut(*number)
+                && executor.is_idle_for(self.limits.keep)
+                && !used.contains(target)
+            {
+                tracing::info!(environment.id = %self.environment, "no agent is on {} any more: its executor there ends", target.host);
+                executor.leave();
+            }
+        }
+    }
+
     /// The file store of the server.
     pub(crate) fn files(&self) -> Option<Files> {
         let files = self.python.as_ref()?.files.clone()?;
@@ -147,17 +174,29 @@ impl Executors {
         }
     }
 
-    /// Since when packages are being installed on this machine that a run of a resource waits for.
-    pub(crate) fn installing_for(&self, resource_id: &ResourceId) -> Option<Timestamp> {
+    /// What a run of a resource has to do with packages that are being installed on this machine.
+    pub(crate) fn installing_for(&self, resource_id: &ResourceId) -> Option<Installing> {
         self.packages.installing_for(resource_id)
     }
 
-    /// An installation of packages has ended: what has waited for it begins.
-    pub(crate) async fn on_installed(&mut self, digest: String, made: Result<HandlerVenv, String>) {
-        for ready in self.packages.on_installed(digest, made) {
-            self.run_here(ready).await;
+    /// An installation of packages has ended: what has waited for it may begin.
+    pub(crate) fn on_installed(&mut self, digest: String, made: Result<HandlerVenv, String>) {
+        self.packages.on_installed(digest, made);
+    }
+
+    /// Begins those runs that have waited for packages and that `may_begin`; gives those that are of no use any more, with why.
+    pub(crate) async fn begin_installed(
+        &mut self,
+        may_begin: impl Fn(&Task) -> Begin,
+    ) -> Vec<TaskResult> {
+        let (ready, ended) = self.packages.take_ready(may_begin);
+        if !ready.is_empty() {
+            for ready in ready {
+                self.run_here(ready).await;
+            }
+            self.flush().await;
         }
-        self.flush().await;
+        ended
     }
 
     /// Sends what was handed over and is not sent yet.
@@ -203,13 +242,15 @@ impl Executors {
         }
     }
 
-    pub(crate) fn on_ended(&mut self, generation: u64, why: Option<&str>) -> Vec<TaskResult> {
-        let executor = self.of(generation);
-        let results = executor.map_or_else(Vec::new, |executor| executor.on_ended(generation, why));
-        let results = results.into_iter();
-        results
-            .map(|result| self.packages.with_note(result))
-            .collect()
+    /// `None`: it was let go of before.
+    pub(crate) fn on_ended(
+        &mut self,
+        generation: u64,
+        why: Option<&str>,
+    ) -> Option<Vec<TaskResult>> {
+        let results = self.of(generation)?.on_ended(generation, why)?.into_iter();
+        let results = results.map(|result| self.packages.with_note(result));
+        Some(results.collect())
     }
 
     /// Ends all that run for this server; what they were running is `unavailable`. Agents on other machines go on, and bring

@@ -104,6 +104,9 @@ pub enum AgentCommand {
     Welcome {
         version: u32,
         environment_id: EnvironmentId,
+        /// Of its agents those that it does not work for, as they are not elsewhere. Servers of earlier releases refuse it then.
+        #[serde(default)]
+        left_out: Vec<AgentName>,
     },
     /// The answer to the hello: it may not, and why.
     Refused {

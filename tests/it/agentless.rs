@@ -290,6 +290,36 @@ fn a_dry_run_of_a_version_that_is_not_released_is_made_where_its_agents_are() {
     }
 }
 
+/// Given: an agent behind ssh, which is on the machine of the server from then on. Expected: what the server runs on the other
+/// machine ends, and leaves nothing there, though the server goes on.
+#[test]
+fn a_machine_that_no_agent_is_on_any_more_is_left() {
+    let Some(mut far) = Far::new(&files(&[("a", "over ssh")]), "known_hosts") else {
+        return;
+    };
+    far.world.more("executor: {keep: 1s}\n");
+    let served = far.world.serve();
+    wait_until("it is deployed", || is_deployed(&served));
+    assert_eq!(far.left(), 1, "an executor is on the other side");
+    let environment = served.environment("prod");
+    let post = |path: &str, body: &Value| {
+        let url = format!("{}{path}", served.api);
+        assert_eq!(request("POST", &url, Some(&environment), Some(body)).0, 200);
+    };
+    let here = json!({"value": {"localhost": "local:"}});
+    wait_until("the other side has cleaned up", || {
+        // Whatever is set, the places of agents are looked at again.
+        post("/api/v2/environment_settings/agent_map", &here);
+        far.left() == 0
+    });
+    fs::write(far.world.host.file("a"), "changed").unwrap();
+    post("/api/v1/deploy", &json!({}));
+    wait_until("it is repaired here", || {
+        far.world.host.read("a") == "over ssh\n"
+    });
+    assert_eq!(far.left(), 0);
+}
+
 /// Given: a line to a machine that is cut in the middle of a run. Expected: the run is `unavailable`, which its history says, and
 /// the resource is tried again over a new line.
 #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Host, Repo, files, skip, steward, wait_until};
+use crate::harness::{Host, Repo, files, request, skip, steward, wait_until};
 use crate::serve::{Served, serve, serve_on};
 
 pub const TOKEN: &str = "agents-0123456789abcdef";
@@ -44,6 +44,11 @@ impl World {
     pub fn more_of_agents(&mut self, text: &str) {
         let token = format!("agents: {{token: {TOKEN}");
         self.config = self.config.replacen(&token, &format!("{token}{text}"), 1);
+    }
+
+    /// Adds sections to the configuration.
+    pub fn more(&mut self, text: &str) {
+        self.config.insert_str(0, text);
     }
 
     /// On a port of its own choice.
@@ -322,6 +327,80 @@ fn an_agent_that_is_killed_says_after_its_start_what_was_cut_off_and_the_run_is_
         "{actions}"
     );
     drop(agent);
+}
+
+/// Given: an agent that ends on its machine in the middle of a run, and settings that say from then on that it is on the machine of
+/// the server. Expected: nobody waits for a result that cannot come any more: the run says so, and the resource is deployed here.
+#[test]
+fn what_went_to_a_machine_that_an_agent_has_left_is_not_waited_for() {
+    let main = "import exec\nroot = std::get_env(\"ROOT\")\nhost = std::Host(name=\"localhost\", os=std::linux)\n\
+        exec::Run(host=host, command=\"/bin/sh -c 'echo run >> {{root}}/runs; test -e {{root}}/go || sleep 600'\", send_event=false)\n";
+    let settings = "agent_map: {localhost: 'external:'}, deploy_retry_backoff: 1";
+    let world = World::new(main, settings);
+    let served = world.serve();
+    let environment = served.environment("prod");
+    let agent = world.agent(&served.api, "localhost", "agent");
+    wait_until("it runs", || world.host.read("runs") == "run\n");
+    wait_until("its beginning is stored", || history(&served).0 == 1);
+    drop(agent);
+    std::fs::write(world.host.file("go"), "").unwrap();
+    let url = format!("{}/api/v2/environment_settings/agent_map", served.api);
+    let here = json!({"value": {"localhost": "local:"}});
+    assert_eq!(
+        request("POST", &url, Some(&environment), Some(&here)).0,
+        200
+    );
+    wait_until("it is deployed here", || {
+        history(&served) == (2, json!("deployed"))
+    });
+    assert_eq!(world.host.read("runs"), "run\nrun\n");
+    let actions = served.get(&environment, "/api/v2/resource_actions?action=deploy");
+    let mut oldest_first = actions["data"].as_array().unwrap().iter().rev();
+    let first = oldest_first
+        .find(|action| action["action"] == "deploy")
+        .unwrap();
+    assert_eq!(first["status"], "unavailable", "{actions:#}");
+    assert!(
+        first.to_string().contains("no result can come"),
+        "{first:#}"
+    );
+}
+
+/// Given: a process for two agents, of which one is on the machine of the server until the settings say otherwise. Expected: the other
+/// one works all the time, and the log says which does not; when that is elsewhere as well, it works, too.
+#[test]
+fn an_agent_that_is_not_elsewhere_keeps_out_no_other_of_its_process() {
+    let model = |content: &str| {
+        let two = "two = std::Host(name=\"two\", os=std::linux)\n\
+            fs::File(host=two, path=\"{{root}}/b\", content=\"CONTENT\\n\", send_event=false)\n";
+        files(&[("a", content)]) + &two.replace("CONTENT", content)
+    };
+    let world = World::new(&model("x"), EXTERNAL);
+    let served = world.serve();
+    let environment = served.environment("prod");
+    let agent = world.agent(&served.api, "localhost,two", "agent");
+    wait_until("one is deployed", || world.host.read("a") == "x\n");
+    agent.logs("these agents run elsewhere: two;");
+    let url = format!("{}/api/v2/environment_settings/agent_map", served.api);
+    let both = json!({"value": {"localhost": "external:", "two": "external:"}});
+    assert_eq!(
+        request("POST", &url, Some(&environment), Some(&both)).0,
+        200
+    );
+    wait_until("the connection is made anew", || {
+        agent.log().matches("INFO connected to").count() == 2
+    });
+    world.repo.write("main.cf", &model("y"));
+    world.repo.commit("next");
+    wait_until("both are deployed", || {
+        ["a", "b"].map(|name| world.host.read(name)) == ["y\n", "y\n"]
+    });
+    drop(agent);
+    wait_until("both are known to be gone", || {
+        let agents = served.get(&environment, "/api/v2/agents")["data"].clone();
+        let mut agents = agents.as_array().unwrap().iter();
+        agents.all(|agent| agent["status"] == "down")
+    });
 }
 
 /// Input: an agent with a wrong token, with the token of another environment, and with that of the API (docs/reference/security.md § 3.36). Answer: 403, and none of them learns which environments there are.

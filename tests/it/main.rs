@@ -94,6 +94,7 @@ mod tidy;
 mod tokens;
 mod tools;
 mod unpacked;
+mod waiting_runs;
 mod webhook;
 mod workers;
 mod yaml;

@@ -13,19 +13,19 @@ use crate::packages::Wheels;
 use crate::serve::{Served, serve_with};
 
 /// A server with an environment that has no repository.
-struct Target {
+pub struct Target {
     _dir: TempDir,
-    served: Served,
-    environment: String,
+    pub served: Served,
+    pub environment: String,
 }
 
 impl Target {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self::with("", &[])
     }
 
     /// With something in its configuration, and variables in its environment.
-    fn with(config: &str, variables: &[(&str, &str)]) -> Self {
+    pub fn with(config: &str, variables: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let served = serve_with(dir.path(), config, variables);
         let ok = |(status, body): (u16, Value)| {
@@ -54,11 +54,11 @@ impl Target {
         }
     }
 
-    fn get(&self, path: &str) -> Value {
+    pub fn get(&self, path: &str) -> Value {
         self.served.get(&self.environment, path)
     }
 
-    fn call(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    pub fn call(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let url = format!("{}{path}", self.served.api);
         request(method, &url, Some(&self.environment), Some(body))
     }
@@ -68,7 +68,7 @@ impl Target {
     }
 
     /// What `.inmanta` of a project has to say to export here.
-    fn config(&self) -> String {
+    pub fn config(&self) -> String {
         format!(
             "[config]\nenvironment = {}\n\n[compiler_rest_transport]\nhost = 127.0.0.1\nport = {}\n",
             self.environment,
@@ -77,7 +77,7 @@ impl Target {
     }
 
     #[track_caller]
-    fn wait_for_statuses(&self, expected: Value) {
+    pub fn wait_for_statuses(&self, expected: Value) {
         wait_until(&format!("statuses are {expected}"), || {
             let resources = self.get("/api/v2/resource?limit=100");
             let resources = resources["data"].as_array().cloned().unwrap_or_default();

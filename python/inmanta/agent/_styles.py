@@ -159,7 +159,7 @@ class DiscoveryHandler(HandlerAPI[R], Subscripted2[R, Found]):
 
 def _difference(current: Resource, desired: Resource) -> Changes:
     changes = {}
-    for field in type(desired).fields:
+    for field in type(current).fields:
         wanted = getattr(desired, field)
         is_now = getattr(current, field)
         # Null desired means that nobody cares.

@@ -6,6 +6,7 @@ Source: docs/reference/python.md § 4 and § 5; docs/reference/deployment.md § 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 
 from inmanta._generic import Subscripted
 from inmanta.agent import _bounds
@@ -17,6 +18,7 @@ from inmanta.resources import Resource
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import Awaitable, Callable, Mapping
     from typing import Any, TypeVar
 
@@ -122,12 +124,20 @@ class HandlerAPI(Subscripted[R], ABC):
 
     # --- the way to the server ---------------------------------------------------------------------------------------
 
+    @cached_property
+    def _ioloop(self) -> AbstractEventLoop:
+        """The name that the loop has in the reference; handlers use it, and some set it."""
+        return self._agent.eventloop
+
     def run_sync(self, func: Callable[[], Awaitable[T]]) -> T:
-        """Runs an async function on the agent's event loop and gives its result."""
+        """Runs an async function on the agent's event loop and gives its result.
+
+        As in the reference, what the function gives may also be a future of a thread, or a list or a dict of such.
+        """
         import asyncio
 
         async def call() -> T:
-            return await func()
+            return await _awaitable(func())
 
         return asyncio.run_coroutine_threadsafe(call(), self._agent.eventloop).result()
 
@@ -165,6 +175,24 @@ class HandlerAPI(Subscripted[R], ABC):
         result = self.run_sync(lambda: self.get_client().upload_file(id=hash_id, content=encoded))
         if result.code not in (200, 409):
             raise Exception("Unable to upload file to the server.")
+
+
+def _awaitable(given: Any) -> Awaitable[Any]:
+    """What can be awaited, of what a function for `run_sync` gives."""
+    import asyncio
+    from concurrent.futures import Future
+
+    if isinstance(given, Future):
+        return asyncio.wrap_future(given)
+    if isinstance(given, dict):
+        return _of_names(given)
+    if isinstance(given, list):
+        return asyncio.gather(*map(_awaitable, given))
+    return given
+
+
+async def _of_names(given: dict[Any, Any]) -> dict[Any, Any]:
+    return dict(zip(given, await _awaitable(list(given.values()))))
 
 
 def fail(ctx: HandlerContext, resource: Resource, error: BaseException) -> None:

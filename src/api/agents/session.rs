@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_tungstenite::tungstenite::Message as Frame;
 
 use super::{ROOM_KIB, Socket};
-use crate::domain::{CodeModule, Content, EnvironmentId, LogLevel, Timestamp, chain};
+use crate::domain::{AgentName, CodeModule, Content, EnvironmentId, LogLevel, Timestamp, chain};
 use crate::executor::bounds;
 use crate::executor::external::{AgentMessage, Outgoing};
 use crate::executor::link::Message;
@@ -215,13 +215,14 @@ impl Session {
     pub(super) async fn write(
         &self,
         mut sink: SplitSink<Socket, Frame>,
-        environment_id: EnvironmentId,
+        (environment_id, left_out): (EnvironmentId, Vec<AgentName>),
         mut queued: mpsc::UnboundedReceiver<Outgoing>,
         mut contents: mpsc::Receiver<AgentCommand>,
     ) -> String {
         let welcome = AgentCommand::Welcome {
             version: VERSION,
             environment_id,
+            left_out,
         };
         if let Err(why) = send(&mut sink, &welcome).await {
             return why;
@@ -243,7 +244,7 @@ impl Session {
                     }
                     None => {
                         let _ = sink.close().await;
-                        return "another connection of it took over, or the environment was stopped".to_owned();
+                        return "another connection of it took over, its agents are others by now, or the environment was stopped".to_owned();
                     }
                 },
                 content = contents.recv(), if has_contents => match content {

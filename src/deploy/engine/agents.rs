@@ -16,11 +16,23 @@ use tokio::sync::mpsc;
 pub struct Admission {
     pub(crate) connection: u64,
     pub(crate) messages: mpsc::UnboundedSender<Message>,
+    /// Of its agents those that are not elsewhere: it does not work for them.
+    pub(crate) left_out: Vec<AgentName>,
 }
 
 impl Reconciler {
     /// Works out where agents are, as the model says it unless the settings say otherwise, and notes in the schedule and in the store which of them are out of reach.
+    /// What that leaves behind is ended.
     pub(super) async fn place_agents(&mut self) -> Result<(), store::Error> {
+        self.note_places().await?;
+        self.executor.leave_unused();
+        for result in self.executor.cut_off() {
+            self.on_task_done(result).await;
+        }
+        Ok(())
+    }
+
+    async fn note_places(&mut self) -> Result<(), store::Error> {
         let mut places = self.model_places.clone();
         places.extend(self.settings.agent_map());
         if places.is_empty() && !self.has_places {
@@ -86,22 +98,29 @@ impl Reconciler {
         hello: &AgentHello,
         commands: mpsc::UnboundedSender<Outgoing>,
     ) -> Result<Admission, String> {
-        let strangers = hello
-            .names
-            .iter()
-            .filter(|name| !self.executor.is_external(name));
-        let strangers: Vec<AgentName> = strangers.cloned().collect();
-        if !strangers.is_empty() {
-            return Err(format!(
-                "these agents run elsewhere: {}; the setting `agent_map` of the environment has to say `external:` for each",
-                listed(&strangers)
-            ));
+        let names = hello.names.iter().cloned();
+        let (names, left_out): (Vec<AgentName>, Vec<AgentName>) =
+            names.partition(|name| self.executor.is_external(name));
+        let elsewhere = format!(
+            "these agents run elsewhere: {}; the setting `agent_map` of the environment has to say `external:` for each",
+            listed(&left_out)
+        );
+        if names.is_empty() {
+            return Err(elsewhere);
         }
+        let hello = &AgentHello {
+            names,
+            ..hello.clone()
+        };
+        let external = &mut self.executor.external;
         let Attached {
             connection,
             lost,
             unknown,
-        } = self.executor.external.attach(hello, commands)?;
+        } = external.attach(hello, &left_out, commands)?;
+        if !left_out.is_empty() {
+            tracing::warn!(environment.id = %self.environment, "of the agents of a connection {elsewhere}");
+        }
         for result in lost {
             self.on_task_done(result).await;
         }
@@ -116,6 +135,7 @@ impl Reconciler {
         Ok(Admission {
             connection,
             messages: self.executor.messages(),
+            left_out,
         })
     }
 

@@ -13,12 +13,11 @@ use tokio_util::sync::CancellationToken;
 use super::{Admission, run_until_stopped};
 use crate::deploy::ApiRequests;
 use crate::domain::{
-    AgentName, DryRunId, EnvironmentId, FactTimes, ResourceId, Severity, Timestamp, VersionNumber,
-    chain,
+    AgentName, DryRunId, EnvironmentId, FactTimes, ResourceId, Severity, VersionNumber, chain,
 };
 use crate::executor::external::Outgoing;
 use crate::executor::limits::Limits;
-use crate::executor::packages::PackageInstaller;
+use crate::executor::packages::{Installing, PackageInstaller};
 use crate::executor::remote::AgentHello;
 use crate::executor::variables::Variables;
 use crate::lsm::Services;
@@ -80,10 +79,10 @@ pub(super) enum Request {
     Inspect {
         reply: oneshot::Sender<Result<Inspected, RequestError>>,
     },
-    /// Since when the packages are being installed that a run of a resource waits for.
+    /// What a run of a resource has to do with packages that are being installed.
     Installing {
         resource_id: ResourceId,
-        reply: oneshot::Sender<Option<Timestamp>>,
+        reply: oneshot::Sender<Option<Installing>>,
     },
     /// Ask a resource's handler for its facts.
     Facts {
@@ -316,9 +315,8 @@ impl Engine {
         }
     }
 
-    /// Since when the packages are being installed that the run of a resource waits for; `None`: it waits for none, or the
-    /// engine does not say.
-    pub async fn installing_for(&self, resource_id: ResourceId) -> Option<Timestamp> {
+    /// What the run of a resource has to do with packages that are being installed; `None`: nothing, or the engine does not say.
+    pub async fn installing_for(&self, resource_id: ResourceId) -> Option<Installing> {
         let (reply, answer) = oneshot::channel();
         let request = Request::Installing { resource_id, reply };
         self.inbox.send(request).ok()?;

@@ -13,7 +13,8 @@ use crate::domain::{
 };
 use crate::executor::bounds::{bound, messages_json};
 use crate::executor::link::{Message, Purpose, TaskResult};
-use crate::executor::protocol::TaskOutcome;
+use crate::executor::packages::Begin;
+use crate::executor::protocol::{Task, TaskOutcome};
 use crate::observe::{EventKind, ResourceDone, Summary};
 use crate::store::{ActionEnd, ActionStart, Compared};
 
@@ -50,7 +51,7 @@ impl Reconciler {
                 self.on_agent(connection, message).await;
             }
             Message::NotSent(result) => self.on_task_done(*result).await,
-            Message::Installed { digest, made } => self.executor.on_installed(digest, made).await,
+            Message::Installed { digest, made } => self.executor.on_installed(digest, made),
             Message::Ask {
                 generation,
                 id,
@@ -62,7 +63,9 @@ impl Reconciler {
                 self.on_api_call(asker, &method, &arguments, held).await;
             }
             Message::Ended { generation, why } => {
-                let unfinished = self.executor.on_ended(generation, why.as_deref());
+                let Some(unfinished) = self.executor.on_ended(generation, why.as_deref()) else {
+                    return;
+                };
                 if let Some(why) = why {
                     tracing::error!(environment.id = %self.environment, n_tasks = unfinished.len(), "the executor process was ended: {why}");
                 } else if !unfinished.is_empty() {
@@ -88,6 +91,31 @@ impl Reconciler {
             }
             Purpose::DryRun(run) => self.on_compared(run, result),
             Purpose::CollectFacts => self.on_facts_collected(result),
+        }
+    }
+
+    /// Begins runs that have waited for packages, as far as what is wanted has not changed meanwhile.
+    pub(super) async fn begin_installed(&mut self) {
+        let (halted, schedule, in_flight) = (self.halted, &self.schedule, &self.in_flight);
+        let may_begin = |task: &Task| {
+            let begun = in_flight.get(&task.action);
+            let hash = begun.map(|begun| &begun.run.intent.attribute_hash);
+            let version = schedule.version();
+            match (hash, schedule.intent(&task.resource_id)) {
+                (Some(_), None) => Begin::Never(format!(
+                    "was not begun: while its packages were being installed, version {version} came, which does not have it"
+                )),
+                (Some(hash), Some(intent)) if intent.attribute_hash != *hash => {
+                    Begin::Never(format!(
+                        "was not begun: while its packages were being installed, version {version} came, which has another desired state for it"
+                    ))
+                }
+                _ if halted || schedule.is_paused(&task.agent) => Begin::Later,
+                _ => Begin::Now,
+            }
+        };
+        for result in self.executor.begin_installed(may_begin).await {
+            self.on_task_done(result).await;
         }
     }
 

@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
-use crate::domain::{ActionKind, EnvironmentId, ResourceId, Timestamp, VersionNumber};
+use crate::domain::{ActionKind, EnvironmentId, ResourceId, VersionNumber};
+use crate::executor::packages::Installing;
 use crate::store::{Action, Environment, FactAge, ResourceState, Result, Store, StoredResource};
 use reasons::{Reason, Surroundings, awaited};
 
@@ -106,16 +107,22 @@ pub fn root_that_deploys(explanation: &Value) -> Option<ResourceId> {
 }
 
 /// Adds that its run waits for packages that its handler requires, which no row tells.
-pub fn add_installation(explanation: &mut Value, since: Timestamp) {
+pub fn add_installation(explanation: &mut Value, installing: Installing) {
+    let Installing { since, is_done } = installing;
     let chain = explanation["chain"].as_array_mut();
     let Some(root) = chain.and_then(|chain| chain.last_mut()) else {
         return;
     };
     root["installing_since"] = json!(since.to_string());
-    root["text"] = format!(
-        "is being deployed; since {} its run waits until the packages are installed that its handler requires",
-        since.for_people()
-    )
+    root["text"] = match is_done {
+        false => format!(
+            "is being deployed; since {} its run waits until the packages are installed that its handler requires",
+            since.for_people()
+        ),
+        true => "waits: the packages that its handler requires were installed, but meanwhile the environment was halted, or its agent \
+                 paused; its run begins when that goes on"
+            .to_owned(),
+    }
     .into();
 }
 
@@ -333,11 +340,15 @@ impl Walk<'_> {
             .resource_since(self.environment, version, &state.resource_id)
             .await?;
         let run = self.last_run(&state.resource_id).await?;
+        let mut text = known.reason.sentence(Some(state), next);
+        if next.is_none() {
+            text += &known.reason.hindrance(state, self.around);
+        }
         let mut link = json!({
             "resource_id": state.resource_id,
             "status": state.status(),
             "reason": known.reason.word(),
-            "text": known.reason.sentence(Some(state), next),
+            "text": text,
             "at": state.last_run_at.map(|at| at.to_string()),
             "version": version,
             "brought_by": self.brought_by(since).await?,

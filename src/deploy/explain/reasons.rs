@@ -19,6 +19,20 @@ pub(super) struct Surroundings {
     pub(super) unknowns: Vec<(ResourceId, String)>,
 }
 
+impl Surroundings {
+    /// Why nothing begins on an agent just now, if that is so.
+    fn standstill(&self, agent: &AgentName) -> Option<String> {
+        if self.is_halted {
+            return Some("the environment is halted".to_owned());
+        }
+        if self.paused.contains(agent) {
+            return Some(format!("its agent {agent} is paused"));
+        }
+        let since = self.away.get(agent)?.for_people();
+        Some(format!("its agent {agent} is not connected since {since}"))
+    }
+}
+
 /// Why a resource is not as it shall be, as far as can be said of it alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reason {
@@ -138,6 +152,22 @@ impl Reason {
             self,
             Self::Blocked | Self::SkippedForDependency | Self::Skipped | Self::Waiting
         )
+    }
+
+    /// What keeps one that was tried from being tried again, as the end of its sentence.
+    pub(super) fn hindrance(&self, state: &ResourceState, around: &Surroundings) -> String {
+        let was_tried = matches!(
+            self,
+            Self::Failed
+                | Self::Unavailable
+                | Self::SkippedForDependency
+                | Self::Skipped
+                | Self::NonCompliant
+        );
+        let standstill = around.standstill(&state.agent).filter(|_| was_tried);
+        standstill.map_or_else(String::new, |why| {
+            format!("; it is not tried again yet: {why}")
+        })
     }
 
     /// A sentence without its subject, which is the resource. `next`: the resource that the chain goes on with.
@@ -284,6 +314,30 @@ mod tests {
             ..state()
         };
         assert_eq!(Reason::of(&skipped, &free), Reason::SkippedForDependency);
+    }
+
+    #[test]
+    fn what_keeps_something_from_being_tried_again_is_said() {
+        let mut around = Surroundings::default();
+        let said = |around: &Surroundings| Reason::Failed.hindrance(&state(), around);
+        assert_eq!(said(&around), "");
+        around.away.insert(AgentName::new("one"), Timestamp(0));
+        assert!(
+            said(&around).starts_with(
+                "; it is not tried again yet: its agent one is not connected since 1970"
+            )
+        );
+        around.paused.push(AgentName::new("one"));
+        assert_eq!(
+            said(&around),
+            "; it is not tried again yet: its agent one is paused"
+        );
+        around.is_halted = true;
+        assert_eq!(
+            said(&around),
+            "; it is not tried again yet: the environment is halted"
+        );
+        assert_eq!(Reason::Halted.hindrance(&state(), &around), "");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::{Blocked, FactSource};
+use crate::domain::{Blocked, FactSource, LastRun, ResourceStatus, Timestamp};
 use crate::store::tests::{check, environment, resource, state, store_version};
 use crate::store::{Fact, NewVersion};
 
@@ -144,6 +144,45 @@ async fn a_resource_that_waits_for_a_circle_and_for_another_one_is_explained_by_
         assert_eq!(
             chain,
             ["t::R[a,name=one] waiting", "t::R[a,name=other] waiting"]
+        );
+    })
+    .await;
+}
+
+/// Given: a resource that failed, and one that was skipped for it, in an environment that is halted then. Expected: the root of the
+/// chain says what failed, and that it is not tried again, and why.
+#[tokio::test]
+async fn what_failed_says_that_it_is_not_tried_again_while_nothing_runs() {
+    check(async |store| {
+        let environment = in_force(&store, &[("one", &["two"]), ("two", &[])]).await;
+        let tried = |name: &str, last_run, last_status| ResourceState {
+            last_run,
+            last_status,
+            deployed_hash: Some(state(name).intent_hash),
+            ..state(name)
+        };
+        let skipped = ResourceState {
+            blocked: Blocked::TemporarilyBlocked,
+            ..tried("one", LastRun::Skipped, ResourceStatus::Skipped)
+        };
+        let failed = tried("two", LastRun::Failed, ResourceStatus::Failed);
+        let version = environment.active_version.unwrap();
+        let states = [skipped, failed];
+        let activated = store.version_activate(environment.id, version, &states, &[], &[]);
+        activated.await.unwrap();
+        let (_, root) = explained(&store, &environment, "one").await;
+        assert_eq!(root["text"], "failed");
+        store.environment_halt(environment.id, true).await.unwrap();
+        let halted = store.environment_fetch(environment.id).await.unwrap();
+        let found = explain(&store, &halted.unwrap(), &id("one")).await.unwrap();
+        let texts = found.unwrap()["chain"].clone();
+        assert_eq!(
+            texts[0]["text"],
+            "was skipped: it requires t::R[a,name=two], which is not deployed"
+        );
+        assert_eq!(
+            texts[1]["text"],
+            "failed; it is not tried again yet: the environment is halted"
         );
     })
     .await;

@@ -130,6 +130,12 @@ impl Schedule {
         paused.map(|queue| &queue.name)
     }
 
+    /// Whether an agent is paused.
+    pub fn is_paused(&self, agent: &AgentName) -> bool {
+        let agent = self.by_agent.get(agent);
+        agent.is_some_and(|agent| self.queue(*agent).paused)
+    }
+
     /// The types of resources that each agent has.
     pub fn types(&self) -> impl Iterator<Item = (&AgentName, &str)> {
         self.queues.iter().flat_map(|queue| {

@@ -494,6 +494,23 @@ fn check_78_good_is_verified_on_the_repair_interval_and_bad_on_the_shorter_one()
     assert_eq!(world.pass(1200), "a.x:deployed");
 }
 
+/// Given: an interval of less than a second. Expected: the reason of the run does not speak of 0 s.
+#[test]
+fn a_run_of_a_short_interval_says_how_long_ago_the_one_before_was() {
+    let mut world = World::new();
+    let policy = RetryPolicy {
+        repair: Some(Duration::from_millis(700)),
+        ..world.schedule.policy.clone()
+    };
+    world.schedule.set_policy(policy, world.now);
+    world.release("a.x=1!");
+    world.run();
+    world.now = Timestamp(world.now.0 + 800_000);
+    world.schedule.tick(world.now);
+    let [run] = take(&mut world.schedule).try_into().unwrap();
+    assert_eq!(run.reason, "previous repair happened more than 0.8s ago");
+}
+
 //: deploy 79
 #[test]
 fn a_failing_resource_is_retried_ever_later_up_to_the_deploy_interval() {

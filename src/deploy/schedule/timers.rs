@@ -46,13 +46,20 @@ impl Schedule {
                 continue;
             };
             let last = self.entry(index).state.last_run_at;
-            let seconds = last.map_or(0, |last| now.since(last).as_secs());
             let kind = if priority == Priority::IntervalDeploy {
                 "deploy"
             } else {
                 "repair"
             };
-            let reason = format!("previous {kind} happened more than {seconds}s ago");
+            let ago = last.map(|last| now.since(last));
+            let reason = match ago {
+                None => format!("no {kind} happened before"),
+                Some(ago) if ago < Duration::from_secs(1) => {
+                    let tenths = ago.as_millis() / 100;
+                    format!("previous {kind} happened more than 0.{tenths}s ago")
+                }
+                Some(ago) => format!("previous {kind} happened more than {}s ago", ago.as_secs()),
+            };
             self.enqueue(index, priority, reason.into(), false);
         }
     }

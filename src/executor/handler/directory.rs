@@ -1,6 +1,8 @@
 //! `fs::Directory`: existence, owner, group and mode. Never removes what is inside.
 
 use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
 
 use super::{Attributes, Context, Error, Handler, flag, is_not_there, owner, path};
 
@@ -64,6 +66,32 @@ impl Handler for Directory {
 
     fn delete(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {
         let path = path(desired)?;
-        fs::remove_dir(path).map_err(Error::io("remove", path))
+        fs::remove_dir(path).map_err(|error| match error.kind() {
+            ErrorKind::DirectoryNotEmpty => Error::Failed(not_empty(path)),
+            _ => Error::io("remove", path)(error),
+        })
     }
+}
+
+/// Names that are shown of what is in a directory.
+const SHOWN: usize = 3;
+
+/// Why a directory is not removed, and what to do. What is in it commonly requires it, as it is made behind it: in this order it
+/// would be removed behind it, too, and so never.
+fn not_empty(path: &Path) -> String {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    let more = match names.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        n_more => format!(" and {n_more} more"),
+    };
+    names.truncate(SHOWN);
+    format!(
+        "cannot remove {}: there is still {}{more} in it; remove what is inside first. Purged resources that require this one come \
+         after it: let this one require them instead, or purge them in a version before",
+        path.display(),
+        names.join(", ")
+    )
 }
