@@ -26,7 +26,7 @@ macro_rules! shape {
     };
 }
 
-pub const ALL: [Shape; 7] = [
+pub const ALL: [Shape; 9] = [
     shape!("getters", 3000, |at| {
         let site = match at % 50 {
             0 => format!("shape::Site(name=\"s{0}\", region=\"r{0}\")\n", at / 50),
@@ -65,6 +65,19 @@ pub const ALL: [Shape; 7] = [
          r{at}.ports = [shape::Port(name=\"a\", vlan={}), shape::Port(name=\"b\", vlan=7)]",
         at % 250,
         at % 4000
+    )),
+    shape!("hub", 10_000, |at| {
+        let hub = match at {
+            0 => "shape::Hub(name=\"hub\")\n",
+            _ => "",
+        };
+        format!("{hub}shape::Spoke(name=\"spoke{at}\", number={at}, hub=shape::Hub[name=\"hub\"])")
+    }),
+    shape!("vault", 1000, |at| format!(
+        "b{at} = std::create_environment_reference(\"BASE_{}\")\n\
+         shape::Secret(name=\"s{at}\", value=shape::vault(b{at}, \"key{at}\"), number=std::create_int_reference(b{at}))\n\
+         shape::Secret(name=\"t{at}\", value=shape::vault(\"path/{at}\", \"password\"), number={at})",
+        at % 10
     )),
 ];
 

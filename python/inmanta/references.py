@@ -413,11 +413,16 @@ def argument_of(name: str, value: object) -> Argument:
 
 def _checked(name: str) -> str:
     """The name that a class is registered under; ValueError for one that no other code could be found by."""
-    import re
-
-    if re.fullmatch(r"([a-z0-9_]+::)+[A-Z][A-Za-z0-9_-]*", name) is None:
+    if not is_valid_name(name):
         raise ValueError(f"{name!r} is no name for a reference or mutator: register it as `module::Name`")
     return name
+
+
+def is_valid_name(name: str) -> bool:
+    """Whether other code can find a class that is registered under this name."""
+    import re
+
+    return re.fullmatch(r"([a-z0-9_]+::)+[A-Z][A-Za-z0-9_-]*", name) is not None
 
 
 # --- executor --------------------------------------------------------------------------------------------------------

@@ -161,6 +161,11 @@ def noted(
     return head + _dumps((*given, reads), _FORMAT)
 
 
+def ignored(number: int, reads: list[tuple[int, str]] | bool | None) -> bytes:
+    """The answer for a resource that its class leaves out, with what the getters have read for that."""
+    return _head(_RENDERED, number) + _dumps((None, (), (), reads), _FORMAT)
+
+
 def _parts(identity: dict[str, str] | None) -> tuple[str, ...]:
     return () if identity is None else tuple(identity[key] for key in ("entity_type", "agent", "attribute", "value"))
 

@@ -110,12 +110,8 @@ class Exporting:
                         values.append(self._field(cls, entity, field, instance, getter))
             packed = None
             if noted is not None:
-                reads = proxy.end_reads()
-                only_computes = self._computing.noted[noted]
-                if not only_computes:
-                    self._computing.forget(noted)
-                packed = calls.noted(number, values, identity, id_value, reads if only_computes else False)
-                noted = None
+                reads, noted = self._reads(noted), None
+                packed = calls.noted(number, values, identity, id_value, reads)
             if packed is None and known is not None:
                 packed = calls.rendered(number, values, identity, id_value)
             if packed is None:
@@ -133,13 +129,25 @@ class Exporting:
         except Closed:
             raise
         except resources.IgnoreResourceException as error:
-            self._pipe.send("ignored", {"id": number, "reason": str(error)})
+            if noted is None:
+                self._pipe.send("ignored", {"id": number, "reason": str(error)})
+            else:
+                reads, noted = self._reads(noted), None
+                self._pipe.answer(calls.ignored(number, reads))
             return True
         except BaseException as error:
             return bool(self._fail(number, error, field))
         finally:
             if noted is not None:
                 proxy.end_reads()
+
+    def _reads(self, noted: str) -> list[tuple[int, str]] | bool | None:
+        """What the getters have read that ran since `begin_reads`; False: they do more than compute."""
+        reads = proxy.end_reads()
+        if self._computing.noted[noted]:
+            return reads
+        self._computing.forget(noted)
+        return False
 
     def _getters(self, asked: Asked, known: dict[Asked, Getters] | None) -> Getters:
         """The getters of a class, and by which name the compiler knows whether they only compute."""

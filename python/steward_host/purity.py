@@ -451,9 +451,10 @@ def _is_constant(value: object) -> bool:
 
 
 def _is_exception(value: object) -> bool:
-    from inmanta import plugins
+    from inmanta import plugins, resources
 
-    is_known = value is plugins.PluginException or getattr(value, "__module__", None) == "builtins"
+    is_ours = value is plugins.PluginException or value is resources.IgnoreResourceException
+    is_known = is_ours or getattr(value, "__module__", None) == "builtins"
     return is_known and isinstance(value, type) and issubclass(value, Exception)
 
 

@@ -25,6 +25,11 @@ RESULT = b"\x81\xa6result\x92"
 # The same of three: behind them, that it is the last one of its frame.
 _LAST_RESULT = b"\x81\xa6result\x93"
 _TRUE = b"\xc3"
+# How many references may be in one another for the compiler to know the exported form of the outermost.
+_MOST_NESTED = 20
+# What of a class of references makes the exported form.
+_EXPORTING = ("__getattribute__", "arguments", "serialize", "serialize_arguments")
+_EXPORTED_PLAINLY: dict[type, bool] = {}
 
 
 class Objects:
@@ -181,10 +186,12 @@ class Values:
         return msgpack.EXT_TEXT, msgpack.pack([self.objects.keep(value), str.__str__(value)])
 
     def _encode_reference(self, value: Reference[Any]) -> tuple[int, bytes]:
-        self.gave_objects = True
         number = self._numbers.get(id(value))
         if number is not None:
             return msgpack.EXT_REFERENCE, msgpack.pack([number])
+        given = self._given(value, 0)
+        # The export asks for the form of any other.
+        self.gave_objects = self.gave_objects or given is None
         # A class that does not call the constructor of its base lacks it, which a reference to a dataclass may.
         of = getattr(value, "_model_type", None) or value.get_reference_type()
         if of is None:
@@ -195,6 +202,7 @@ class Values:
             )
         entity = hints.dataclass_entity(of)
         if entity in self.paired and self.constructs:
+            self.gave_objects = True
             fields = {name: _attribute_of(value, name) for name in hints.field_names(of)}
             return msgpack.EXT_DATACLASS, msgpack.pack([self.objects.keep(value), entity, fields, True])
         of = value._model_type or of
@@ -208,8 +216,28 @@ class Values:
             None if cls.__str__ is object.__str__ else str(value),
             None if cls.__repr__ is object.__repr__ else repr(value),
             equal,
+            given,
         ]
         return msgpack.EXT_REFERENCE, msgpack.pack(parts)
+
+    def _given(self, value: Reference[Any], depth: int) -> dict[str, object] | None:
+        """The arguments of a reference whose exported form is made of them alone; None if only Python can make it."""
+        cls = type(value)
+        if not _is_exported_plainly(cls):
+            return None
+        given = value.arguments
+        return given if "type" not in given and all(self._may_be_given(one, depth) for one in given.values()) else None
+
+    def _may_be_given(self, value: object, depth: int) -> bool:
+        """Whether an argument is data that nobody changes, or a reference to such that is exported plainly, too."""
+        if type(value) in PLAIN:
+            return _has_json_form(value)
+        if not _is_reference(value) or depth == _MOST_NESTED:
+            return False
+        if id(value) in self._numbers:
+            return True
+        of = getattr(value, "_model_type", None) or value.get_reference_type()
+        return of in (str, int, float, bool) and self._given(value, depth + 1) is not None
 
     def _decode_reference(self, payload: bytes) -> object:
         (number, *rest), _ = msgpack.unpack(payload)
@@ -372,6 +400,27 @@ def description(value: object, number: int) -> dict[str, object]:
 
 def _is_reference(value: object) -> TypeGuard[Reference[Any]]:
     return getattr(type(value), "_is_inmanta_reference", False)
+
+
+def _has_json_form(value: object) -> bool:
+    """Whether JSON has a form for a value: not for half of a character, nor for what is infinite or no number."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return False
+    return not isinstance(value, float) or value - value == 0
+
+
+def _is_exported_plainly(cls: type[Reference[Any]]) -> bool:
+    """Whether a class of references leaves the exported form to us, and is registered under a name that it may be found by."""
+    known = _EXPORTED_PLAINLY.get(cls)
+    if known is None:
+        from inmanta.references import Reference, is_valid_name
+
+        own = any(getattr(cls, name) is not getattr(Reference, name) for name in _EXPORTING)
+        known = _EXPORTED_PLAINLY[cls] = not own and is_valid_name(cls.type)
+    return known
 
 
 def _attribute_of(value: Reference[Any], name: str) -> Reference[Any]:

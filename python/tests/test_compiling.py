@@ -165,6 +165,19 @@ PLUGINS = """
         return Secret(key)
 
     @plugin
+    def secret_of(key: "any") -> "any":
+        return Secret(key)
+
+    @reference("net::Own")
+    class Own(Secret):
+        def serialize(self):
+            return super().serialize()
+
+    @plugin
+    def own_secret(key: "string") -> "any":
+        return Own(key)
+
+    @plugin
     def secrets() -> "any":
         return [Secret("a"), [Secret("b")]]
 
@@ -371,7 +384,7 @@ class Calls(Compiling):
     def test_32_the_truth_of_a_reference_is_not_known(self) -> None:
         _, secret = self.net.call("net::secret", "k")
         self.assertEqual(secret.code, msgpack.EXT_REFERENCE)
-        _, kind, cls, of, text, shown, _ = msgpack.unpack(secret.payload)[0]
+        _, kind, cls, of, text, shown, _, _ = msgpack.unpack(secret.payload)[0]
         self.assertEqual((kind, cls, of), ("net::Secret", "inmanta_plugins.net.Secret", "string"))
         self.assertEqual((text, shown), (None, None))
         self.check(True, "takes_reference", sent_back(secret))
@@ -380,7 +393,19 @@ class Calls(Compiling):
     def test_equal_references_are_known_as_such(self) -> None:
         made = (self.net.call("net::secret", key)[1] for key in ("k", "k", "l"))
         numbers = [msgpack.unpack(reference.payload)[0] for reference in made]
-        self.assertEqual([(parts[0], parts[-1]) for parts in numbers], [(0, 0), (1, 0), (2, 2)])
+        self.assertEqual([(parts[0], parts[6]) for parts in numbers], [(0, 0), (1, 0), (2, 2)])
+
+    def test_arguments_of_a_reference_go_along_if_its_exported_form_is_made_of_them(self) -> None:
+        _, secret = self.net.call("net::secret", "k")
+        self.assertEqual(msgpack.unpack(secret.payload)[0][7], {"key": "k"})
+        native = Ext(msgpack.EXT_REFERENCE, msgpack.pack([3, "std::Environment", {"name": "HOME"}]))
+        for given in ([1], float("nan"), float("inf")):
+            _, secret = self.net.call("net::secret_of", given)
+            self.assertIsNone(msgpack.unpack(secret.payload)[0][7])
+        _, outer = self.net.call("net::secret_of", native)
+        self.assertEqual(list(msgpack.unpack(outer.payload)[0][7]), ["key"])
+        _, own = self.net.call("net::own_secret", "k")
+        self.assertIsNone(msgpack.unpack(own.payload)[0][7])
 
     def test_references_of_std_come_with_their_arguments_and_go_back_by_number(self) -> None:
         native = Ext(msgpack.EXT_REFERENCE, msgpack.pack([3, "std::Environment", {"name": "HOME"}]))

@@ -132,18 +132,15 @@ fn model_of(machine: &mut Machine, id: RefId, loc: Loc) -> Result<ExportedRefere
     let reference = machine.state.heap.reference(id).clone();
     let model = match reference.origin {
         Origin::Native(arguments) => {
-            let mut model = ExportedReference::default();
-            let mut described = Vec::with_capacity(arguments.len());
-            for (name, value) in arguments {
-                described.push(argument(machine, name, value, &mut model.closure, loc)?);
-            }
-            let heap = &mut machine.state.heap;
-            let described = heap.new_list(&described);
-            model.id = id_of(heap, &reference.kind, described);
-            let (id, kind) = (heap.new_str(&model.id), heap.new_str(&reference.kind));
-            let exported = dict(heap, &[("id", id), ("type", kind), ("args", described)]);
-            model.closure.insert(model.id.clone(), exported);
-            model
+            let arguments = arguments.iter().map(|(name, value)| (*name, *value));
+            model_from(machine, &reference.kind, arguments, loc)?
+        }
+        Origin::Python {
+            arguments: Some(arguments),
+            ..
+        } => {
+            let arguments = arguments.iter().map(|(name, value)| (&**name, *value));
+            model_from(machine, &reference.kind, arguments, loc)?
         }
         Origin::Python { object, .. } => {
             let (id, models) = machine.serialize_reference(object, loc)?;
@@ -157,6 +154,27 @@ fn model_of(machine: &mut Machine, id: RefId, loc: Loc) -> Result<ExportedRefere
         }
     };
     machine.python.reference_models.insert(id, model.clone());
+    Ok(model)
+}
+
+/// The exported form of a reference that is made of its arguments.
+fn model_from<'a>(
+    machine: &mut Machine,
+    kind: &str,
+    arguments: impl Iterator<Item = (&'a str, Value)>,
+    loc: Loc,
+) -> Result<ExportedReference, NoModel> {
+    let mut model = ExportedReference::default();
+    let mut described = Vec::new();
+    for (name, value) in arguments {
+        described.push(argument(machine, name, value, &mut model.closure, loc)?);
+    }
+    let heap = &mut machine.state.heap;
+    let described = heap.new_list(&described);
+    model.id = id_of(heap, kind, described);
+    let (id, kind) = (heap.new_str(&model.id), heap.new_str(kind));
+    let exported = dict(heap, &[("id", id), ("type", kind), ("args", described)]);
+    model.closure.insert(model.id.clone(), exported);
     Ok(model)
 }
 

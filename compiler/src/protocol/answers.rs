@@ -106,7 +106,7 @@ fn read(wire: &Wire) -> Option<(u32, String)> {
     Some((number, name.as_str()?.to_owned()))
 }
 
-/// The values of fields, and what the id is made of.
+/// The values of fields, and what the id is made of; null for the fields of a resource that is left out.
 fn rendered(id: u64, value: Wire) -> Option<FromHost> {
     let Wire::Array(mut parts) = value else {
         return None;
@@ -115,6 +115,10 @@ fn rendered(id: u64, value: Wire) -> Option<FromHost> {
         4 => Some(what_was_read(&parts.pop()?)?),
         _ => None,
     };
+    if matches!(parts.first(), Some(Wire::Nil)) {
+        let reason = String::new();
+        return Some(FromHost::Ignored { id, reason, reads });
+    }
     let [
         Wire::Array(values),
         Wire::Array(identity),

@@ -508,6 +508,9 @@ pub enum FromHost {
         id: u64,
         /// The text of the exception.
         reason: String,
+        /// What the getters have read for that, as with `fields_rendered`.
+        #[serde(skip)]
+        reads: Option<Reads>,
     },
     /// Asks for an attribute of an instance. Answer: `got`.
     Get {

@@ -30,6 +30,8 @@ pub enum Origin {
         equal: u32,
         text: Option<Box<str>>,
         repr: Option<Box<str>>,
+        /// Its arguments in order, if its exported form is made of them alone.
+        arguments: Option<Vec<(Box<str>, Value)>>,
     },
 }
 

@@ -25,6 +25,7 @@ mod names;
 mod partial;
 mod projects;
 mod published;
+mod references;
 mod remembered;
 mod rendering;
 mod robust;

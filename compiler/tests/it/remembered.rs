@@ -191,7 +191,7 @@ fn fields_that_getters_compute_are_known() {
     case.check(0);
 }
 
-/// Given: getters that look at the exporter or at what their class keeps, give an object of Python's, or leave a resource out.
+/// Given: getters that look at the exporter or at what their class keeps, or give an object of Python's.
 /// Expected: they run in each compile.
 #[test]
 fn getters_that_do_more_than_compute_run_each_time() {
@@ -199,14 +199,9 @@ fn getters_that_do_more_than_compute_run_each_time() {
     for body in [
         "return exporter.upload_file(\"x\")",
         "Port.seen.append(port.number)\n        return len(Port.seen)",
-        "raise IgnoreResourceException()",
         "return port.site.owner or \"nobody\"",
     ] {
         let code = PORT
-            .replace(
-                "import Resource,",
-                "import IgnoreResourceException, Resource,",
-            )
             .replace(
                 "return {\"site\": port.site.name, \"odd\": port.number % 2 == 1}",
                 body,
@@ -221,6 +216,34 @@ fn getters_that_do_more_than_compute_run_each_time() {
         let computes = body.contains("owner");
         case.check(usize::from(!computes));
     }
+}
+
+/// Given: a getter that leaves out resources, by what it reads. Expected: the second compile knows which.
+#[test]
+fn which_resources_a_getter_leaves_out_is_known() {
+    let code = PORT
+        .replace(
+            "import Resource,",
+            "import IgnoreResourceException, Resource,",
+        )
+        .replace(
+            "        return {\"site\": port.site.name,",
+            "        if port.unread == \"out\":\n            raise IgnoreResourceException(\"not today\")\n        \
+             return {\"site\": port.site.name,",
+        );
+    let port = |number: u32, unread: &str| {
+        format!("Port(device=\"a\", number={number}, unread=\"{unread}\", site=s)\n")
+    };
+    let text = [port(1, "x"), port(2, "out"), port(3, "x"), port(4, "out")].concat();
+    let case = case(&ports(&text), &code);
+    case.check(1);
+    case.check(0);
+    let (seen, _) = case.run(true);
+    let exported = |number: u32| seen.export.contains(&format!("Port[a,label=a/{number}]"));
+    assert_eq!([1, 2, 3, 4].map(exported), [true, false, true, false]);
+    case.write("main.cf", &ports(&text.replacen("out", "y", 1)));
+    case.check(1);
+    case.check(0);
 }
 
 /// Given: plugins that give instances which they found. Expected: the next compile knows which, though they have other numbers.

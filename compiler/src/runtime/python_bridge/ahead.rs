@@ -38,7 +38,7 @@
 //!   have their answers first ([`Machine::settle_ahead`]).
 //! - *Results that only Python can write as a text.* Steps that make a text of one ask for it. So a
 //!   result with one ends its frame, as an exception does, and nothing goes behind a plugin that
-//!   says that it returns references, or has returned such a thing before.
+//!   has returned such a thing before. References of which all is known here are none of them.
 //! - *A mistake of the model* at a step in between: the calls that went run, but their answers,
 //!   output and log lines count no more. This is the one difference: the reference would not have
 //!   called them. It is why nothing goes ahead when a test of a module runs the compile, since such
@@ -60,7 +60,7 @@ use crate::runtime::exec::calls::{Arguments, Site, Way};
 use crate::runtime::exec::eval::Ready;
 use crate::runtime::python_bridge::remembered::Computation;
 use crate::runtime::{Action, Machine, PythonBridge, Step, VarId};
-use crate::types::{Type, Value};
+use crate::types::Value;
 
 /// Calls of one frame at most. More save nothing, and would keep answers waiting in the pipe.
 const MOST_CALLS: usize = 64;
@@ -231,34 +231,7 @@ impl Machine<'_> {
 
     /// Whether it is to be expected that a plugin returns what only Python knows.
     fn gives_objects(&self, plugin: PluginId) -> bool {
-        if self.python.ahead.giving_objects.contains(&plugin) {
-            return true;
-        }
-        let mut rest = vec![self.program.plugins[plugin.index()].returns];
-        while let Some(ty) = rest.pop() {
-            match &self.program.types[ty.index()] {
-                Type::Reference(_) => return true,
-                Type::ListOf(inner) | Type::DictOf(inner) | Type::Nullable(inner) => {
-                    rest.push(*inner);
-                }
-                Type::Typedef(id) => rest.push(self.program.typedefs[id.index()].base),
-                Type::Union(all) => rest.extend(all),
-                Type::Any
-                | Type::AnyList
-                | Type::AnyDict
-                | Type::Null
-                | Type::String
-                | Type::Int
-                | Type::Float
-                | Type::Number
-                | Type::Bool
-                | Type::List
-                | Type::Dict
-                | Type::Entity(_)
-                | Type::Literal(_) => {}
-            }
-        }
-        false
+        self.python.ahead.giving_objects.contains(&plugin)
     }
 
     /// What a step in the queue means for the calls behind it. For a call that may go, its

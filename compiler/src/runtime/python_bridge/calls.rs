@@ -165,7 +165,7 @@ impl Machine<'_> {
                 }
             }
             Wire::Ext(EXT_REFERENCE, payload) => self
-                .reference_of(payload)
+                .reference_of(payload, depth)
                 .map_err(|reason| runtime(Loc::NONE, reason))?,
             Wire::Ext(EXT_TEXT, payload) => match rmpv::decode::read_value(&mut &payload[..]) {
                 Ok(Wire::Array(parts)) if parts.len() == 2 => {

@@ -23,6 +23,11 @@ impl<'k> KeptResult<'k> {
         rmp::decode::read_array_len(&mut self.bytes).ok()
     }
 
+    /// Whether it is null.
+    pub(super) fn is_null(&self) -> bool {
+        self.bytes.first() == Some(&Marker::Null.to_u8())
+    }
+
     fn text(&mut self) -> Option<&'k str> {
         let (text, rest) = rmp::decode::read_str_from_slice(self.bytes).ok()?;
         self.bytes = rest;

@@ -309,8 +309,14 @@ impl Machine<'_> {
         payload
     }
 
-    /// Payload: a MessagePack array, of our number, or of a Python object's number, kind, class, type, text and repr.
-    pub(in crate::runtime) fn reference_of(&mut self, mut payload: &[u8]) -> Result<Value, String> {
+    /// Payload: a MessagePack array, of our number, or of a Python object's number, kind, class, type, text, repr, the number
+    /// of the first object that it equals, and its arguments if its exported form is made of them alone. `depth`: how deep
+    /// inside of another value it is.
+    pub(in crate::runtime) fn reference_of(
+        &mut self,
+        mut payload: &[u8],
+        depth: u32,
+    ) -> Result<Value, String> {
         let unreadable = || "a reference that can not be read".to_owned();
         let wire = rmpv::decode::read_value(&mut payload).map_err(|_| unreadable())?;
         let parts = wire.as_array().ok_or_else(unreadable)?;
@@ -331,6 +337,18 @@ impl Machine<'_> {
                 "Could not determine the reference type of {class}: there is no type {of} in the model"
             ));
         };
+        let arguments = match parts.get(7) {
+            Some(Wire::Map(given)) => {
+                let mut arguments = Vec::with_capacity(given.len());
+                for (name, value) in given {
+                    let name = name.as_str().ok_or_else(unreadable)?.into();
+                    let value = self.value_of(value, depth + 1);
+                    arguments.push((name, value.map_err(|error| error.message)?));
+                }
+                Some(arguments)
+            }
+            _ => None,
+        };
         Ok(self.state.heap.new_reference(Reference {
             kind: kind.into(),
             class: class.into(),
@@ -344,6 +362,7 @@ impl Machine<'_> {
                     .unwrap_or(number),
                 text: text(4).map(Into::into),
                 repr: text(5).map(Into::into),
+                arguments,
             },
         }))
     }

@@ -105,15 +105,18 @@ impl Machine<'_> {
     }
 
     /// What a resource class computes for an instance: the values of the fields, and behind them that of the id attribute, if
-    /// it is asked for. `None`: Python has to be asked.
-    pub(super) fn remembered_fields(&mut self, asked: &Rendering) -> Option<Vec<Value>> {
+    /// it is asked for; no values: it leaves the resource out. `None`: Python has to be asked.
+    pub(super) fn remembered_fields(&mut self, asked: &Rendering) -> Option<Option<Vec<Value>>> {
         let Known::Result(hit) = self.look_up(Computation::Fields(asked)) else {
             return None;
         };
         self.kept_result(&hit, |machine, kept| {
+            if kept.is_null() {
+                return Some(None);
+            }
             let n_values = kept.array_len()?;
             let values = (0..n_values).map(|_| machine.kept_value(kept, 1));
-            values.collect()
+            values.collect::<Option<_>>().map(Some)
         })
     }
 

@@ -104,7 +104,7 @@ impl Machine<'_> {
             }) => answer,
             Some(sent) => self.answer_to_rendering(sent.id, sent.class),
             None => match self.remembered_fields(asked) {
-                Some(values) => return Ok(Some(fields_of(asked, values))),
+                Some(values) => return Ok(values.map(|values| fields_of(asked, values))),
                 None => self.answer_of_frame(asked, next),
             },
         };
@@ -128,7 +128,13 @@ impl Machine<'_> {
                 let fields = fields_of(asked, values.map_err(|error: Fail| error.at(loc))?);
                 Ok(Some(RenderedFields { identity, ..fields }))
             }
-            Ok(FromHost::Ignored { .. } | FromHost::Result { .. }) => Ok(None),
+            Ok(FromHost::Ignored { reads, .. }) => {
+                if let Some(reads) = &reads {
+                    self.remember(Computation::Fields(asked), &Wire::Nil, reads, &[]);
+                }
+                Ok(None)
+            }
+            Ok(FromHost::Result { .. }) => Ok(None),
             Ok(answer) => Err(self.render_failure(asked, answer)),
             Err(error) => Err(self.export_failure(error, "", asked.instance)),
         }

@@ -16,7 +16,7 @@ use crate::diagnostics::Fail;
 use crate::hash::Set;
 use crate::runtime::{Chain, ListenerId, Machine, ModelState, VarId, VarKind};
 use crate::span::Loc;
-use crate::types::Value;
+use crate::types::{ListId, Value};
 
 /// What is known of a delayed variable that is not complete. Variables of which nothing is known
 /// have none. 64 bytes: one line of the cache.
@@ -61,6 +61,16 @@ pub(in crate::runtime) struct ListState {
     pub known: Set<u64>,
 }
 
+/// The elements of a complete relation, for who adds one of them again. A comprehension does that with each
+/// element: it gives them as they come, and all of them at its end.
+#[derive(Default)]
+pub(in crate::runtime) struct FrozenMembers {
+    /// How often it was searched before there was a table.
+    searches: usize,
+    /// The elements' keys ([`element_key`]), once it has been searched often.
+    known: Set<u64>,
+}
+
 impl Delayed {
     /// Nothing is known.
     pub fn new() -> Delayed {
@@ -103,8 +113,6 @@ impl Delayed {
     /// Whether an element is there already. Up to 16 it is a search, beyond that a table that is
     /// made the first time.
     fn contains(&mut self, item: Value) -> bool {
-        /// Elements up to which a search through all of them is quick.
-        const SEARCHABLE: usize = 16;
         let key = element_key(item);
         if self.elements.len() < SEARCHABLE {
             return self
@@ -121,6 +129,9 @@ impl Delayed {
         key.is_some_and(|key| rare.known.contains(&key))
     }
 }
+
+/// Elements up to which a search through all of them is quick.
+const SEARCHABLE: usize = 16;
 
 /// What identifies an element of a relation: which instance, Unknown or Python object it is. Other
 /// values are no elements.
@@ -173,6 +184,36 @@ impl ModelState<'_> {
             Some(index) => self.delayed[index as usize].parked = position,
             None => self.vars[id.index()].set_parked(position),
         }
+    }
+
+    /// Whether a value is in a relation that is complete. The table of a large one is made when it has been searched some
+    /// times, so that a search of each of many lists does not cost as many tables.
+    pub(in crate::runtime) fn is_among_frozen(
+        &mut self,
+        id: VarId,
+        list: ListId,
+        item: Value,
+    ) -> bool {
+        let elements = self.heap.list(list);
+        if elements.len() <= SEARCHABLE {
+            return elements
+                .iter()
+                .any(|element| self.heap.equal(*element, item));
+        }
+        let members = self.frozen_members.entry(id).or_default();
+        if members.searches < SEARCHABLE {
+            members.searches += 1;
+            return elements
+                .iter()
+                .any(|element| self.heap.equal(*element, item));
+        }
+        if members.known.is_empty() {
+            let keys = elements.iter();
+            members
+                .known
+                .extend(keys.filter_map(|element| element_key(*element)));
+        }
+        element_key(item).is_some_and(|key| members.known.contains(&key))
     }
 
     /// What was added to a list that is not complete.

@@ -32,7 +32,7 @@ use crate::hir::Program;
 use crate::intern::Symbol;
 use crate::pages::prefer_large;
 use crate::runtime::speed::memory::{ARENA_BYTES, arena};
-use crate::runtime::state::delayed::Delayed;
+use crate::runtime::state::delayed::{Delayed, FrozenMembers};
 use crate::runtime::state::instances::{FOUND_SLOTS, Instance};
 use crate::runtime::state::lookup::Table;
 use crate::runtime::state::scopes::Scope;
@@ -57,6 +57,8 @@ pub struct ModelState<'a> {
     /// What is known of variables that get their values bit by bit.
     delayed: Vec<Delayed>,
     free_delayed: Vec<u32>,
+    /// Of large relations that are complete and were given what they have again, how their elements are found.
+    frozen_members: Map<VarId, FrozenMembers>,
     /// Links of the chains of those who wait: a task, or a proxy's listener, and the next cell.
     cells: Vec<(u32, u32)>,
     /// The first cell that is free; each has the next one in the place of its payload's link.
@@ -98,6 +100,7 @@ impl<'a> ModelState<'a> {
             free_vars: arena(),
             delayed: arena(),
             free_delayed: Vec::new(),
+            frozen_members: Map::default(),
             cells: arena(),
             free_cell: u32::MAX,
             scopes: arena(),
@@ -120,6 +123,7 @@ impl<'a> ModelState<'a> {
     pub fn free_execution(&mut self) {
         self.delayed = Vec::new();
         self.free_delayed = Vec::new();
+        self.frozen_members = Map::default();
         self.free_vars = Vec::new();
         self.cells = Vec::new();
         self.scopes = Vec::new();

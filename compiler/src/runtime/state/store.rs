@@ -25,6 +25,9 @@ use crate::runtime::{Listener, Machine, ModelState, VarId, VarKind};
 use crate::span::Loc;
 use crate::types::{EntityId, InstId, Value};
 
+/// Elements of a complete relation that an error about it shows: it may have hundreds of thousands.
+const SHOWN_ELEMENTS: usize = 10;
+
 /// What a relation is on one instance.
 #[derive(Clone, Copy)]
 pub(in crate::runtime) struct Relation {
@@ -130,6 +133,13 @@ impl ModelState<'_> {
         );
         let late = self.heap.to_text(value, self);
         let present = match var.value(&self.heap) {
+            Value::List(list) if self.heap.list(list).len() > SHOWN_ELEMENTS => {
+                let elements = self.heap.list(list);
+                let shown = elements[..SHOWN_ELEMENTS].iter();
+                let shown: Vec<_> = shown.map(|one| self.heap.repr(*one, self)).collect();
+                let n_more = elements.len() - SHOWN_ELEMENTS;
+                format!("[{}] and {n_more} more", shown.join(", "))
+            }
             Value::List(_) => self.heap.repr(var.value(&self.heap), self),
             _ => "nothing".to_owned(),
         };
@@ -397,14 +407,11 @@ impl Machine<'_> {
             let Value::List(list) = self.state.var(id).value(&self.state.heap) else {
                 return Err(self.state.modified_after_freeze(id, item, loc));
             };
-            let elements = self.state.heap.list(list);
-            if elements
-                .iter()
-                .any(|element| self.state.heap.equal(*element, item))
-            {
+            if self.state.is_among_frozen(id, list, item) {
                 return Ok(());
             }
-            if high.is_some_and(|high| elements.len() >= high as usize) {
+            let n_elements = self.state.heap.list(list).len();
+            if high.is_some_and(|high| n_elements >= high as usize) {
                 return Err(self.state.exceeded(id, loc));
             }
             return Err(self.state.modified_after_freeze(id, item, loc));

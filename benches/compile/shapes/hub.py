@@ -1,0 +1,1 @@
+"""No plugin: one instance with all others in its relations."""
