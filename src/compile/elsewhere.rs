@@ -13,6 +13,9 @@ use crate::domain::{
 };
 use crate::modules::{Lock, Requirements, Source, normalized};
 
+/// Modules whose Python code each agent has.
+const OWN: [&str; 2] = ["std", "lsm"];
+
 /// What was installed for a compile, and from where.
 #[derive(Debug, Clone)]
 pub(super) struct InstalledPackages {
@@ -59,15 +62,17 @@ impl InstalledPackages {
     /// A requirement as another machine can meet it; `None`: it is met without it, or cannot be met there.
     fn taken(&self, requirement: &str) -> Option<String> {
         check_requirement(requirement).ok()?;
-        // The code of modules travels with the version, and our package is in the agent.
-        if module_of_requirement(requirement).is_some() {
+        // They are in the agent, as our package is. The code of other modules travels with the version, but what else is in their
+        // packages does not, nor do modules that no model imports.
+        let module = module_of_requirement(requirement);
+        if module.as_deref().is_some_and(|name| OWN.contains(&name)) {
             return None;
         }
         let name = normalized(name_of_requirement(requirement));
         let mut locked = self.lock.packages.iter();
         let Some(package) = locked.find(|package| package.name == name) else {
-            // It does not apply here, by its marker; there it may.
-            return Some(requirement.to_owned());
+            // It does not apply here, by its marker; there it may. Modules that are not installed are of the repository, or ours.
+            return module.is_none().then(|| requirement.to_owned());
         };
         let from = match &package.source {
             Source::Own { .. } | Source::Folder { .. } => return None,
@@ -91,9 +96,8 @@ impl InstalledPackages {
 
     fn constraints(&self) -> BTreeSet<String> {
         let packages = self.lock.packages.iter();
-        let of_index = packages
-            .filter(|package| matches!(package.source, Source::Archive { url: None, .. }))
-            .filter(|package| module_of_requirement(&package.name).is_none());
+        let of_index =
+            packages.filter(|package| matches!(package.source, Source::Archive { url: None, .. }));
         of_index
             .map(|package| format!("{}=={}", package.name, package.version))
             .collect()
@@ -111,6 +115,7 @@ mod tests {
                     - {name: by-url, version: '2', source: {url: 'https://host/by_url.whl', sha256: aa}}\n\
                     - {name: inmanta-core, version: 20.1.0, source: {provided_by: steward}}\n\
                     - {name: inmanta-module-net, version: '3', source: {sha256: aa}}\n\
+                    - {name: inmanta-module-std, version: 8.7.5, source: {sha256: aa}}\n\
                     - {name: local, version: '1', source: {folder: local, sha256: aa}}\n\
                     - {name: of-git, version: '1', source: {git: 'https://host/x.git', commit: c0ffee, subdirectory: d}}\n";
         let installed = InstalledPackages {
@@ -122,6 +127,8 @@ mod tests {
             "By_Url",
             "inmanta-core>=8",
             "inmanta-module-net",
+            "inmanta-module-of-repository",
+            "inmanta-module-std",
             "local",
             "of.git",
             "not-here ; sys_platform == 'win32'",
@@ -138,11 +145,19 @@ mod tests {
             [
                 "A>=1",
                 "by-url @ https://host/by_url.whl",
+                "inmanta-module-net",
                 "not-here ; sys_platform == 'win32'",
                 "of-git @ git+https://host/x.git@c0ffee#subdirectory=d",
             ]
         );
-        assert_eq!(Vec::from_iter(packages.constraints), ["a==1.2"]);
+        assert_eq!(
+            Vec::from_iter(packages.constraints),
+            [
+                "a==1.2",
+                "inmanta-module-net==3",
+                "inmanta-module-std==8.7.5"
+            ]
+        );
         assert_eq!(code.packages(|_| true), None);
         code.elsewhere.modules = BTreeMap::from([("net".to_owned(), ["local".to_owned()].into())]);
         installed.complete(&mut code);

@@ -229,8 +229,29 @@ impl Logged {
     }
 }
 
+/// Puts the keys of dicts in the order in which the reference's database keeps them (`jsonb`): shorter ones first, then by bytes.
+/// Handlers that write JSON or YAML, or send it, so write what they wrote there.
+fn order_keys(value: &mut Value) {
+    fn rank(key: &str) -> (usize, &str) {
+        (key.len(), key)
+    }
+    match value {
+        Value::Object(dict) => {
+            if !dict.keys().is_sorted_by_key(|key| rank(key)) {
+                let mut entries: Vec<_> = std::mem::take(dict).into_iter().collect();
+                entries.sort_unstable_by(|(a, _), (b, _)| rank(a).cmp(&rank(b)));
+                dict.extend(entries);
+            }
+            dict.values_mut().for_each(order_keys);
+        }
+        Value::Array(items) => items.iter_mut().for_each(order_keys),
+        _ => {}
+    }
+}
+
 /// What the host is asked to do for a task.
 fn request(id: u64, task: &Task, mut resource: Map<String, Value>) -> ToHost {
+    resource.values_mut().for_each(order_keys);
     let requires = task.requires();
     let ids = requires.keys().cloned().map(Value::String).collect();
     resource.insert("requires".to_owned(), Value::Array(ids));

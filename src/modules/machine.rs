@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use pep440_rs::{Version, VersionSpecifiers};
 
 use super::normalized;
-use crate::domain::{HandlerPackages, name_of_requirement};
+use crate::domain::{HandlerPackages, module_of_requirement, name_of_requirement};
 use crate::process::{Ended, run_supervised};
 
 /// Prints name and version of all that can be imported.
@@ -22,7 +22,8 @@ const LIST: &str = "import importlib.metadata as m\n\
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Which of the requirements the packages of an interpreter do not meet. What applies to some machines only, and is not there, is
-/// taken for not needed; in which version of what the server has them does not matter.
+/// taken for not needed; in which version of what the server has them does not matter. Packages of modules are not looked for: their
+/// code comes from the server, and whether they hold more than it only an import shows.
 ///
 /// # Errors
 /// The interpreter cannot be asked, or takes more than a minute.
@@ -76,6 +77,9 @@ fn missing_within(
 }
 
 fn is_met(requirement: &str, installed: &BTreeMap<String, &str>) -> bool {
+    if module_of_requirement(requirement).is_some() {
+        return true;
+    }
     let (rest, marker) = requirement
         .split_once(';')
         .map_or((requirement, None), |(rest, marker)| (rest, Some(marker)));
@@ -137,6 +141,7 @@ mod tests {
             "c[x,y]~=2.0",
             "c @ https://host/c.whl",
             "tomli ; python_version < '3.11'",
+            "inmanta-module-net>=1",
             "c>=2 ; python_version > '3'",
         ] {
             assert!(is_met(good, &installed), "{good}");

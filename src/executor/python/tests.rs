@@ -148,6 +148,27 @@ fn what_a_handler_started_ends_with_its_host() {
 }
 
 #[test]
+fn a_handler_gets_the_keys_of_dicts_in_the_order_of_the_reference() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = HANDLER
+        .replace("(\"name\",)", "(\"name\", \"value\")")
+        .replace(
+            "    def create",
+            "        ctx.info(repr(resource.value))\n\n    def create",
+        );
+    let mut task = task("good").0;
+    let mut attributes: Value = serde_json::from_str(&task.attributes).unwrap();
+    // As they are stored: by their letters.
+    attributes["value"] = json!({"a": 1, "aaa": [{"deep": 1, "x": 2}], "ccc": 3, "z": 4, "ü": 5});
+    task.attributes = attributes.to_string();
+    let code = Arc::new(code(dir.path(), &source));
+    let (status, log) = Agent::new(Limits::default()).run(task, &code);
+    assert_eq!(status, "deployed", "{log}");
+    let wanted = "{'a': 1, 'z': 4, 'ü': 5, 'aaa': [{'x': 2, 'deep': 1}], 'ccc': 3}";
+    assert!(log.contains(wanted), "{log}");
+}
+
+#[test]
 fn a_handler_that_hangs_is_stopped_with_all_it_started() {
     let dir = tempfile::tempdir().unwrap();
     let source = HANDLER.replace("\"/hang\"", "\"/\"");
