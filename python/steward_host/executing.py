@@ -5,6 +5,7 @@ No exception of module code ends the host; it ends when Steward says `stop` or c
 
 from __future__ import annotations
 
+import pkgutil
 import sys
 import time
 
@@ -129,15 +130,21 @@ class Executing:
         self._files = finder.paths()
         broken = []
         for module in request["modules"]:
-            for file in module["files"]:
+            files = [file["module"] for file in module["files"]]
+            for file in files or [f"{loader.ROOT}.{module['name']}"]:
                 try:
-                    __import__(file["module"])
+                    __import__(file)
+                    if not files:
+                        # It is installed. All of it is imported, as the reference does.
+                        package = sys.modules[file]
+                        for found in pkgutil.walk_packages(package.__path__, f"{file}."):
+                            __import__(found.name)
                 except BaseException as error:
                     # Also what is meant to end a program or a task: it is the module that has it raised.
                     broken.append(
                         {
                             "module": module["name"],
-                            "message": f"{file['module']}: {type(error).__name__}: {clip(_text(error))}",
+                            "message": f"{file}: {type(error).__name__}: {clip(_text(error))}",
                             "traceback": clip_middle(failure.traceback_text(error, self._files)),
                         }
                     )

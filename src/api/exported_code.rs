@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use pep440_rs::Version;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -44,14 +45,15 @@ pub(super) fn sent(app: &App, args: &Args) -> Result<Option<VersionCode>, ApiErr
         if !OWN.contains(&name.as_str()) {
             let mut files = read_module(app, name, module)?;
             let asked = lines(&module["requirements"]);
-            files.requirements = asked
+            let mut asked = asked
                 .and_then(requirements)
                 .map_err(|why| of_module(name, &why))?;
-            // Modules that are sent are not installed: their files are here.
-            files.requirements.retain(|requirement| {
+            // Modules that are sent are not installed, since their files are here, and those that are packages say it themselves.
+            asked.retain(|requirement| {
                 let named = module_of_requirement(requirement);
                 !named.is_some_and(|named| OWN.contains(&&*named) || modules.contains_key(&named))
             });
+            files.requirements.extend(asked);
             code.modules.push(files);
         }
     }
@@ -79,10 +81,7 @@ fn read_module(app: &App, name: &str, module: &Value) -> Result<CodeModule, ApiE
         ));
     }
     let Some(listed) = module["files_in_module"].as_array() else {
-        return Err(wrong(
-            "it is a package that is installed where it was exported; this server takes modules with their files only \
-             (`steward export` sends them)",
-        ));
+        return package_of(name, module);
     };
     let own = format!("{ROOT}{name}/");
     let mut known = Vec::new();
@@ -127,6 +126,26 @@ fn read_module(app: &App, name: &str, module: &Value) -> Result<CodeModule, ApiE
         name: name.to_owned(),
         files: known,
         requirements: BTreeSet::new(),
+    })
+}
+
+/// A module that is installed as a package where it was exported: it is installed here, too, and its files are those of its
+/// package.
+fn package_of(name: &str, module: &Value) -> Result<CodeModule, ApiError> {
+    let version = module["version"].as_str().unwrap_or_default();
+    let version: Version = version.parse().map_err(|_| {
+        of_module(
+            name,
+            &format!(
+                "it has no files, so it is a package, and {version:?} is no version of a package"
+            ),
+        )
+    })?;
+    let package = format!("inmanta-module-{}=={version}", name.replace('_', "-"));
+    Ok(CodeModule {
+        name: name.to_owned(),
+        files: Vec::new(),
+        requirements: BTreeSet::from([package]),
     })
 }
 

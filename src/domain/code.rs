@@ -54,6 +54,13 @@ pub struct CodeModule {
     pub requirements: BTreeSet<String>,
 }
 
+impl CodeModule {
+    /// It comes without files, and requires the package that has them. (Without both it has no Python code.)
+    pub fn is_package(&self) -> bool {
+        self.files.is_empty() && !self.requirements.is_empty()
+    }
+}
+
 /// One Python file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeFile {

@@ -51,12 +51,19 @@ impl Code {
         let of_files = digest(&whole);
         // Beside the file store.
         let directory = store.map(|store| DataDir::code_beside(&store).join(&of_files));
-        let modules = whole.iter().filter_map(|read| match &directory {
-            None => Some(in_place(read.module)),
-            Some(directory) => lay_out(read, directory)
-                .map_err(|error| broken.push(broken_module(&read.module.name, error.to_string())))
-                .ok(),
-        });
+        // The Python host imports a module without files from its package.
+        let has_code = |read: &&Read<'_>| !read.module.files.is_empty() || read.module.is_package();
+        let modules = whole
+            .iter()
+            .filter(has_code)
+            .filter_map(|read| match &directory {
+                None => Some(in_place(read.module)),
+                Some(directory) => lay_out(read, directory)
+                    .map_err(|error| {
+                        broken.push(broken_module(&read.module.name, error.to_string()))
+                    })
+                    .ok(),
+            });
         let modules = modules.collect();
         if let Some(directory) = &directory {
             // It is in use: see `deploy::gc_code_folders`. A module without content has none.
@@ -101,7 +108,12 @@ impl Code {
             .modules
             .iter()
             .any(|known| known.name == module && !known.files.is_empty());
-        is_whole || self.broken.iter().any(|broken| broken.module == module)
+        // Its files are those of its package, which is installed.
+        let is_package = self
+            .announced
+            .iter()
+            .any(|known| known.name == module && known.is_package());
+        is_whole || is_package || self.broken.iter().any(|broken| broken.module == module)
     }
 }
 

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::embedded::{Project, text};
 use crate::harness::{finish, request, skip, wait_until};
+use crate::moving::wheels_with_a_reference;
 use crate::packages::Wheels;
 use crate::serve::{Served, serve_with};
 
@@ -273,8 +274,8 @@ fn code_that_is_not_as_it_has_to_be_is_refused() {
         (json!([]), "has to be an object"),
         (of("a/b", json!([])), "a module's name is letters"),
         (
-            of("net", Value::Null),
-            "takes modules with their files only",
+            json!({"net": {"name": "net", "version": "1 ; x", "files_in_module": null}}),
+            "\"1 ; x\" is no version of a package",
         ),
         (
             of("net", json!([])),
@@ -526,6 +527,52 @@ fn the_server_installs_what_the_code_of_handlers_requires() {
     wait_until("it is painted once more", || {
         said_by(&target, "a").contains("painted white, twice")
     });
+}
+
+/// Given: a module that is installed as a package where it is exported, as the reference's exporter sends it: by its version. Expected:
+/// the server installs it, and all of its handlers are found; a version that no index has makes its resources unavailable.
+#[test]
+fn a_module_that_is_a_package_is_installed_by_its_version() {
+    let wheels = wheels_with_a_reference();
+    let cover = ("paint.py".to_owned(), "COVER = 'thick'\n".to_owned());
+    wheels.wheel("paint", "1.0", &[], &[cover]);
+    let root = "inmanta_plugins/shelf";
+    let files = [
+        (format!("{root}/__init__.py"), String::new()),
+        (
+            format!("{root}/painting/handlers.py"),
+            SHELF_HANDLER.to_owned(),
+        ),
+        (format!("{root}/painting/__init__.py"), String::new()),
+    ];
+    let requires = ["paint", "inmanta-core>=20"];
+    wheels.wheel("inmanta-module-shelf", "1.0.0", &requires, &files);
+    let folder = wheels.path().to_str().unwrap();
+    let variables = [("PIP_FIND_LINKS", folder), ("PIP_NO_INDEX", "1")];
+    let target = Target::with("", &variables);
+    let put = |version: &str, color: &str| {
+        let (_, reserved) = target.call("POST", "/api/v2/reserve_version", &json!({}));
+        let number = &reserved["data"];
+        let shelf = json!({
+            "id": format!("shelf::Shelf[a,name=a],v={number}"), "requires": [], "send_event": true,
+            "purged": false, "purge_on_delete": false, "name": "a", "color": color,
+        });
+        let module = json!({
+            "name": "shelf", "version": version, "files_in_module": null, "requirements": null,
+            "load_module_on_agents": ["a"], "editable_install": false,
+        });
+        let body = json!({"version": number, "resources": [shelf], "module_version_info": {"shelf": module}});
+        let (status, answer) = target.call("PUT", "/api/v1/version", &body);
+        assert_eq!(status, 200, "{answer}");
+    };
+    put("1.0.0", "red");
+    target.wait_for_statuses(json!({"a": "deployed"}));
+    let said = said_by(&target, "a");
+    assert!(said.contains("painted red, thick"), "{said}");
+    put("9.9", "green");
+    target.wait_for_statuses(json!({"a": "unavailable"}));
+    let said = said_by(&target, "a");
+    assert!(said.contains("inmanta-module-shelf==9.9"), "{said}");
 }
 
 //: deploy 137

@@ -127,7 +127,8 @@ class HandlerAPI(Subscripted[R], ABC):
     @cached_property
     def _ioloop(self) -> AbstractEventLoop:
         """The name that the loop has in the reference; handlers use it, and some set it."""
-        return self._agent.eventloop
+        loop: AbstractEventLoop = self._agent.eventloop
+        return loop
 
     def run_sync(self, func: Callable[[], Awaitable[T]]) -> T:
         """Runs an async function on the agent's event loop and gives its result.
@@ -137,7 +138,8 @@ class HandlerAPI(Subscripted[R], ABC):
         import asyncio
 
         async def call() -> T:
-            return await _awaitable(func())
+            result: T = await _awaitable(func())
+            return result
 
         return asyncio.run_coroutine_threadsafe(call(), self._agent.eventloop).result()
 
@@ -188,7 +190,8 @@ def _awaitable(given: Any) -> Awaitable[Any]:
         return _of_names(given)
     if isinstance(given, list):
         return asyncio.gather(*map(_awaitable, given))
-    return given
+    awaitable: Awaitable[Any] = given
+    return awaitable
 
 
 async def _of_names(given: dict[Any, Any]) -> dict[Any, Any]:
