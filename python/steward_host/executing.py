@@ -5,7 +5,6 @@ No exception of module code ends the host; it ends when Steward says `stop` or c
 
 from __future__ import annotations
 
-import pkgutil
 import sys
 import time
 
@@ -135,6 +134,8 @@ class Executing:
                 try:
                     __import__(file)
                     if not files:
+                        import pkgutil
+
                         # It is installed. All of it is imported, as the reference does.
                         package = sys.modules[file]
                         for found in pkgutil.walk_packages(package.__path__, f"{file}."):
