@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use md5::{Digest, Md5};
-use serde_json::Value as Json;
 use smallvec::SmallVec;
 
 use super::fields::{Computed, value_of};
@@ -143,14 +142,8 @@ fn model_of(machine: &mut Machine, id: RefId, loc: Loc) -> Result<ExportedRefere
             model_from(machine, &reference.kind, arguments, loc)?
         }
         Origin::Python { object, .. } => {
-            let (id, models) = machine.serialize_reference(object, loc)?;
-            let heap = &mut machine.state.heap;
-            let models = models.into_iter();
-            let closure = models.map(|(id, model)| (id, from_json(heap, &model)));
-            ExportedReference {
-                id,
-                closure: closure.collect(),
-            }
+            let (id, closure) = machine.serialize_reference(object, loc)?;
+            ExportedReference { id, closure }
         }
     };
     machine.python.reference_models.insert(id, model.clone());
@@ -283,31 +276,4 @@ fn id_of(heap: &Heap, kind: &str, arguments: Value) -> String {
         }
     }
     id
-}
-
-fn from_json(heap: &mut Heap, value: &Json) -> Value {
-    match value {
-        Json::Null => Value::Null,
-        Json::Bool(value) => Value::Bool(*value),
-        Json::String(text) => heap.new_str(text),
-        Json::Array(items) => {
-            let items: Vec<Value> = items.iter().map(|item| from_json(heap, item)).collect();
-            heap.new_list(&items)
-        }
-        Json::Object(entries) => {
-            let entries = entries
-                .iter()
-                .map(|(key, item)| (heap.add_str(key), from_json(heap, item)))
-                .collect();
-            heap.new_dict(entries)
-        }
-        Json::Number(number) => {
-            let text = number.to_string();
-            match (number.as_i64(), text.parse::<num_bigint::BigInt>()) {
-                (Some(value), _) => Value::Int(value),
-                (None, Ok(value)) => heap.new_int(value),
-                (None, Err(_)) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
-            }
-        }
-    }
 }

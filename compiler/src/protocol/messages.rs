@@ -458,7 +458,7 @@ pub enum FromHost {
         /// The reference's id.
         reference: String,
         /// The exported form of itself and of all references that its arguments need.
-        models: Vec<serde_json::Value>,
+        models: Vec<rmpv::Value>,
     },
     /// How an object is written.
     Described {

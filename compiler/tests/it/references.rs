@@ -12,7 +12,7 @@ const CODE: &str = "from inmanta.plugins import plugin\nfrom inmanta.references 
                     def resolve(self, logger) -> str:\n        return \"x\"\nOWN\n\n@plugin\n\
                     def vault(path: str | Reference[str], number: int) -> Reference[str]:\n    \
                     inner = Vault(path, None, number / 7, True)\n    \
-                    options = [inner, {\"a\": inner}] if number == 7 else inner if number > 4 else 2 ** 60 - number\n    \
+                    options = [inner, {\"a\": inner}] if number == 7 else inner if number > 4 else 2 ** 70 - number\n    \
                     return Vault(inner, f\"ké\\\"y {number}\", number * 1e20, options)\n\n\n\
                     @resource(\"__config__::Secret\", id_attribute=\"name\", agent=\"agent\")\nclass Secret(Resource):\n    \
                     fields = (\"name\", \"value\")\n";

@@ -29,17 +29,19 @@ impl Machine<'_> {
         &mut self,
         object: u32,
         loc: Loc,
-    ) -> Result<(String, BTreeMap<String, serde_json::Value>), NoModel> {
+    ) -> Result<(String, BTreeMap<String, Value>), NoModel> {
         let id = self.python.next_request();
         let error = match self.ask(ToHost::Serialize { id, object }) {
             Ok(FromHost::Serialized {
                 reference, models, ..
             }) => {
-                let by_id = models.into_iter().filter_map(|model| {
-                    let id = model.get("id")?.as_str()?.to_owned();
-                    Some((id, model))
-                });
-                return Ok((reference, by_id.collect()));
+                let mut by_id = BTreeMap::new();
+                for model in models {
+                    let id = model["id"].as_str().unwrap_or_default().to_owned();
+                    let exported = self.value_of(&model, 0).map_err(NoModel::Failed)?;
+                    by_id.insert(id, exported);
+                }
+                return Ok((reference, by_id));
             }
             Ok(FromHost::Ignored { .. }) => return Err(NoModel::Ignored),
             Ok(FromHost::Result { .. }) => return Err(NoModel::Unknown),
