@@ -11,16 +11,13 @@ use crate::api::http::args::Args;
 use crate::api::http::error::ApiError;
 use crate::app::App;
 use crate::domain::{
-    CodeFile, CodeModule, Content, PipOptions, VersionCode, check_requirement,
+    CodeFile, CodeModule, Content, OWN_MODULES, PipOptions, VersionCode, check_requirement,
     module_of_requirement,
 };
 use crate::files;
 
 /// Where the code of modules is, below the root of their packages.
 const ROOT: &str = "inmanta_plugins/";
-
-/// Modules that this server brings itself: their code is not sent.
-const OWN: [&str; 2] = ["std", "lsm"];
 
 /// Projects require dozens of packages, and constrain hundreds.
 const MAX_REQUIREMENTS: usize = 2000;
@@ -42,7 +39,7 @@ pub(super) fn sent(app: &App, args: &Args) -> Result<Option<VersionCode>, ApiErr
     };
     let mut code = VersionCode::default();
     for (name, module) in modules {
-        if !OWN.contains(&name.as_str()) {
+        if !OWN_MODULES.contains(&name.as_str()) {
             let mut files = read_module(app, name, module)?;
             let asked = lines(&module["requirements"]);
             let mut asked = asked
@@ -51,7 +48,9 @@ pub(super) fn sent(app: &App, args: &Args) -> Result<Option<VersionCode>, ApiErr
             // Modules that are sent are not installed, since their files are here, and those that are packages say it themselves.
             asked.retain(|requirement| {
                 let named = module_of_requirement(requirement);
-                !named.is_some_and(|named| OWN.contains(&&*named) || modules.contains_key(&named))
+                !named.is_some_and(|named| {
+                    OWN_MODULES.contains(&&*named) || modules.contains_key(&named)
+                })
             });
             files.requirements.extend(asked);
             code.modules.push(files);

@@ -8,13 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::{
-    PackagesElsewhere, PipOptions, VersionCode, check_requirement, module_of_requirement,
-    name_of_requirement,
+    OWN_MODULES, PackagesElsewhere, PipOptions, VersionCode, check_requirement,
+    module_of_requirement, name_of_requirement,
 };
 use crate::modules::{Lock, Requirements, Source, normalized};
-
-/// Modules whose Python code each agent has.
-const OWN: [&str; 2] = ["std", "lsm"];
 
 /// What was installed for a compile, and from where.
 #[derive(Debug, Clone)]
@@ -65,7 +62,10 @@ impl InstalledPackages {
         // They are in the agent, as our package is. The code of other modules travels with the version, but what else is in their
         // packages does not, nor do modules that no model imports.
         let module = module_of_requirement(requirement);
-        if module.as_deref().is_some_and(|name| OWN.contains(&name)) {
+        if module
+            .as_deref()
+            .is_some_and(|name| OWN_MODULES.contains(&name))
+        {
             return None;
         }
         let name = normalized(name_of_requirement(requirement));

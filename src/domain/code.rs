@@ -42,6 +42,9 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+/// Modules that each server and agent brings itself: their code does not travel.
+pub const OWN_MODULES: [&str; 2] = ["std", "lsm"];
+
 /// The Python code of one module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeModule {

@@ -21,7 +21,7 @@ mod time;
 mod wake;
 
 pub use agent_place::{AgentPlace, SshTarget, check_agent_map, read_agent_map, unusable_places};
-pub use code::{CodeFile, CodeModule, Content, PackagesElsewhere, VersionCode};
+pub use code::{CodeFile, CodeModule, Content, OWN_MODULES, PackagesElsewhere, VersionCode};
 pub use data_dir::DataDir;
 pub use environment_names::{environment_name, set_environment_names, shown_environment};
 pub use error::{chain, plain_cause};

@@ -51,7 +51,7 @@ impl Code {
         let of_files = digest(&whole);
         // Beside the file store.
         let directory = store.map(|store| DataDir::code_beside(&store).join(&of_files));
-        // The Python host imports a module without files from its package.
+        // Without files: the Python host imports it from its package, or it has no code at all.
         let has_code = |read: &&Read<'_>| !read.module.files.is_empty() || read.module.is_package();
         let modules = whole
             .iter()
@@ -104,16 +104,8 @@ impl Code {
     /// The module of a resource type has Python code of its own, so its handlers win over native ones.
     pub(crate) fn has_module_of(&self, resource_type: &str) -> bool {
         let module = resource_type.split("::").next().unwrap_or_default();
-        let is_whole = self
-            .modules
-            .iter()
-            .any(|known| known.name == module && !known.files.is_empty());
-        // Its files are those of its package, which is installed.
-        let is_package = self
-            .announced
-            .iter()
-            .any(|known| known.name == module && known.is_package());
-        is_whole || is_package || self.broken.iter().any(|broken| broken.module == module)
+        let has_code = self.modules.iter().any(|known| known.name == module);
+        has_code || self.broken.iter().any(|broken| broken.module == module)
     }
 }
 

@@ -438,6 +438,13 @@ pub fn paint(color: &str) -> String {
     )
 }
 
+/// Exports the shelves, whose handlers require something.
+pub fn push_shelves(project: &Project, requirement: &str, color: &str) {
+    project.write("libs/shelf/requirements.txt", requirement);
+    project.write("main.cf", &paint(color));
+    export(project, &["-d"]);
+}
+
 fn said_by(target: &Target, name: &str) -> String {
     said(&target.served, &target.environment, name)
 }
@@ -472,11 +479,7 @@ fn the_server_installs_what_the_code_of_handlers_requires() {
     ];
     let target = Target::with("", &variables);
     let project = shelves(&target.config());
-    let push = |requirement: &str, color: &str| {
-        project.write("libs/shelf/requirements.txt", requirement);
-        project.write("main.cf", &paint(color));
-        export(&project, &["-d"]);
-    };
+    let push = |requirement: &str, color: &str| push_shelves(&project, requirement, color);
     let explained = || {
         let path = "/api/v2/resource/shelf%3A%3AShelf%5Ba%2Cname%3Da%5D/explain";
         target.served.get(&target.environment, path)["data"]["chain"].to_string()
@@ -567,12 +570,12 @@ fn a_module_that_is_a_package_is_installed_by_its_version() {
     };
     put("1.0.0", "red");
     target.wait_for_statuses(json!({"a": "deployed"}));
-    let said = said_by(&target, "a");
-    assert!(said.contains("painted red, thick"), "{said}");
+    let logs = said_by(&target, "a");
+    assert!(logs.contains("painted red, thick"), "{logs}");
     put("9.9", "green");
     target.wait_for_statuses(json!({"a": "unavailable"}));
-    let said = said_by(&target, "a");
-    assert!(said.contains("inmanta-module-shelf==9.9"), "{said}");
+    let logs = said_by(&target, "a");
+    assert!(logs.contains("inmanta-module-shelf==9.9"), "{logs}");
 }
 
 //: deploy 137

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::harness::wait_until;
 use crate::packages::Wheels;
-use crate::push::{Target, export, paint, shelves};
+use crate::push::{Target, push_shelves, shelves};
 
 /// An index of packages that has none, and does not say so while it is held.
 struct Index {
@@ -66,14 +66,10 @@ fn a_run_that_has_waited_for_packages_begins_only_if_it_still_may() {
     ];
     let target = Target::with("", &variables);
     let project = shelves(&target.config());
-    let push = |requirement: &str, color: &str| {
-        project.write("libs/shelf/requirements.txt", requirement);
-        project.write("main.cf", &paint(color));
-        export(&project, &["-d"]);
-    };
+    let push = |requirement: &str, color: &str| push_shelves(&project, requirement, color);
     let shelf = "/api/v2/resource/shelf%3A%3AShelf%5Ba%2Cname%3Da%5D";
     let explained = || target.get(&format!("{shelf}/explain"))["data"]["chain"].to_string();
-    let said = || target.get(&format!("{shelf}/logs?limit=100")).to_string();
+    let logs = || target.get(&format!("{shelf}/logs?limit=100")).to_string();
     let is_installing = || explained().contains("until the packages are installed");
     let good = json!({"a": "deployed", "b": "deployed", "n": "deployed"});
     let act = |what: &str| {
@@ -86,12 +82,12 @@ fn a_run_that_has_waited_for_packages_begins_only_if_it_still_may() {
     act("halt");
     index.hold(false);
     wait_until("it waits for the environment", || {
-        assert!(!said().contains("painted"), "{}", said());
+        assert!(!logs().contains("painted"), "{}", logs());
         explained().contains("meanwhile the environment was halted")
     });
     act("resume");
     target.wait_for_statuses(good.clone());
-    assert!(said().contains("painted red"), "{}", said());
+    assert!(logs().contains("painted red"), "{}", logs());
 
     index.hold(true);
     push("paint < 2\n", "green");
@@ -103,10 +99,10 @@ fn a_run_that_has_waited_for_packages_begins_only_if_it_still_may() {
         newest["version"] == 3 && newest["status"] == "active"
     });
     index.hold(false);
-    wait_until("the shelf is blue", || said().contains("painted blue"));
+    wait_until("the shelf is blue", || logs().contains("painted blue"));
     target.wait_for_statuses(good);
-    let said = said();
-    assert!(!said.contains("painted green"), "{said}");
+    let logs = logs();
+    assert!(!logs.contains("painted green"), "{logs}");
     let why = "while its packages were being installed, version 3 came";
-    assert!(said.contains(why), "{said}");
+    assert!(logs.contains(why), "{logs}");
 }

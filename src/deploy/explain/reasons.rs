@@ -319,22 +319,22 @@ mod tests {
     #[test]
     fn what_keeps_something_from_being_tried_again_is_said() {
         let mut around = Surroundings::default();
-        let said = |around: &Surroundings| Reason::Failed.hindrance(&state(), around);
-        assert_eq!(said(&around), "");
+        let end = |around: &Surroundings| Reason::Failed.hindrance(&state(), around);
+        assert_eq!(end(&around), "");
         around.away.insert(AgentName::new("one"), Timestamp(0));
         assert!(
-            said(&around).starts_with(
+            end(&around).starts_with(
                 "; it is not tried again yet: its agent one is not connected since 1970"
             )
         );
         around.paused.push(AgentName::new("one"));
         assert_eq!(
-            said(&around),
+            end(&around),
             "; it is not tried again yet: its agent one is paused"
         );
         around.is_halted = true;
         assert_eq!(
-            said(&around),
+            end(&around),
             "; it is not tried again yet: the environment is halted"
         );
         assert_eq!(Reason::Halted.hindrance(&state(), &around), "");
