@@ -244,9 +244,9 @@ async fn explanation(id: Segment, app: App, args: Args) -> Result<Answer, ApiErr
         && let Some(engine) = app.engine(environment.id)
     {
         // While it is busy, the rest is explained.
-        let asked = tokio::time::timeout(ENGINE_PATIENCE, engine.installing_for(root));
-        if let Ok(Some(installing)) = asked.await {
-            crate::deploy::add_installation(&mut found, installing);
+        let asked = tokio::time::timeout(ENGINE_PATIENCE, engine.waiting_for(root));
+        if let Ok(Some(waiting)) = asked.await {
+            crate::deploy::add_waiting(&mut found, waiting);
         }
     }
     Ok(Answer::Data(found))

@@ -509,6 +509,7 @@ pub fn main() -> ExitCode {
                 hosts: hosts.map_or(default.hosts, |n| usize::try_from(n).unwrap_or(usize::MAX)),
                 keep: keep.map_or(default.keep, Duration::from_secs),
                 import: import_timeout.map_or(default.import, Duration::from_secs),
+                ..default
             };
             let carried = carried.map(|folder| {
                 let install = crate::agent::install_carried(&folder);

@@ -11,7 +11,7 @@ use super::secret::Secret;
 use super::{Database, Error};
 use crate::compile::PoolOptions;
 use crate::domain::FactTimes;
-use crate::executor::limits::{Limits, MAX_HOSTS};
+use crate::executor::limits::{Limits, MAX_CONNECTIONS, MAX_HOSTS};
 use crate::git::RepositoryRules;
 use crate::observe::ActionLogs;
 
@@ -206,6 +206,14 @@ pub(super) fn executor(section: &ExecutorSection) -> Result<Limits, Fault> {
             return Err(Fault::new("executor.hosts", message));
         }
         limits.hosts = hosts;
+    }
+    if let Some(connections) = section.connections {
+        if connections == 0 || connections > MAX_CONNECTIONS {
+            let message =
+                format!("between 1 and {MAX_CONNECTIONS} connections at once are possible");
+            return Err(Fault::new("executor.connections", message));
+        }
+        limits.connections = connections;
     }
     if let Some(keep) = &section.keep {
         limits.keep = duration("executor.keep", keep)?;

@@ -61,6 +61,7 @@ pub(super) struct ActionLogsSection {
 #[serde(deny_unknown_fields)]
 pub(super) struct ExecutorSection {
     pub(super) hosts: Option<usize>,
+    pub(super) connections: Option<usize>,
     pub(super) keep: Option<String>,
     pub(super) import_timeout: Option<String>,
 }

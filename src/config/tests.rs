@@ -50,11 +50,18 @@ fn an_executor_has_as_many_hosts_for_as_long_as_the_file_says() {
         let config = parse(&format!("{GOOD}executor: {text}\n"), "f");
         config.map(|config| config.executor)
     };
-    let given = limits("{hosts: 4, keep: 0s, import_timeout: 5m}").unwrap();
+    let given = limits("{hosts: 4, keep: 0s, import_timeout: 5m, connections: 7}").unwrap();
     let seconds = [given.keep, given.import].map(|time| time.as_secs());
     assert_eq!((given.hosts, seconds), (4, [0, 300]));
+    assert_eq!(given.connections, 7);
     assert_eq!(limits("{}").unwrap(), Default::default());
-    for bad in ["{hosts: 0}", "{hosts: 5000}", "{import_timeout: 0s}"] {
+    for bad in [
+        "{hosts: 0}",
+        "{hosts: 5000}",
+        "{import_timeout: 0s}",
+        "{connections: 0}",
+        "{connections: 5000}",
+    ] {
         let error = limits(bad).unwrap_err().to_string();
         let field = bad[1..].split(':').next().unwrap();
         assert!(error.contains(&format!("executor.{field}: ")), "{error}");

@@ -191,7 +191,7 @@ impl Reconciler {
                 };
                 next_refresh = Instant::now() + pause;
             }
-            self.begin_installed().await;
+            self.begin_waiting().await;
             // Nothing is begun whose result could not be written. Without deploys there are tasks of dry runs only.
             if !self.halted && self.ending.is_none() && self.may_begin() {
                 self.start_ready_runs().await;
@@ -276,8 +276,8 @@ impl Reconciler {
             Some(Request::Inspect { reply }) => {
                 let _ = reply.send(self.inspect().await);
             }
-            Some(Request::Installing { resource_id, reply }) => {
-                let _ = reply.send(self.executor.installing_for(&resource_id));
+            Some(Request::Waiting { resource_id, reply }) => {
+                let _ = reply.send(self.executor.waiting_for(&resource_id));
             }
             Some(Request::Finish { reply }) => self.ending.get_or_insert_default().push(reply),
             Some(Request::Facts { resource_id }) => self.ask_for_facts(&resource_id),
@@ -327,9 +327,11 @@ impl Reconciler {
         // At most a minute: a clock that jumps is noticed then.
         let longest = Duration::from_secs(60);
         if self.halted {
-            longest
-        } else {
-            due.map_or(longest, |due| due.since(Timestamp::now()).min(longest))
+            return longest;
         }
+        let wait = due.map_or(longest, |due| due.since(Timestamp::now()).min(longest));
+        self.executor
+            .next_look()
+            .map_or(wait, |look| wait.min(look))
     }
 }

@@ -1,4 +1,5 @@
-//! How many Python hosts an executor has, how long it keeps them, and how long their imports may take.
+//! How many Python hosts an executor has, how long it keeps them, how long their imports may take, and how many other machines
+//! are connected.
 //! Source: docs/reference/deployment.md § 5.3.
 
 use std::time::Duration;
@@ -10,18 +11,26 @@ pub struct Limits {
     pub hosts: usize,
     /// How long a host without work is kept, where nobody else needs its place.
     pub keep: Duration,
+    /// Connections by ssh that are open at once, at least 1.
+    pub connections: usize,
     /// The time for the start of a process and the import of all modules.
     pub import: Duration,
 }
 
 /// No machine needs more, and each takes a process and two threads.
 pub const MAX_HOSTS: usize = 4096;
+/// Each takes a process, three pipes of this one, and a connection.
+pub const MAX_CONNECTIONS: usize = 4096;
 /// What a host may have of its own before the default number of hosts is too much for the machine: modules that most agents
 /// change nothing in are shared.
 const HOST_BYTES: u64 = 64 << 20;
 /// Handlers wait for their devices most of the time.
 const HOSTS_PER_CORE: usize = 32;
 const MIN_HOSTS: usize = 4;
+/// What a connection takes on this machine: `ssh` and what it has in its hands.
+const CONNECTION_BYTES: u64 = 16 << 20;
+/// Machines that are reached by ssh do their work themselves; a processor has to encrypt what goes to them.
+const CONNECTIONS_PER_CORE: usize = 64;
 
 impl Default for Limits {
     /// For this machine.
@@ -29,9 +38,12 @@ impl Default for Limits {
         let bytes = crate::process::memory::available_bytes();
         let fits = usize::try_from(bytes / HOST_BYTES).unwrap_or(usize::MAX);
         let most = (cores() * HOSTS_PER_CORE).clamp(MIN_HOSTS, MAX_HOSTS);
+        let lines_fit = usize::try_from(bytes / CONNECTION_BYTES).unwrap_or(usize::MAX);
+        let most_lines = (cores() * CONNECTIONS_PER_CORE).clamp(MIN_HOSTS, MAX_CONNECTIONS);
         Self {
             hosts: fits.clamp(MIN_HOSTS, most),
             keep: Duration::from_secs(60),
+            connections: lines_fit.clamp(MIN_HOSTS, most_lines),
             import: Duration::from_secs(120),
         }
     }

@@ -389,11 +389,16 @@ impl Executor {
             .collect()
     }
 
-    /// Whether there is a process that had nothing to do for so long.
-    pub(crate) fn is_idle_for(&self, time: Duration) -> bool {
-        let running = self.running.as_ref();
-        running
-            .is_some_and(|running| running.in_flight.is_empty() && running.used.elapsed() >= time)
+    /// Whether there is a process.
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// How long the process had nothing to do, if there is one and it has nothing to do now.
+    pub(crate) fn idle_for(&self) -> Option<Duration> {
+        let running = self.running.as_ref()?;
+        let is_idle = running.in_flight.is_empty();
+        is_idle.then(|| running.used.elapsed())
     }
 
     /// Ends the process in order ([`transport::close`]), beside everything else. The next task starts another one.

@@ -18,8 +18,9 @@ use tokio::task::JoinSet;
 
 use crate::domain::{ActionId, HandlerPackages, LogLevel, ResourceId, Timestamp};
 use crate::executor::agent_code::AgentCode;
-use crate::executor::link::{Message, Purpose, TaskResult};
+use crate::executor::link::{Message, TaskResult};
 use crate::executor::protocol::{LogLine, Task};
+use crate::executor::waiting::{Awaited, Begin, Waiting, WaitingRun, not_begun};
 
 /// How long it counts that packages could not be installed.
 pub(crate) const FAILED: Duration = Duration::from_secs(20);
@@ -87,30 +88,6 @@ enum Venv {
         why: String,
         at: Instant,
     },
-}
-
-/// What a run waits for that is given to no executor yet.
-#[derive(Debug, Clone, Copy)]
-pub struct Installing {
-    pub since: Timestamp,
-    /// The packages are there, but nothing of its agent may begin.
-    pub is_done: bool,
-}
-
-/// What becomes of a run whose packages are there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Begin {
-    Now,
-    Later,
-    /// It is of no use any more; why.
-    Never(String),
-}
-
-/// A run that has to wait for packages.
-#[derive(Debug)]
-pub(super) struct WaitingRun {
-    pub(super) task: Task,
-    pub(super) code: Arc<AgentCode>,
 }
 
 /// A run that may begin.
@@ -187,17 +164,21 @@ impl Packages {
     }
 
     /// What a run of a resource waits for.
-    pub(super) fn installing_for(&self, resource_id: &ResourceId) -> Option<Installing> {
+    pub(super) fn waiting_for(&self, resource_id: &ResourceId) -> Option<Waiting> {
         let making = self.venvs.values().filter_map(|venv| match venv {
             Venv::Making { since, waiting } => Some((*since, waiting)),
             Venv::Made(_) | Venv::Failed { .. } => None,
         });
-        let making = making
-            .flat_map(|(since, waiting)| waiting.iter().map(move |run| (&run.task, since, false)));
+        let making = making.flat_map(|(since, waiting)| {
+            waiting
+                .iter()
+                .map(move |run| (&run.task, since, Awaited::Packages))
+        });
         let ready = self.ready.iter();
-        let mut all = making.chain(ready.map(|(since, run)| (&run.task, *since, true)));
-        let (_, since, is_done) = all.find(|(task, _, _)| task.resource_id == *resource_id)?;
-        Some(Installing { since, is_done })
+        let mut all =
+            making.chain(ready.map(|(since, run)| (&run.task, *since, Awaited::Permission)));
+        let (_, since, awaited) = all.find(|(task, _, _)| task.resource_id == *resource_id)?;
+        Some(Waiting { since, awaited })
     }
 
     fn install(&mut self, digest: String, packages: HandlerPackages) {
@@ -254,7 +235,7 @@ impl Packages {
                 Begin::Now => begun.push(run),
                 Begin::Later => self.ready.push((since, run)),
                 Begin::Never(why) => {
-                    let result = result_of(&run.task, why);
+                    let result = not_begun(&run.task, why);
                     ended.push(self.with_note(result));
                 }
             }
@@ -278,13 +259,13 @@ impl Packages {
         });
         let waiting = waiting.flatten().map(|run| run.task);
         let ready = self.ready.drain(..).map(|(_, run)| run.task);
-        let unavailable = |task: Task| result_of(&task, message.to_owned());
+        let unavailable = |task: Task| not_begun(&task, message.to_owned());
         waiting.chain(ready).map(unavailable).collect()
     }
 }
 
 fn failed(task: &Task, why: &str) -> TaskResult {
-    result_of(task, not_installed(&task.resource_type, why))
+    not_begun(task, not_installed(&task.resource_type, why))
 }
 
 /// What the log of a run says whose packages cannot be installed. Source: docs/reference/deployment.md § 5.4.
@@ -292,9 +273,4 @@ pub(crate) fn not_installed(resource_type: &str, why: &str) -> String {
     format!(
         "All resources of type `{resource_type}` failed to install handler code dependencies: {why}"
     )
-}
-
-fn result_of(task: &Task, message: String) -> TaskResult {
-    let purpose = Purpose::from(&task.kind);
-    TaskResult::unavailable(task.action, task.resource_id.clone(), purpose, message)
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::Value;
@@ -13,15 +14,15 @@ use tokio::sync::mpsc;
 
 use crate::domain::{ActionId, AgentName, AgentPlace, EnvironmentId, ResourceId, SshTarget};
 use crate::executor::agent_code::AgentCode;
+use crate::executor::connections::{Connections, LOOK, Machine};
 use crate::executor::external::External;
 use crate::executor::limits::Limits;
 use crate::executor::link::{EXECUTOR_HERE, Executor, Message, TaskResult, executor_of};
-use crate::executor::packages::{
-    Begin, HandlerVenv, Installing, PackageInstaller, Packages, ReadyRun,
-};
+use crate::executor::packages::{HandlerVenv, PackageInstaller, Packages, ReadyRun};
 use crate::executor::protocol::{Task, TaskDone};
 use crate::executor::transport::{Pipe, Ssh};
 use crate::executor::variables::Variables;
+use crate::executor::waiting::{Begin, Waiting};
 use crate::files::Files;
 
 /// Sends each run to the executor of its agent, and knows whose answer it is.
@@ -35,7 +36,8 @@ pub(crate) struct Executors {
     messages: mpsc::UnboundedSender<Message>,
     /// The first is that of this machine, the others are by ssh.
     executors: Vec<Executor>,
-    by_target: HashMap<SshTarget, usize>,
+    by_target: HashMap<SshTarget, Machine>,
+    connections: Connections,
     pub(crate) external: External,
     /// What the executor of this machine needs besides the code of handlers.
     packages: Packages,
@@ -64,6 +66,7 @@ impl Executors {
             messages,
             executors: vec![here],
             by_target: HashMap::new(),
+            connections: Connections::new(limits.connections),
             external: External::default(),
             places: BTreeMap::new(),
         }
@@ -102,11 +105,14 @@ impl Executors {
         let used: HashSet<&SshTarget> = places.collect();
         for (target, number) in &self.by_target {
             if let Some(executor) = self.executors.get_mut(*number)
-                && executor.is_idle_for(self.limits.keep)
+                && executor
+                    .idle_for()
+                    .is_some_and(|time| time >= self.limits.keep)
                 && !used.contains(target)
             {
                 tracing::info!(environment.id = %self.environment, "no agent is on {} any more: its executor there ends", target.host);
                 executor.leave();
+                self.connections.close(*number);
             }
         }
     }
@@ -141,30 +147,39 @@ impl Executors {
     }
 
     /// Hands a run over to a place, wherever its agent is in the version in force.
-    pub(crate) async fn run_at(
-        &mut self,
-        place: AgentPlace,
-        mut task: Task,
-        code: &Arc<AgentCode>,
-    ) {
-        let number = match place {
+    pub(crate) async fn run_at(&mut self, place: AgentPlace, task: Task, code: &Arc<AgentCode>) {
+        match place {
             AgentPlace::Local => {
                 if let Some(ready) = self.packages.admit(task, code) {
                     self.run_here(ready).await;
                 }
-                return;
             }
-            AgentPlace::External => return self.external.run(task, code),
+            AgentPlace::External => self.external.run(task, code),
             AgentPlace::Ssh(target) => {
-                if code.packages_elsewhere_for(&task.resource_type).is_some() {
-                    task.code = code.key_with_packages();
+                let machine = self.number_of(target);
+                if let Some(task) = self.connections.admit(machine, task, code) {
+                    self.run_on(machine, task, code).await;
                 }
-                self.number_of(target)
             }
-        };
-        if let Some(executor) = self.executors.get_mut(number) {
+        }
+    }
+
+    /// Hands a run over to the executor of a machine that may have a connection.
+    async fn run_on(&mut self, machine: Machine, mut task: Task, code: &Arc<AgentCode>) {
+        if code.packages_elsewhere_for(&task.resource_type).is_some() {
+            task.code = code.key_with_packages();
+        }
+        if let Some(executor) = self.executors.get_mut(machine) {
             executor.run(task, code, None).await;
         }
+        if !self.is_running(machine) {
+            self.connections.close(machine);
+        }
+    }
+
+    fn is_running(&self, machine: Machine) -> bool {
+        let executor = self.executors.get(machine);
+        executor.is_some_and(Executor::is_running)
     }
 
     async fn run_here(&mut self, ready: ReadyRun) {
@@ -174,9 +189,15 @@ impl Executors {
         }
     }
 
-    /// What a run of a resource has to do with packages that are being installed on this machine.
-    pub(crate) fn installing_for(&self, resource_id: &ResourceId) -> Option<Installing> {
-        self.packages.installing_for(resource_id)
+    /// What a run of a resource waits for that was given to no executor yet.
+    pub(crate) fn waiting_for(&self, resource_id: &ResourceId) -> Option<Waiting> {
+        let installing = self.packages.waiting_for(resource_id);
+        installing.or_else(|| self.connections.waiting_for(resource_id))
+    }
+
+    /// When it has to be looked again whether a run that waits can begin; `None`: when there is a message.
+    pub(crate) fn next_look(&self) -> Option<Duration> {
+        self.connections.is_wanted().then_some(LOOK)
     }
 
     /// An installation of packages has ended: what has waited for it may begin.
@@ -184,19 +205,53 @@ impl Executors {
         self.packages.on_installed(digest, made);
     }
 
-    /// Begins those runs that have waited for packages and that `may_begin`; gives those that are of no use any more, with why.
-    pub(crate) async fn begin_installed(
+    /// Begins those runs that have waited and that `may_begin`; gives those that are of no use any more, with why.
+    pub(crate) async fn begin_waiting(
         &mut self,
         may_begin: impl Fn(&Task) -> Begin,
     ) -> Vec<TaskResult> {
-        let (ready, ended) = self.packages.take_ready(may_begin);
-        if !ready.is_empty() {
-            for ready in ready {
-                self.run_here(ready).await;
+        let (ready, mut ended) = self.packages.take_ready(&may_begin);
+        let mut has_begun = !ready.is_empty();
+        for ready in ready {
+            self.run_here(ready).await;
+        }
+        if self.connections.is_wanted() {
+            let executors = &self.executors;
+            let idle_for = |machine: Machine| executors.get(machine)?.idle_for();
+            let turn = self.connections.next(idle_for, &may_begin);
+            for machine in turn.given_up {
+                if let Some(executor) = self.executors.get_mut(machine) {
+                    executor.leave();
+                }
             }
+            has_begun |= !turn.begun.is_empty();
+            for (machine, run) in turn.begun {
+                match self.moved_to(machine, &run.task) {
+                    Some(place) => {
+                        if !self.is_running(machine) {
+                            self.connections.close(machine);
+                        }
+                        self.run_at(place, run.task, &run.code).await;
+                    }
+                    None => self.run_on(machine, run.task, &run.code).await,
+                }
+            }
+            ended.extend(turn.ended);
+        }
+        if has_begun {
             self.flush().await;
         }
         ended
+    }
+
+    /// Where the agent of a run that has waited for a machine is by now, if not there. Dry runs are made where they were asked for.
+    fn moved_to(&self, machine: Machine, task: &Task) -> Option<AgentPlace> {
+        let place = self.places.get(&task.agent).cloned().unwrap_or_default();
+        let is_there = match &place {
+            AgentPlace::Ssh(target) => self.by_target.get(target) == Some(&machine),
+            AgentPlace::Local | AgentPlace::External => false,
+        };
+        (!is_there && !task.is_dry_run()).then_some(place)
     }
 
     /// Sends what was handed over and is not sent yet.
@@ -249,6 +304,7 @@ impl Executors {
         why: Option<&str>,
     ) -> Option<Vec<TaskResult>> {
         let results = self.of(generation)?.on_ended(generation, why)?.into_iter();
+        self.connections.close(executor_of(generation));
         let results = results.map(|result| self.packages.with_note(result));
         Some(results.collect())
     }
@@ -258,6 +314,7 @@ impl Executors {
     pub(crate) async fn close(&mut self, message: &str) -> Vec<TaskResult> {
         self.external.close();
         let mut results = self.packages.stop(message);
+        results.extend(self.connections.stop(message));
         let executors = self.executors.iter_mut();
         let closing = executors.map(|executor| executor.close(message));
         results.extend(join_all(closing).await.into_iter().flatten());

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::external::{World, statuses};
-use crate::harness::{files, request, skip, wait_until};
+use crate::harness::{files, request, segment, skip, wait_until};
 use crate::serve::Served;
 use crate::ssh::Sshd;
 
@@ -318,6 +318,56 @@ fn a_machine_that_no_agent_is_on_any_more_is_left() {
         far.world.host.read("a") == "over ssh\n"
     });
     assert_eq!(far.left(), 0);
+}
+
+/// Given: two machines, and one connection at once. Expected: each of them gets its turn, first and at a repair, without waiting
+/// for `executor.keep`; one that waits for a machine at work says so.
+#[test]
+fn machines_take_turns_at_the_connections_there_are() {
+    let Some(sshd) = Sshd::start() else {
+        return;
+    };
+    let mut main = String::from("import exec\nimport fs\nroot = std::get_env(\"ROOT\")\n");
+    let mut map = Vec::new();
+    for name in ["a", "b"] {
+        main += &format!(
+            "{name} = std::Host(name=\"{name}\", os=std::linux)\n\
+             fs::File(host={name}, path=\"{{{{root}}}}/{name}\", content=\"over ssh\\n\")\n"
+        );
+        map.push(format!(
+            "{name}: 'ssh://{}@127.0.0.1:{}?python={name}'",
+            sshd.user, sshd.port
+        ));
+    }
+    main += "exec::Run(host=a, command=\"/bin/sh -c 'while test -e {{root}}/held; do touch {{root}}/busy; sleep 0.1; done'\")\n";
+    let settings = format!("agent_map: {{{}}}, deploy_retry_backoff: 1", map.join(", "));
+    let mut far = Far::behind(sshd, &main, &settings, "known_hosts");
+    far.world.more("executor: {connections: 1}\n");
+    let served = far.world.serve();
+    wait_until("all are deployed", || is_deployed(&served));
+    wait_until("one executor is on the other side", || far.left() == 1);
+    let environment = served.environment("prod");
+    let post = |path: &str, body: &Value| {
+        let url = format!("{}{path}", served.api);
+        assert_eq!(request("POST", &url, Some(&environment), Some(body)).0, 200);
+    };
+    fs::write(far.world.host.file("held"), "").unwrap();
+    fs::write(far.world.host.file("b"), "changed").unwrap();
+    post("/api/v1/deploy", &json!({"agents": ["a"]}));
+    wait_until("it is at work", || far.world.host.file("busy").exists());
+    post("/api/v1/deploy", &json!({"agents": ["b"]}));
+    let id = format!("fs::File[b,path={}]", far.world.host.file("b").display());
+    let path = format!("/api/v2/resource/{}/explain", segment(&id));
+    wait_until("the other one says what it waits for", || {
+        let explained = served.get(&environment, &path).to_string();
+        explained.contains("waits for a connection to its machine, of which there are 1 at once")
+    });
+    fs::remove_file(far.world.host.file("held")).unwrap();
+    wait_until("it is repaired", || {
+        far.world.host.read("b") == "over ssh\n"
+    });
+    wait_until("all are deployed", || is_deployed(&served));
+    wait_until("those without a turn have left nothing", || far.left() == 1);
 }
 
 /// Given: a line to a machine that is cut in the middle of a run. Expected: the run is `unavailable`, which its history says, and

@@ -103,6 +103,6 @@ fn a_run_that_has_waited_for_packages_begins_only_if_it_still_may() {
     target.wait_for_statuses(good);
     let logs = logs();
     assert!(!logs.contains("painted green"), "{logs}");
-    let why = "while its packages were being installed, version 3 came";
+    let why = "while it waited, version 3 came";
     assert!(logs.contains(why), "{logs}");
 }

@@ -17,9 +17,10 @@ use crate::domain::{
 };
 use crate::executor::external::Outgoing;
 use crate::executor::limits::Limits;
-use crate::executor::packages::{Installing, PackageInstaller};
+use crate::executor::packages::PackageInstaller;
 use crate::executor::remote::AgentHello;
 use crate::executor::variables::Variables;
+use crate::executor::waiting::Waiting;
 use crate::lsm::Services;
 use crate::observe::{ActionLogs, Bus, EventKind};
 use crate::store::{self, DryRunNote, Notification, ResourceState, Store};
@@ -80,9 +81,9 @@ pub(super) enum Request {
         reply: oneshot::Sender<Result<Inspected, RequestError>>,
     },
     /// What a run of a resource has to do with packages that are being installed.
-    Installing {
+    Waiting {
         resource_id: ResourceId,
-        reply: oneshot::Sender<Option<Installing>>,
+        reply: oneshot::Sender<Option<Waiting>>,
     },
     /// Ask a resource's handler for its facts.
     Facts {
@@ -316,9 +317,9 @@ impl Engine {
     }
 
     /// What the run of a resource has to do with packages that are being installed; `None`: nothing, or the engine does not say.
-    pub async fn installing_for(&self, resource_id: ResourceId) -> Option<Installing> {
+    pub async fn waiting_for(&self, resource_id: ResourceId) -> Option<Waiting> {
         let (reply, answer) = oneshot::channel();
-        let request = Request::Installing { resource_id, reply };
+        let request = Request::Waiting { resource_id, reply };
         self.inbox.send(request).ok()?;
         answer.await.ok()?
     }

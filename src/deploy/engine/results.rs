@@ -13,8 +13,8 @@ use crate::domain::{
 };
 use crate::executor::bounds::{bound, messages_json};
 use crate::executor::link::{Message, Purpose, TaskResult};
-use crate::executor::packages::Begin;
 use crate::executor::protocol::{Task, TaskOutcome};
+use crate::executor::waiting::Begin;
 use crate::observe::{EventKind, ResourceDone, Summary};
 use crate::store::{ActionEnd, ActionStart, Compared};
 
@@ -94,8 +94,8 @@ impl Reconciler {
         }
     }
 
-    /// Begins runs that have waited for packages, as far as what is wanted has not changed meanwhile.
-    pub(super) async fn begin_installed(&mut self) {
+    /// Begins runs that have waited for packages or a connection, as far as what is wanted has not changed meanwhile.
+    pub(super) async fn begin_waiting(&mut self) {
         let (halted, schedule, in_flight) = (self.halted, &self.schedule, &self.in_flight);
         let may_begin = |task: &Task| {
             let begun = in_flight.get(&task.action);
@@ -103,18 +103,18 @@ impl Reconciler {
             let version = schedule.version();
             match (hash, schedule.intent(&task.resource_id)) {
                 (Some(_), None) => Begin::Never(format!(
-                    "was not begun: while its packages were being installed, version {version} came, which does not have it"
+                    "was not begun: while it waited, version {version} came, which does not have it"
                 )),
                 (Some(hash), Some(intent)) if intent.attribute_hash != *hash => {
                     Begin::Never(format!(
-                        "was not begun: while its packages were being installed, version {version} came, which has another desired state for it"
+                        "was not begun: while it waited, version {version} came, which has another desired state for it"
                     ))
                 }
                 _ if halted || schedule.is_paused(&task.agent) => Begin::Later,
                 _ => Begin::Now,
             }
         };
-        for result in self.executor.begin_installed(may_begin).await {
+        for result in self.executor.begin_waiting(may_begin).await {
             self.on_task_done(result).await;
         }
     }

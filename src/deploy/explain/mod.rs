@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::{Value, json};
 
 use crate::domain::{ActionKind, EnvironmentId, ResourceId, VersionNumber};
-use crate::executor::packages::Installing;
+use crate::executor::waiting::{Awaited, Waiting};
 use crate::store::{Action, Environment, FactAge, ResourceState, Result, Store, StoredResource};
 use reasons::{Reason, Surroundings, awaited};
 
@@ -106,24 +106,36 @@ pub fn root_that_deploys(explanation: &Value) -> Option<ResourceId> {
     Some(ResourceId::new(id))
 }
 
-/// Adds that its run waits for packages that its handler requires, which no row tells.
-pub fn add_installation(explanation: &mut Value, installing: Installing) {
-    let Installing { since, is_done } = installing;
+/// Adds what its run waits for before it can begin, which no row tells.
+pub fn add_waiting(explanation: &mut Value, waiting: Waiting) {
+    let Waiting { since, awaited } = waiting;
     let chain = explanation["chain"].as_array_mut();
     let Some(root) = chain.and_then(|chain| chain.last_mut()) else {
         return;
     };
-    root["installing_since"] = json!(since.to_string());
-    root["text"] = match is_done {
-        false => format!(
-            "is being deployed; since {} its run waits until the packages are installed that its handler requires",
-            since.for_people()
+    let since_then = since.for_people();
+    let (key, text) = match awaited {
+        Awaited::Packages => (
+            "installing_since",
+            format!(
+                "is being deployed; since {since_then} its run waits until the packages are installed that its handler requires"
+            ),
         ),
-        true => "waits: the packages that its handler requires were installed, but meanwhile the environment was halted, or its agent \
-                 paused; its run begins when that goes on"
-            .to_owned(),
-    }
-    .into();
+        Awaited::Permission => (
+            "waiting_since",
+            "waits: its run could begin, but meanwhile the environment was halted, or its agent paused; it begins when that goes on"
+                .to_owned(),
+        ),
+        Awaited::Connection(most) => (
+            "connecting_since",
+            format!(
+                "is being deployed; since {since_then} its run waits for a connection to its machine, of which there are {most} at \
+                 once (`executor.connections`)"
+            ),
+        ),
+    };
+    root[key] = json!(since.to_string());
+    root["text"] = text.into();
 }
 
 async fn surroundings(

@@ -30,6 +30,7 @@ impl Transport for Pipe {
             hosts,
             keep,
             import,
+            connections: _,
         } = self.limits;
         arguments.extend(["--hosts".to_owned(), hosts.to_string()]);
         arguments.extend(["--keep".to_owned(), keep.as_secs().to_string()]);
