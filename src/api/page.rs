@@ -7,7 +7,7 @@ const STYLE: &str = ":root{color-scheme:light dark;--ink:#1c2733;--ground:#fff;-
     body{font-family:sans-serif;line-height:1.4;max-width:70rem;margin:2rem auto;padding:0 1rem;color:var(--ink);background:var(--ground)}\
     a{color:var(--link)}table{border-collapse:collapse}\
     td,th{border:1px solid var(--line);padding:.25rem .5rem;text-align:left;vertical-align:top}\
-    code,pre{background:var(--tint)}pre{padding:.5rem;overflow:auto;max-height:30rem}\
+    h1,h2,p,table:not(.calls) code{overflow-wrap:anywhere}code,pre{background:var(--tint)}pre{padding:.5rem;overflow:auto;max-height:30rem}\
     .picture{overflow-x:auto}.picture svg{max-width:100%;height:auto}\
     @media(prefers-color-scheme:dark){.picture [fill=\"#555555\"]{fill:#aab6c2}.picture [stroke=\"#555555\"]{stroke:#aab6c2}\
     .picture [fill=\"#c0392b\"]{fill:#ff8a7a}.picture [stroke=\"#c0392b\"]{stroke:#ff8a7a}}\
@@ -52,6 +52,8 @@ mod tests {
             "@media(prefers-color-scheme:dark)",
             "@media(max-width:",
             ".picture svg{max-width:none}",
+            // Long names and words stay on the page, and push nothing off it.
+            "table:not(.calls) code{overflow-wrap:anywhere}",
             ".picture [stroke=\"#555555\"]",
             "<title>A</title>",
             "<h1>A</h1>\n<p>b</p>\n</body>",
