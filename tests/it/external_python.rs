@@ -240,6 +240,98 @@ fn a_machine_behind_ssh_installs_what_a_compile_of_the_server_has_installed() {
     wait_until("the other side has cleaned up", || far.left() == 0);
 }
 
+/// Modules that are packages: the handler of `row` uses the package `dye_core`, which stands beside the module `dye` in its wheel, and
+/// no model imports `dye`. The other machine could have a newer `dye`, which the server has not taken.
+fn add_packaged(world: &World) -> ([Wheels; 2], [String; 2]) {
+    let dye = |wheels: &Wheels, version: &str| {
+        let files = [
+            ("inmanta_plugins/dye/__init__.py", String::new()),
+            ("inmanta_plugins/dye/model/_init.cf", String::new()),
+            (
+                "inmanta_plugins/dye/setup.cfg",
+                format!(
+                    "[metadata]\nname = inmanta-module-dye\nversion = {version}\nlicense = none\n"
+                ),
+            ),
+            ("dye_core/__init__.py", String::new()),
+            ("dye_core/colors.py", format!("VERSION = '{version}'\n")),
+        ];
+        let files = files.map(|(path, text)| (path.to_owned(), text));
+        wheels.wheel("inmanta-module-dye", version, &[], &files);
+    };
+    let code = CODE.replacen(
+        "import os",
+        "import os\nimport inmanta_plugins.dye\nfrom dye_core import colors",
+        1,
+    );
+    let code = code.replacen("{resource.value}", "{resource.value} {colors.VERSION}", 1);
+    let row = |wheels: &Wheels| {
+        let files = [
+            ("inmanta_plugins/row/__init__.py", code.as_str()),
+            ("inmanta_plugins/row/model/_init.cf", MODEL),
+            (
+                "inmanta_plugins/row/setup.cfg",
+                "[metadata]\nname = inmanta-module-row\nversion = 1.0\nlicense = none\n",
+            ),
+        ];
+        let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
+        wheels.wheel("inmanta-module-row", "1.0", &["inmanta-module-dye"], &files);
+    };
+    let (here, there) = (Wheels::new(), Wheels::new());
+    for wheels in [&here, &there] {
+        row(wheels);
+        dye(wheels, "1.1");
+    }
+    dye(&there, "2.0");
+    let repo = &world.repo;
+    let project = "name: test\nmodulepath: libs\npip:\n  use-system-config: true\n";
+    repo.write("project.yml", project);
+    let packages = here.path().display();
+    let asked = format!("--no-index\n--find-links {packages}\ninmanta-module-row\n");
+    repo.write("requirements.txt", &asked);
+    repo.write("main.cf", MAIN);
+    repo.commit("modules that are packages");
+    let places = [
+        format!("PIP_FIND_LINKS={}", there.path().display()),
+        "PIP_NO_INDEX=1".to_owned(),
+    ];
+    ([here, there], places)
+}
+
+#[test]
+fn an_agent_installs_the_packages_of_modules_with_all_that_is_in_them() {
+    let world = World::new("", "agent_map: {localhost: 'external:'}");
+    let (_wheels, places) = add_packaged(&world);
+    let served = world.serve();
+    let data = world.dir.path().join("agent");
+    let wrapper = ["env", &places[0], &places[1]];
+    let _agent = Agent::start_in(&wrapper, &served.api, "localhost", TOKEN, &data);
+    deployed_or_failed(&served);
+    let said = std::fs::read_to_string(world.host.file("row")).unwrap_or_default();
+    assert!(
+        said.starts_with("7 1.1 None "),
+        "{said} {}",
+        actions(&served)
+    );
+}
+
+#[test]
+fn a_machine_behind_ssh_installs_the_packages_of_modules_with_all_that_is_in_them() {
+    let Some(far) = Far::new("", "known_hosts") else {
+        return;
+    };
+    let (_wheels, places) = add_packaged(&far.world);
+    far.sessions_have(&places);
+    let served = far.world.serve();
+    deployed_or_failed(&served);
+    let said = std::fs::read_to_string(far.world.host.file("row")).unwrap_or_default();
+    assert!(
+        said.starts_with("7 1.1 None "),
+        "{said} {}",
+        actions(&served)
+    );
+}
+
 /// Without a way to the packages it counts whether somebody has installed them for the Python of the machine.
 #[test]
 fn an_agent_without_an_index_runs_with_the_packages_of_its_machine_or_says_what_is_missing() {
