@@ -145,7 +145,7 @@ class Executing:
                     broken.append(
                         {
                             "module": module["name"],
-                            "message": f"{file}: {type(error).__name__}: {clip(_text(error))}",
+                            "message": f"{file}: {type(error).__name__}: {clip(_text(error))}{_needs(error)}",
                             "traceback": clip_middle(failure.traceback_text(error, self._files)),
                         }
                     )
@@ -524,6 +524,14 @@ def _text(value: object) -> str:
         return str(value)
     except Exception:
         return f"<{type(value).__name__}>"
+
+
+def _needs(error: BaseException) -> str:
+    """What a mistake in syntax most often comes from, on another machine than the one that compiled with the code."""
+    if not isinstance(error, SyntaxError):
+        return ""
+    version = ".".join(map(str, sys.version_info[:2]))
+    return f" (this is Python {version}, and the code may need a newer one)"
 
 
 def _change(change: object) -> str:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import logging
 import os
+import sys
 import tempfile
 import time
 import unittest
@@ -443,6 +444,12 @@ class Runs(unittest.TestCase):
         (broken,) = handlers["broken"]
         self.assertEqual((broken["module"], broken["message"]), ("bad", "inmanta_plugins.bad: SystemExit: 1"))
         self.assertIn("bad/__init__.py", broken["traceback"])
+
+    def test_code_that_is_no_syntax_to_this_python_is_told_which_one_it_is(self) -> None:
+        (broken,) = Host(self, "executor").load_executor(Modules(self).write("new", "deferred x = 1"))["broken"]
+        version = ".".join(map(str, sys.version_info[:2]))
+        self.assertIn("inmanta_plugins.new: SyntaxError: invalid syntax", broken["message"])
+        self.assertIn(f" (this is Python {version}, and the code may need a newer one)", broken["message"])
 
     def test_a_run_is_framed_by_its_first_and_last_line(self) -> None:
         outcome = self.host.deploy(exported("update"))

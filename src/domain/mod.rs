@@ -9,6 +9,7 @@ mod error;
 mod facts;
 mod ids;
 mod interval;
+mod key_order;
 mod like;
 mod names;
 mod packages;
@@ -30,6 +31,7 @@ pub use ids::{
     ActionId, CompileId, DryRunId, EnvironmentId, ParameterId, ProjectId, ResourceSetId,
 };
 pub use interval::{Interval, IntervalError};
+pub use key_order::{order_keys, order_keys_of};
 pub use like::Like;
 pub use names::{AgentName, VersionNumber};
 pub use packages::{

@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use steward_compiler::protocol::{self, BrokenModule, FromHost, ToHost};
 
-use crate::domain::{LogLevel, Timestamp};
+use crate::domain::{LogLevel, Timestamp, order_keys};
 use crate::executor::agent::Ask;
 use crate::executor::bounds::{RUN_BYTES, RUN_LINES};
 use crate::executor::code_folder::Code;
@@ -226,26 +226,6 @@ impl Logged {
             });
         }
         self.lines
-    }
-}
-
-/// Puts the keys of dicts in the order in which the reference's database keeps them (`jsonb`): shorter ones first, then by bytes.
-/// Handlers that write JSON or YAML, or send it, so write what they wrote there.
-fn order_keys(value: &mut Value) {
-    fn rank(key: &str) -> (usize, &str) {
-        (key.len(), key)
-    }
-    match value {
-        Value::Object(dict) => {
-            if !dict.keys().is_sorted_by_key(|key| rank(key)) {
-                let mut entries: Vec<_> = std::mem::take(dict).into_iter().collect();
-                entries.sort_unstable_by(|(a, _), (b, _)| rank(a).cmp(&rank(b)));
-                dict.extend(entries);
-            }
-            dict.values_mut().for_each(order_keys);
-        }
-        Value::Array(items) => items.iter_mut().for_each(order_keys),
-        _ => {}
     }
 }
 

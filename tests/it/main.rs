@@ -23,6 +23,7 @@ mod executor;
 mod explain;
 mod exports;
 mod external;
+mod external_packages;
 mod external_python;
 mod facts;
 mod failure;

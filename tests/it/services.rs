@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::harness::request;
-use crate::service_world::{World, bandwidth, v2};
+use crate::service_world::{LINKS, World, bandwidth, path_of, v2};
 
 //: lsm 23, 29, 31, 33, 43, 45, 69
 #[test]
@@ -195,4 +195,35 @@ fn automatic_transfers_that_a_crash_interrupts_are_taken_up_again_and_none_twice
     let n_validated = validated.len();
     validated.dedup();
     assert_eq!((n_validated, validated.len()), (5, 5), "{validated:?}");
+}
+
+/// Given: dicts whose keys a client sends in any order. Expected: the answers, the record and the model have them as the reference's
+/// database keeps them, shorter keys first, so that what a model makes of them is the same text.
+#[test]
+fn keys_of_dicts_come_back_and_reach_the_model_in_the_order_of_the_reference() {
+    let extra = "    dict extra = {}\n    lsm::attribute_modifier extra__modifier = \"rw+\"\n    int? vlan = null\n";
+    let model = LINKS
+        .replacen("    int? vlan = null\n", extra, 1)
+        .replace("{{self.mbps}}\\n", "{{self.extra}}");
+    let world = World::with(&model, &[], "link");
+    // As a client writes it; the order of its keys is a part of the test.
+    let sent: Value = serde_json::from_str(
+        r#"{"zeta": {"long": 1, "ab": 2, "c": 3}, "ü": [{"bb": 1, "a": 2}], "a": 1, "Z": 2}"#,
+    )
+    .unwrap();
+    let kept = r#"{"Z":2,"a":1,"ü":[{"a":2,"bb":1}],"zeta":{"c":3,"ab":2,"long":1}}"#;
+    let body = json!({"attributes": {"site": "a", "extra": sent}});
+    let created = world.call("POST", "/lsm/v1/service_inventory/link", body);
+    assert_eq!(created["candidate_attributes"]["extra"].to_string(), kept);
+    let path = path_of(&created);
+    let up = world.reaches(&path, "up");
+    assert_eq!(up["active_attributes"]["extra"].to_string(), kept);
+    let text = "{'Z': 2, 'a': 1, 'ü': [{'a': 2, 'bb': 1}], 'zeta': {'c': 3, 'ab': 2, 'long': 1}}";
+    assert_eq!(world.host.read("a"), text);
+    // A key that is added takes its place.
+    let (status, answer) = world.edit(&path, &[("replace", "extra.b", json!(5))]);
+    assert_eq!(status, 200, "{answer}");
+    let updated = world.comes_to(&path, "up", 8);
+    let kept = kept.replacen("\"ü\"", "\"b\":5,\"ü\"", 1);
+    assert_eq!(updated["active_attributes"]["extra"].to_string(), kept);
 }

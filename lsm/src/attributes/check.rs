@@ -255,6 +255,12 @@ pub(super) fn place_of(embedded: &EmbeddedEntity, element: &Attributes) -> Optio
     keys.iter().map(selector).collect()
 }
 
+/// Whether there is a relation between services in these fields, or below them.
+fn leads_anywhere(fields: &Fields) -> bool {
+    let mut below = fields.embedded_entities.iter();
+    !fields.inter_service_relations.is_empty() || below.any(|one| leads_anywhere(&one.fields))
+}
+
 /// All instances that a set leads to. What is no id was found before.
 pub(super) fn references(
     fields: &Fields,
@@ -276,7 +282,9 @@ pub(super) fn references(
         }));
     }
     for embedded in &fields.embedded_entities {
-        let Some(value) = set.get(&embedded.name) else {
+        // A set may have thousands of elements, and each path is a text that is made.
+        let value = set.get(&embedded.name);
+        let Some(value) = value.filter(|_| leads_anywhere(&embedded.fields)) else {
             continue;
         };
         for (path, element) in elements(embedded, value, path) {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::api::http::args::Args;
 use crate::api::http::error::ApiError;
 use crate::app::App;
-use crate::domain::{EnvironmentId, ResourceId, ResourceStatus, Timestamp};
+use crate::domain::{EnvironmentId, ResourceId, ResourceStatus, Timestamp, order_keys_of};
 use crate::lsm::transfer_id;
 use crate::store::Definition;
 
@@ -108,10 +108,14 @@ fn inner(fields: &Fields, value: &Value) -> Value {
 
 /// The record of an instance.
 pub(super) fn record(instance: &Instance, extras: &Extras) -> Value {
-    let set = |set: &Option<Attributes>| match (set, &extras.without_read_only) {
-        (None, _) => Value::Null,
-        (Some(set), None) => Value::Object(set.clone()),
-        (Some(set), Some(definition)) => Value::Object(writable(&definition.entity.fields, set)),
+    let set = |set: &Option<Attributes>| {
+        let Some(set) = set else { return Value::Null };
+        let mut shown = match &extras.without_read_only {
+            None => set.clone(),
+            Some(definition) => writable(&definition.entity.fields, set),
+        };
+        order_keys_of(&mut shown);
+        Value::Object(shown)
     };
     let nothing = BTreeMap::new();
     let metadata = if extras.has_metadata {

@@ -36,7 +36,7 @@ impl Reconciler {
         // What is still running is cut off; the executor goes with us.
         for done in self
             .executor
-            .close("the server stopped during this run; the resource is verified again")
+            .close("this run was cut off, as the server stopped, or as its environment was cleared, deleted or got another repository; the resource is verified again")
             .await
         {
             // A dry run goes on after the next start.

@@ -7,7 +7,7 @@ use steward_lsm::{Attributes, Instance, Moment, ServiceEntity};
 use uuid::Uuid;
 
 use super::reference;
-use crate::domain::{EnvironmentId, Timestamp};
+use crate::domain::{EnvironmentId, Timestamp, order_keys_of};
 use crate::store::macros::{read, row};
 use crate::store::version::on_both;
 use crate::store::{Error, Result, Store, document, is_duplicate, parsed, storable};
@@ -96,14 +96,16 @@ impl Row {
     }
 }
 
-/// A set of attributes from its column.
+/// A set of attributes from its column, with the keys of its dicts in the order of the reference.
 pub(super) fn attributes_of(
     column: &'static str,
     id: &str,
     text: Option<&str>,
 ) -> Result<Option<Attributes>> {
-    text.map(|text| document(TABLE, column, id, text))
-        .transpose()
+    let Some(text) = text else { return Ok(None) };
+    let mut set = document(TABLE, column, id, text)?;
+    order_keys_of(&mut set);
+    Ok(Some(set))
 }
 
 fn text(set: Option<&Attributes>) -> Option<String> {
