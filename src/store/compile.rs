@@ -456,13 +456,19 @@ impl Store {
 
     /// The newest compile of an environment that came to a verdict on its model. Those that services asked for do not count: they
     /// are of the commit that the catalog follows, and may export while the newest commit is rejected.
+    ///
+    /// What ended later than now did so before the clock was set back. It is older than all that ended since: if it counted as the
+    /// newest, each look at the repository would compile the head again, until the clock is past that moment.
     pub async fn compile_last_judged(&self, environment: EnvironmentId) -> Result<Option<Compile>> {
+        let now = Timestamp::now().0;
         let row: Option<Row> = read!(self.db, pool => {
             sqlx::query_as(select!(
                 "WHERE environment_id = $1 AND state IN ('exported', 'rejected') AND do_export = TRUE \
-                 AND purpose IS NULL ORDER BY completed_us DESC, requested_us DESC LIMIT 1"
+                 AND purpose IS NULL ORDER BY CASE WHEN completed_us > $2 THEN 1 ELSE 0 END, completed_us DESC, \
+                 requested_us DESC LIMIT 1"
             ))
             .bind(environment.to_string())
+            .bind(now)
             .fetch_optional(pool)
             .await?
         });

@@ -1,11 +1,14 @@
 //! The queue of compiles that services ask for.
 
+use std::time::Duration;
+
 use serde_json::json;
 use steward_compiler::ServicePurpose;
 use uuid::Uuid;
 
 use super::{CompileBatches, Lane, ServiceCompile};
 use crate::domain::{CompileId, EnvironmentId, Timestamp, VersionNumber};
+use crate::store::macros::write;
 use crate::store::tests::{check, environment, store_version};
 use crate::store::{Compile, CompileEnd, Outcome, Store};
 
@@ -185,6 +188,36 @@ async fn what_services_export_says_nothing_of_the_newest_commit() {
         assert_ne!(last.id, compile);
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_verdict_of_before_the_clock_was_set_back_is_not_the_newest() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        store_version(&store, id, vec![]).await;
+        let ahead = store.compile_last_judged(id).await.unwrap().unwrap();
+        let tomorrow = Timestamp::now().plus(Duration::from_secs(86_400));
+        end_at(&store, ahead.id, tomorrow).await.unwrap();
+        let only = store.compile_last_judged(id).await.unwrap().unwrap();
+        assert_eq!(only.id, ahead.id);
+        store_version(&store, id, vec![]).await;
+        let newest = store.compile_last_judged(id).await.unwrap().unwrap();
+        assert_ne!(newest.id, ahead.id);
+    })
+    .await;
+}
+
+/// The compile ended at that time.
+async fn end_at(store: &Store, id: CompileId, at: Timestamp) -> crate::store::Result<()> {
+    write!(store.db, pool => {
+        sqlx::query("UPDATE compile SET completed_us = $2 WHERE id = $1")
+            .bind(id.to_string())
+            .bind(at.0)
+            .execute(pool)
+            .await?
+            .rows_affected()
+    });
+    Ok(())
 }
 
 fn end_of(id: CompileId, outcome: Outcome) -> CompileEnd {
