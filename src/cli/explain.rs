@@ -27,6 +27,9 @@ const SIDE_CHARS: usize = 60;
 /// Resources that are asked for with one filter.
 const MAX_ASKED: usize = 1000;
 
+/// Compiles among which the newest one of a commit is looked for: between them are those that services asked for.
+const MAX_REPORTS: usize = 100;
+
 /// One side of a difference, on one line.
 fn side(value: &Value) -> String {
     let text = value.to_string();
@@ -65,9 +68,15 @@ fn find(arguments: &ExplainArguments) -> Result<Value, Failure> {
         let remote = Remote::of_only(&arguments.server, &folder).map_err(wrong)?;
         return of_server(&remote.map_err(failed)?, &arguments.resource);
     }
-    let project = match &arguments.data {
-        Some(_) => folder,
-        None => project.map_err(wrong)?,
+    let project = match (&arguments.data, project) {
+        (Some(_), _) => folder,
+        (None, Ok(project)) => project,
+        // Whoever runs a server may well stand somewhere else.
+        (None, Err(message)) => {
+            return Err(wrong(format!(
+                "{message}; a server is asked with --server-port PORT, or with -e ENVIRONMENT"
+            )));
+        }
     };
     let state = state_of(&project, arguments.data.as_deref());
     let runtime = super::up::runtime();
@@ -93,10 +102,13 @@ async fn of_state(state: &Path, wanted: &str) -> Result<Value, Failure> {
         Some(resource_id) => resource_id,
         None => {
             let states = store.state_list(id).await.map_err(trouble)?;
-            let ids = states
-                .into_iter()
-                .map(|state| state.resource_id.to_string());
-            ResourceId::new(one_of(ids, wanted)?)
+            let known = states.into_iter().map(|state| {
+                (
+                    state.resource_id.to_string(),
+                    state.orphaned_after.is_some(),
+                )
+            });
+            ResourceId::new(one_of(known.collect(), wanted)?)
         }
     };
     let found = crate::deploy::explain(&store, &environment, &resource_id);
@@ -112,21 +124,96 @@ fn failed(error: RemoteError) -> Failure {
     (chain(&error), code)
 }
 
+/// The explanation, with what keeps the newest commit from being in force. That is no reason of the resource, which is explained
+/// as the version in force has it; but it may well be why it is not as somebody expects, or not there at all.
 fn of_server(remote: &Remote, wanted: &str) -> Result<Value, Failure> {
+    match resource_of_server(remote, wanted) {
+        Ok(mut explanation) => {
+            // Whoever may read a resource only gets the rest.
+            explanation["hold_up"] = hold_up(remote).ok().flatten().into();
+            Ok(explanation)
+        }
+        Err((message, FAILED)) => {
+            let hold_up = hold_up(remote).ok().flatten();
+            let hold_up =
+                hold_up.map_or_else(String::new, |text| format!("\n{}", printable(&text)));
+            Err((message + &hold_up, FAILED))
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// What keeps the newest commit from being in force, as a sentence; `None`: nothing that the server knows of.
+fn hold_up(remote: &Remote) -> Result<Option<String>, RemoteError> {
+    let path = format!("/api/v2/environment/{}", segment(&remote.environment));
+    let environment = remote.get(&path)?;
+    if let Some(failure) = environment["data"]["failure"].as_str() {
+        return Ok(Some(format!("nothing newer comes into force: {failure}")));
+    }
+    if environment["data"]["halted"] == true {
+        let text =
+            "the environment is halted: nothing newer is compiled or deployed until it is resumed";
+        return Ok(Some(text.to_owned()));
+    }
+    let reports = remote.get(&format!("/api/v2/compilereport?limit={MAX_REPORTS}"))?;
+    let mut reports = reports["data"].as_array().into_iter().flatten();
+    // Compiles that services ask for are of the commit that the catalog follows: they say nothing of the newest one.
+    let is_of_services = |report: &&Value| {
+        let kind = report["metadata"]["type"].as_str().unwrap_or_default();
+        report["do_export"] != true || kind.starts_with("lsm")
+    };
+    let newest = reports.find(|report| !is_of_services(report));
+    if let Some(text) = newest.and_then(held_up_by) {
+        return Ok(Some(text));
+    }
+    let versions = remote.get("/api/v2/desiredstate?limit=1")?;
+    let newest = &versions["data"][0];
+    let is_waiting = newest["status"] == "candidate";
+    Ok(is_waiting.then(|| {
+        let version = &newest["version"];
+        format!(
+            "version {version} is stored, but nobody has released it yet (`auto_deploy` is off)"
+        )
+    }))
+}
+
+/// How the newest compile keeps a commit from being in force.
+fn held_up_by(report: &Value) -> Option<String> {
+    let commit = report["commit"].as_str().unwrap_or_default();
+    let commit: String = commit.chars().take(8).collect();
+    let failure = report["failure"].as_str().unwrap_or_default();
+    match report["state"].as_str()? {
+        "rejected" => Some(format!(
+            "the newest commit {commit} does not compile, so it is not in force: {failure}"
+        )),
+        "aborted" => Some(format!("the newest compile came to no end: {failure}")),
+        "queued" | "running" => {
+            Some("a compile is under way; its version may change this".to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn resource_of_server(remote: &Remote, wanted: &str) -> Result<Value, Failure> {
     let id = match ResourceId::parse(wanted) {
         Some(resource_id) => resource_id.to_string(),
         None => {
-            let mut ids = BTreeSet::new();
+            let mut known = BTreeSet::new();
+            let mut is_cut = false;
             for filters in filters_of(wanted) {
                 let path = format!("/api/v2/resource?limit={MAX_ASKED}{filters}");
                 let found = remote.get(&path).map_err(failed)?;
                 let found = found["data"].as_array().cloned().unwrap_or_default();
-                let found = found
-                    .iter()
-                    .filter_map(|found| found["resource_id"].as_str());
-                ids.extend(found.map(str::to_owned));
+                is_cut |= found.len() >= MAX_ASKED;
+                known.extend(found.iter().filter_map(|found| {
+                    let id = found["resource_id"].as_str()?.to_owned();
+                    Some((id, found["status"] == "orphaned"))
+                }));
             }
-            one_of(ids.into_iter(), wanted)?
+            one_of(known.into_iter().collect(), wanted).map_err(|(message, code)| match is_cut {
+                true => (format!("of {MAX_ASKED} resources that were looked at, {message}\nName more of the id."), code),
+                false => (message, code),
+            })?
         }
     };
     let path = format!("/api/v2/resource/{}/explain", segment(&id));
@@ -165,9 +252,13 @@ fn filters_of(wanted: &str) -> Vec<String> {
     all
 }
 
-/// The only id that has a text in it, or the only one of these whose value ends with it: `etc/f3` is not `etc/f30`.
-fn one_of(ids: impl Iterator<Item = String>, wanted: &str) -> Result<String, Failure> {
-    let mut found: Vec<String> = ids.filter(|id| id.contains(wanted)).collect();
+/// The only id that has a text in it, or the only one of these whose value ends with it: `etc/f3` is not `etc/f30`. `known`: ids,
+/// and whether the resource is in the version in force no more; such a one is meant only where no other fits.
+fn one_of(known: Vec<(String, bool)>, wanted: &str) -> Result<String, Failure> {
+    let fitting = known.into_iter().filter(|(id, _)| id.contains(wanted));
+    let (gone, here): (Vec<_>, Vec<_>) = fitting.partition(|(_, is_gone)| *is_gone);
+    let fitting = if here.is_empty() { gone } else { here };
+    let mut found: Vec<String> = fitting.into_iter().map(|(id, _)| id).collect();
     found.sort_unstable();
     let ends = |id: &&String| id.strip_suffix(']').is_some_and(|id| id.ends_with(wanted));
     let mut ending = found.iter().filter(ends);
@@ -180,7 +271,11 @@ fn one_of(ids: impl Iterator<Item = String>, wanted: &str) -> Result<String, Fai
         n_found => {
             let shown = found.iter().take(MAX_NAMED).map(|id| format!("\n  {id}"));
             let shown: String = shown.collect();
-            let message = format!("{n_found} resources have `{wanted}` in their ids:{shown}");
+            let more = match n_found.saturating_sub(MAX_NAMED) {
+                0 => String::new(),
+                n_more => format!("\n  … and {n_more} more"),
+            };
+            let message = format!("{n_found} resources have `{wanted}` in their ids:{shown}{more}");
             Err((message, FAILED))
         }
     }
@@ -209,6 +304,7 @@ fn text_of(explanation: &Value, paint: Paint) -> String {
         let is_root = index + 1 == chain.len();
         page.link(link, index, is_root);
     }
+    page.hold_up(&explanation["hold_up"]);
     page.log(&explanation["log"], chain.last());
     page.others(explanation);
     page.text
@@ -268,6 +364,14 @@ impl Page {
         let n_more = differences.len().saturating_sub(MAX_DIFFERENCES);
         if n_more > 0 {
             self.line(&format!("{indent}   … {n_more} more attributes"));
+        }
+    }
+
+    fn hold_up(&mut self, hold_up: &Value) {
+        if let Some(text) = hold_up.as_str() {
+            self.line("");
+            let text = self.paint.paint(text, Style::Yellow);
+            self.line(&text);
         }
     }
 
@@ -391,12 +495,52 @@ fn moment(at: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::one_of;
+    use serde_json::{Value, json};
+
+    use super::{held_up_by, one_of};
+
+    fn report(state: &str, failure: Option<&str>) -> Value {
+        json!({"state": state, "commit": "748a320d407f8c31", "failure": failure})
+    }
+
+    #[test]
+    fn a_commit_that_does_not_compile_is_named_and_one_that_is_in_force_is_not() {
+        let rejected = held_up_by(&report("rejected", Some("the model has 1 error"))).unwrap();
+        assert_eq!(
+            rejected,
+            "the newest commit 748a320d does not compile, so it is not in force: the model has 1 error"
+        );
+        assert!(held_up_by(&report("running", None)).is_some());
+        assert_eq!(held_up_by(&report("exported", None)), None);
+    }
+
+    #[test]
+    fn what_is_no_longer_in_force_is_meant_only_where_nothing_else_fits() {
+        let known = || {
+            [("m::F[a,p=/old/x]", true), ("m::F[a,p=/new/x]", false)]
+                .map(|(id, is_gone)| (id.to_owned(), is_gone))
+                .to_vec()
+        };
+        assert_eq!(one_of(known(), "/x").unwrap(), "m::F[a,p=/new/x]");
+        assert_eq!(one_of(known(), "old").unwrap(), "m::F[a,p=/old/x]");
+    }
+
+    #[test]
+    fn how_many_more_there_are_is_said_where_not_all_are_named() {
+        let known = (0..30)
+            .map(|at| (format!("m::F[a,p={at}]"), false))
+            .collect();
+        let message = one_of(known, "m::F").unwrap_err().0;
+        assert!(message.ends_with("\n  … and 10 more"), "{message}");
+    }
 
     #[test]
     fn a_part_at_the_end_of_an_id_goes_before_one_within() {
         let ids = ["m::F[a,p=/etc/f3]", "m::F[a,p=/etc/f30]", "m::F[b,p=/f30]"];
-        let found = |wanted: &str| one_of(ids.iter().map(|&id| id.to_owned()), wanted);
+        let found = |wanted: &str| {
+            let known = ids.iter().map(|&id| (id.to_owned(), false));
+            one_of(known.collect(), wanted)
+        };
         assert_eq!(found("etc/f3").unwrap(), ids[0]);
         assert_eq!(found("etc/f30").unwrap(), ids[1]);
         assert_eq!(found("[b").unwrap(), ids[2]);

@@ -267,6 +267,31 @@ fn a_server_explains_what_stands_still_and_what_is_no_longer_there() {
 }
 
 #[test]
+fn a_commit_that_does_not_compile_is_said_with_the_resource_that_it_does_not_change() {
+    let (repo, host) = (Repo::new(&files(&[("a", "one")])), Host::new());
+    let mut running = Running::start(host.up(repo.path()));
+    running.settled(1);
+    repo.write("main.cf", "x = nosuch\n");
+    let commit = repo.commit("a mistake");
+    let port = running.api.rsplit(':').next().unwrap().to_owned();
+    let explained = |part: &str| {
+        let mut command = steward();
+        command.args(["explain", part, "--server-port", &port]);
+        command.current_dir(host.root());
+        let output = finish(command);
+        text(&output.stdout) + &text(&output.stderr)
+    };
+    let expected = format!("the newest commit {} does not compile", &commit[..8]);
+    for part in ["/a", "/nosuch"] {
+        wait_until("the commit is named", || {
+            explained(part).contains(&expected)
+        });
+    }
+    assert!(explained("/a").contains("is deployed as it shall be"));
+    running.stop();
+}
+
+#[test]
 fn who_runs_a_server_here_is_told_once_how_to_ask_it() {
     let (repo, host) = (Repo::new(BROKEN), Host::new());
     let mut command = steward();
