@@ -89,12 +89,13 @@ pub(super) struct Remote {
 /// Why a request came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RemoteError {
-    #[error("cannot reach {url}: {}; {WHERE}", plain_cause(source))]
+    #[error("cannot reach {url}: {}; {WHERE}", plain_cause(cause))]
     Unreachable {
         url: String,
-        source: Box<ureq::Error>,
+        /// In the text, so it is no source.
+        cause: Box<ureq::Error>,
     },
-    #[error("{method} {path}: the server answers {status}: {message}")]
+    #[error("{method} {path}: the server answers {status}: {message}{}", hint_of(*status))]
     Refused {
         method: &'static str,
         path: String,
@@ -103,6 +104,16 @@ pub(super) enum RemoteError {
     },
     #[error("the server {url} {reason}")]
     NoEnvironment { url: String, reason: String },
+}
+
+/// What to do about an answer.
+fn hint_of(status: u16) -> &'static str {
+    match status {
+        401 => {
+            ": name a token with --token, or as `token` below `[compiler_rest_transport]` of .inmanta"
+        }
+        _ => "",
+    }
 }
 
 /// What the files and variables say, by section and name. In names, `_` and `-` are the same.
@@ -141,6 +152,8 @@ fn distance(one: &str, other: &str) -> usize {
 
 impl Settings {
     fn read(project: &Path, named: Option<&Path>) -> Result<Self, String> {
+        use std::io::ErrorKind::{NotADirectory, NotFound};
+
         let mut settings = Self::default();
         let home = super::home().map(|home| home.join(".inmanta.cfg"));
         let files = [Some(PathBuf::from("/etc/inmanta/inmanta.cfg")), home];
@@ -149,8 +162,13 @@ impl Settings {
         // Read from where one stands, too, as the reference does: a folder of a project may be for another server.
         let here = own.map(|name| Some(PathBuf::from(name)));
         for file in files.into_iter().chain(of_project).chain(here).flatten() {
-            if let Ok(text) = std::fs::read_to_string(&file) {
-                settings.add(&file, &text)?;
+            match std::fs::read_to_string(&file) {
+                Ok(text) => settings.add(&file, &text)?,
+                Err(error) if matches!(error.kind(), NotFound | NotADirectory) => (),
+                // That of the machine may be for others; but whoever wrote one of their own wants to know.
+                Err(error) => settings
+                    .doubts
+                    .push(format!("cannot read {}: {error}", file.display())),
             }
         }
         if let Some(file) = named {
@@ -216,6 +234,29 @@ impl Settings {
             .or_else(|| self.values.get(&key).cloned());
         value.filter(|value| !value.is_empty())
     }
+
+    /// Whether it is on. What is neither a yes nor a no is a mistake: a token must not go out in clear because of one.
+    fn is_on(&self, section: &str, name: &str) -> Result<bool, String> {
+        let Some(text) = self.get(section, name) else {
+            return Ok(false);
+        };
+        match text.to_lowercase().as_str() {
+            "true" | "1" | "yes" | "on" => Ok(true),
+            "false" | "0" | "no" | "off" => Ok(false),
+            _ => Err(format!(
+                "`{text}` is neither `true` nor `false` (`{name}` of [{section}])"
+            )),
+        }
+    }
+
+    #[expect(clippy::print_stderr, reason = "doubts go to stderr")]
+    fn tell_doubts(&self) {
+        // A file of the project is read again from where one stands.
+        let doubts: std::collections::BTreeSet<_> = self.doubts.iter().collect();
+        for doubt in doubts {
+            eprintln!("steward: {doubt}");
+        }
+    }
 }
 
 /// Whether somebody names an environment of a server: an option, a file, or a variable.
@@ -223,7 +264,12 @@ pub(super) fn names_server(arguments: &ServerArguments, project: &Path) -> Resul
     let is_named =
         arguments.environment.is_some() || arguments.address.is_some() || arguments.port.is_some();
     let settings = Settings::read(project, arguments.config.as_deref())?;
-    Ok(is_named || settings.get("config", "environment").is_some())
+    let is_named = is_named || settings.get("config", "environment").is_some();
+    if !is_named {
+        // Else they are told when the server is reached.
+        settings.tell_doubts();
+    }
+    Ok(is_named)
 }
 
 impl Remote {
@@ -254,19 +300,26 @@ impl Remote {
                 remote.environment = only["id"].as_str().unwrap_or_default().to_owned();
                 Ok(Ok(remote))
             }
-            _ => Err(NO_ENVIRONMENT.to_owned()),
+            all => {
+                let all = all.unwrap_or_default().iter();
+                let names: Vec<&str> = all.filter_map(|one| one["name"].as_str()).collect();
+                let more = if names.len() > MAX_NAMES { ", …" } else { "" };
+                let names = &names[..names.len().min(MAX_NAMES)];
+                Err(match names {
+                    [] => NO_ENVIRONMENT.to_owned(),
+                    _ => format!(
+                        "{NO_ENVIRONMENT}; the server has {}{more}",
+                        names.join(", ")
+                    ),
+                })
+            }
         }
     }
 
     /// The server that is named, and the environment as it is named: empty if it is not.
-    #[expect(clippy::print_stderr, reason = "doubts go to stderr")]
     fn server(arguments: &ServerArguments, project: &Path) -> Result<Self, String> {
         let settings = Settings::read(project, arguments.config.as_deref())?;
-        // A file of the project is read again from where one stands.
-        let doubts: std::collections::BTreeSet<_> = settings.doubts.iter().collect();
-        for doubt in doubts {
-            eprintln!("steward: {doubt}");
-        }
+        settings.tell_doubts();
         let of = |name: &str| settings.get(TRANSPORT, name);
         let host = arguments.address.clone().or_else(|| of("host"));
         let host = host.unwrap_or_else(|| "localhost".to_owned());
@@ -277,9 +330,7 @@ impl Remote {
                 .map_err(|_| format!("`{text}` is no port (`port` of [{TRANSPORT}])"))?,
             (None, None) => 8888,
         };
-        let is_true =
-            |text: String| ["true", "1", "yes", "on"].contains(&text.to_lowercase().as_str());
-        let ssl = !arguments.no_ssl && (arguments.ssl || of("ssl").is_some_and(is_true));
+        let ssl = !arguments.no_ssl && (arguments.ssl || settings.is_on(TRANSPORT, "ssl")?);
         let certificate = arguments.ssl_ca_cert.clone();
         let certificate = certificate.or_else(|| of("ssl-ca-cert-file").map(PathBuf::from));
         let named = arguments.environment.clone();
@@ -375,9 +426,9 @@ impl Remote {
         if body.is_some() {
             request = request.header("Content-Type", "application/json");
         }
-        let failed = |source: ureq::Error| RemoteError::Unreachable {
+        let failed = |cause: ureq::Error| RemoteError::Unreachable {
             url: self.url.clone(),
-            source: Box::new(source),
+            cause: Box::new(cause),
         };
         let body = body.map(Value::to_string).unwrap_or_default();
         let request = request.body(body).map_err(|error| failed(error.into()))?;
@@ -453,5 +504,33 @@ mod tests {
         assert_eq!(settings.get(TRANSPORT, "host"), None);
         let error = settings.add(file, "[config]\nnonsense\n").unwrap_err();
         assert!(error.contains(".inmanta:2"), "{error}");
+    }
+
+    #[test]
+    fn a_mistake_in_ssl_does_not_turn_it_off() {
+        let mut settings = Settings::default();
+        let mut is_on = |text: &str| {
+            let text = format!("[{TRANSPORT}]\nssl = {text}\n");
+            settings.add(Path::new(".inmanta"), &text).unwrap();
+            settings.is_on(TRANSPORT, "ssl")
+        };
+        assert_eq!(is_on("True"), Ok(true));
+        assert_eq!(is_on("no"), Ok(false));
+        let error = is_on("ture").unwrap_err();
+        assert!(error.contains("neither `true` nor `false`"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_no_file_that_is_not_there() {
+        let project = tempfile::tempdir().unwrap();
+        let file = project.path().join(".inmanta");
+        let is_doubted = || {
+            let settings = Settings::read(project.path(), None).unwrap();
+            let name = file.display().to_string();
+            settings.doubts.iter().any(|doubt| doubt.contains(&name))
+        };
+        assert!(!is_doubted());
+        std::fs::write(&file, b"\xff\xfe").unwrap();
+        assert!(is_doubted());
     }
 }
