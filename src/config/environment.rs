@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::check::{Fault, duration};
@@ -46,16 +48,55 @@ pub(super) struct EnvironmentSection {
 }
 
 /// YAML reads `8080` as a number; as a variable it is text. What is read from elsewhere is secret.
-#[derive(Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected a text, a number, true or false, or one of `file:`, `credential:` and `env:`"
-)]
 enum Variable {
+    /// As it is passed.
     Text(String),
-    Number(serde_json::Number),
-    Flag(bool),
     Secret(SecretFrom),
+}
+
+/// Not derived as `untagged`: that forgets the key and the line of what does not fit.
+impl<'de> Deserialize<'de> for Variable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(VariableVisitor)
+    }
+}
+
+struct VariableVisitor;
+
+impl<'de> Visitor<'de> for VariableVisitor {
+    type Value = Variable;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
+        formatter.write_str(
+            "a text, a number, true or false, or one of `file:`, `credential:` and `env:`",
+        )
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Variable, E> {
+        Ok(Variable::Text(text.to_owned()))
+    }
+
+    fn visit_bool<E: Error>(self, flag: bool) -> Result<Variable, E> {
+        Ok(Variable::Text(flag.to_string()))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Variable, E> {
+        Ok(Variable::Text(number.to_string()))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Variable, E> {
+        Ok(Variable::Text(number.to_string()))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Variable, E> {
+        let number = serde_json::Number::from_f64(number);
+        let number = number.ok_or_else(|| E::custom("this is no number that can be passed"))?;
+        Ok(Variable::Text(number.to_string()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Variable, A::Error> {
+        SecretFrom::deserialize(MapAccessDeserializer::new(map)).map(Variable::Secret)
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -342,8 +383,6 @@ impl Declared {
             }
             let text = match value {
                 Variable::Text(text) => text.clone(),
-                Variable::Number(number) => number.to_string(),
-                Variable::Flag(flag) => flag.to_string(),
                 Variable::Secret(from) => {
                     let secret = from
                         .value()

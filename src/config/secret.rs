@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::plain;
 
@@ -10,14 +12,59 @@ use super::plain;
 const MAX_BYTES: u64 = 64 << 10;
 
 /// A value that is secret: written in place, or read from elsewhere.
-#[derive(Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected a text, or one of `file:`, `credential:` and `env:`"
-)]
 pub(super) enum Secret {
     Text(String),
     From(SecretFrom),
+}
+
+/// Not derived as `untagged`: that forgets the key and the line of what does not fit.
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SecretVisitor)
+    }
+}
+
+struct SecretVisitor;
+
+impl SecretVisitor {
+    /// What is no text may be the secret all the same, so it is not shown.
+    fn no_text<E: Error>() -> E {
+        E::custom(
+            "a text is needed, in quotes if it looks like something else; or one of `file:`, `credential:` and `env:`",
+        )
+    }
+}
+
+impl<'de> Visitor<'de> for SecretVisitor {
+    type Value = Secret;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
+        formatter.write_str("a text, or one of `file:`, `credential:` and `env:`")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Secret, E> {
+        Ok(Secret::Text(text.to_owned()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Secret, A::Error> {
+        SecretFrom::deserialize(MapAccessDeserializer::new(map)).map(Secret::From)
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<Secret, E> {
+        Err(Self::no_text())
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<Secret, E> {
+        Err(Self::no_text())
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<Secret, E> {
+        Err(Self::no_text())
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<Secret, E> {
+        Err(Self::no_text())
+    }
 }
 
 /// Where a secret is.

@@ -132,7 +132,20 @@ fn what_is_wrong_with_the_whole_file_is_named_with_its_field() {
     check_error("poll: 5m", "poll: [5]", "line");
     check_error("secret: correct-horse", "secret: []", "a text, or one of");
     check_error("PORT: 8080", "PORT: [1]", "a text, a number, true or false");
-    check_error("PORT: 8080", "PORT: {files: x}", "a text, a number");
+    check_error("PORT: 8080", "PORT: [1]", "environments[0].env.PORT: ");
+    check_error(
+        "PORT: 8080",
+        "PORT: {files: x}",
+        "environments[0].env.PORT: `files` is no key here; did you mean `file`?",
+    );
+    // A secret that is taken for a number is not shown.
+    check_error(
+        "secret: correct-horse",
+        "secret: 12345678",
+        "webhooks[0].secret: a text is needed",
+    );
+    let (_, error) = verdict_on("secret: correct-horse", "secret: 12345678");
+    assert!(!error.contains("12345678"), "{error}");
     for token in [
         "short",
         "'with a space in the token'",

@@ -37,7 +37,9 @@ pub fn in_words(message: &str) -> String {
     };
     match reworded {
         Some(text) => {
-            let line = place.split_whitespace().nth(2);
+            // The library leaves out the place that is the beginning of the file: it is where the first key is.
+            let first = (beginning == "unknown field ").then_some("1");
+            let line = place.split_whitespace().nth(2).or(first);
             let line = line.map(|line| format!("line {line}: "));
             format!("{}{path}{text}", line.unwrap_or_default())
         }
@@ -94,6 +96,10 @@ mod tests {
             (
                 "unknown field `databse`, expected one of `listen`, `data`, `database` at line 3 column 1",
                 "line 3: `databse` is no key here; did you mean `database`?",
+            ),
+            (
+                "unknown field `lisen`, expected `listen` or `data`",
+                "line 1: `lisen` is no key here; did you mean `listen`?",
             ),
             (
                 "environments[0]: unknown field `colour`, expected `project` or `name` at line 4 column 82",
