@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::command::Runner;
-use super::lock::{Lock, Package, Source};
+use super::lock::{Lock, Package, Source, constraints_for};
 use super::output::{check_success, output_text};
 use super::progress::{Part, Watcher, part};
 use super::{Error, Requirements, pip, present, uv};
@@ -127,7 +127,11 @@ impl<'a> Installer<'a> {
         }
         let what = format!("choosing versions for {}", shown.join(", "));
         let constraints = requirements.constraints.join("\n");
-        let constraints = format!("{constraints}\n{}", self.own.constraints());
+        let constraints = format!(
+            "{constraints}\n{}{}",
+            self.own.constraints(),
+            constraints_for(self.job.interpreter)
+        );
         let constraints = self.job.runner.file(&constraints)?;
         let lines = self
             .job

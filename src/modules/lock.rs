@@ -3,15 +3,13 @@
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
-use pep440_rs::{Version, VersionSpecifiers};
 use serde::{Deserialize, Serialize};
 use steward_compiler::yaml::{self, LIMITS};
 
 use super::Error;
 use super::digest::FolderDigests;
-use crate::python::{Need, REFERENCE_VERSION, is_distribution, is_own};
+use crate::python::{Interpreter, Need, REFERENCE_VERSION, is_distribution, is_own};
 
 /// The name of the lock, which lies beside `project.yml` and is to be committed with it.
 pub const LOCK_FILE: &str = "steward.lock";
@@ -21,9 +19,20 @@ const HEAD: &str = "# The exact versions that this project is compiled and deplo
 const FORMAT: u32 = 2;
 const FORMATS: std::ops::RangeInclusive<u32> = 1..=FORMAT;
 
-/// Packages whose metadata do not say which Python their code needs: name, versions, Python. An index offers them to
+/// Packages whose metadata do not say which Python their code needs: name, version, Python. An index offers them to
 /// those that are too old, since it knows no better.
-const UNDECLARED: [(&str, &str, &str); 1] = [("inmanta-module-std", ">=8.5.0,<8.6", ">=3.12")];
+const UNDECLARED: [(&str, &str, &str); 1] = [("inmanta-module-std", "8.5.0", ">=3.12")];
+
+/// Constraints that keep those from being chosen that do not run on this Python, a line each: older ones may.
+pub(super) fn constraints_for(interpreter: &Interpreter) -> String {
+    let unfit = UNDECLARED.into_iter().filter(|(name, _, python)| {
+        let need = Need::new(*name, *python);
+        interpreter.unmet(&[need]).is_some()
+    });
+    unfit
+        .map(|(name, version, _)| format!("{name}!={version}\n"))
+        .collect()
+}
 
 /// The content of `steward.lock`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -291,13 +300,9 @@ impl Package {
 
     /// Which Python it needs though its metadata do not say so.
     fn undeclared_python(&self) -> Option<String> {
-        let version = Version::from_str(&self.version).ok()?;
-        let is_one = |(name, versions): (&str, &str)| {
-            let versions = VersionSpecifiers::from_str(versions);
-            name == self.name && versions.is_ok_and(|all| all.contains(&version))
-        };
         let mut known = UNDECLARED.into_iter();
-        let (_, _, python) = known.find(|(name, versions, _)| is_one((name, versions)))?;
+        let (_, _, python) =
+            known.find(|(name, version, _)| *name == self.name && *version == self.version)?;
         Some(python.to_owned())
     }
 
@@ -438,6 +443,15 @@ mod tests {
             ..std
         };
         assert_eq!(older.undeclared_python(), None);
+        // It is not chosen for a Python that is too old; an older one may be.
+        let of = |version: &str| {
+            constraints_for(&Interpreter {
+                path: "/usr/bin/python3".into(),
+                version: version.to_owned(),
+            })
+        };
+        assert_eq!(of("3.11.2"), "inmanta-module-std!=8.5.0\n");
+        assert_eq!(of("3.12.1"), "");
         // What a lock says of Python.
         let needs = super::tests::lock().needs();
         assert_eq!(needs, [Need::new("z 1.0", ">=3.12")]);
