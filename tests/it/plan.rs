@@ -5,6 +5,22 @@ use serde_json::{Value, json};
 use crate::embedded::{Project, text};
 use crate::harness::{Host, Repo, Running, files, segment, steward, wait_until};
 
+#[test]
+fn a_command_in_a_directory_that_the_deploy_makes_is_in_the_plan() {
+    let project = Project::new(
+        "import fs\nimport exec\nroot = std::get_env(\"ROOT\")\nhost = std::Host(name=\"localhost\", os=std::linux)\n\
+         dir = fs::Directory(host=host, path=f\"{root}/made\")\n\
+         exec::Run(host=host, command=\"touch done\", unless=\"test -e done\", cwd=f\"{root}/made\", requires=dir)\n",
+    );
+    let output = project.run(&["plan", "--detailed-exitcode"]);
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(2), "{shown}");
+    assert!(shown.contains("1 to add, 1 to change"), "{shown}");
+    assert_eq!(project.deploy(&[]).0, Some(0));
+    let output = project.run(&["plan", "--detailed-exitcode"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+}
+
 //: deploy 136
 #[test]
 fn a_plan_says_what_a_deploy_would_do_and_changes_nothing() {

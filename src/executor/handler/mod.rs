@@ -169,6 +169,8 @@ pub struct Context {
     has_changed_nothing: bool,
     /// The handler has just started what it would otherwise have to restart.
     is_started: bool,
+    /// Nothing is changed, so what this resource requires may not be there yet.
+    is_dry_run: bool,
 }
 
 impl Context {
@@ -231,6 +233,7 @@ pub(crate) fn run(
 ) -> TaskOutcome {
     let mut context = Context {
         deadline: Instant::now().checked_add(task.limit()),
+        is_dry_run: task.is_dry_run(),
         ..Context::default()
     };
     let (requires, dependency_changed) = match &task.kind {

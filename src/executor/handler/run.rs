@@ -70,6 +70,12 @@ fn is_done(context: &mut Context, desired: &Attributes) -> Result<bool, Error> {
         context.debug(&format!("{removes} does not exist: nothing to run"));
         return Ok(true);
     }
+    let cwd = text(desired, "cwd");
+    if context.is_dry_run && !cwd.is_empty() && !Path::new(cwd).is_dir() {
+        // A deploy makes it first, if it is a resource; what the guards would say in it is not known before.
+        context.debug(&format!("{cwd} does not exist yet: no guard can be asked"));
+        return Ok(false);
+    }
     for (guard, runs_on_success) in [("unless", false), ("onlyif", true)] {
         let command = text(desired, guard);
         if command.is_empty() {
