@@ -249,6 +249,21 @@ fn what_fails_is_named_with_its_reason_and_tried_again_by_the_next_run_alone() {
     );
 }
 
+/// Neither with the id of a resource nor with what its handler says.
+#[test]
+fn what_is_deployed_does_not_steer_the_terminal() {
+    let project = Project::new(
+        "import fs\nhost = std::Host(name=\"localhost\", os=std::linux)\nroot = std::get_env(\"ROOT\")\n\
+         fs::File(host=host, path=f\"{root}/\u{1b}[31mx\", content=\"\", owner=\"\u{1b}]0;title\u{7}\")\n",
+    );
+    for arguments in [&["deploy"][..], &["deploy"], &["plan"], &["explain", "x"]] {
+        let output = project.run(arguments);
+        let shown = text(&output.stdout) + &text(&output.stderr);
+        assert!(shown.contains("fs::File["), "{arguments:?}: {shown:?}");
+        assert!(!shown.contains('\u{1b}'), "{arguments:?}: {shown:?}");
+    }
+}
+
 //: deploy 134
 #[test]
 fn a_model_with_mistakes_deploys_nothing_and_says_where_they_are() {

@@ -21,7 +21,7 @@ pub(super) fn text(plan: &Plan, paint: Paint) -> String {
     }
     for id in &plan.unmanaged {
         let mark = paint.paint("!", Style::Yellow);
-        page.line(&format!("  {mark} {id}"));
+        page.line(&format!("  {mark} {}", printable(id)));
         page.detail("no longer in the model: it is not managed any more, and stays as it is");
     }
     page.summary(plan);
@@ -47,7 +47,7 @@ impl Page {
             Verdict::Skipped | Verdict::Undefined | Verdict::Paused => ("○", Style::Yellow),
         };
         let mark = self.paint.paint(mark, style);
-        self.line(&format!("  {mark} {id}"));
+        self.line(&format!("  {mark} {}", printable(id)));
         match verdict {
             Verdict::Removed => self.detail("is removed from its target"),
             Verdict::Paused => self.detail("not compared: its agent is paused"),

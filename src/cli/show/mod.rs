@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Format;
-use super::terminal::{Paint, Style, time};
+use super::terminal::{Paint, Style, printable, time};
 use crate::domain::{Change, ResourceId, ResourceStatus, Timestamp};
 use crate::observe::{CompileDone, Event, EventKind, ResourceDone, Summary};
 
@@ -213,17 +213,16 @@ impl Show {
             EventKind::FetchFailed { message } => {
                 if self.last_fetch_failure.as_ref() != Some(message) {
                     let mark = self.paint.paint("✗ cannot fetch", Style::Red);
-                    self.line(&format!("\n{mark}  {message}"));
+                    self.line(&format!("\n{mark}  {}", printable(message)));
                     self.last_fetch_failure = Some(message.clone());
                 }
             }
             EventKind::Trouble { message } => {
                 if self.last_trouble.as_ref() != Some(message) {
-                    self.line(
-                        &self
-                            .paint
-                            .paint(&format!("✗ {message}; trying again"), Style::Red),
-                    );
+                    self.line(&self.paint.paint(
+                        &format!("✗ {}; trying again", printable(message)),
+                        Style::Red,
+                    ));
                     self.last_trouble = Some(message.clone());
                 }
             }
@@ -245,7 +244,7 @@ impl Show {
             } => {
                 self.last_fetch_failure = None;
                 let commit = self.paint.paint(commit, Style::Cyan);
-                self.line(&format!("\n{commit} {summary}"));
+                self.line(&format!("\n{commit} {}", printable(summary)));
             }
             EventKind::StageBegan { detail, .. } => {
                 self.line(&self.paint.paint(&format!("  {detail}"), Style::Dim));
@@ -328,7 +327,7 @@ impl Show {
             } else {
                 ""
             };
-            self.line_to(to, &format!("\n  {mark} {failure}{stays}"));
+            self.line_to(to, &format!("\n  {mark} {}{stays}", printable(failure)));
         }
     }
 
@@ -361,7 +360,8 @@ impl Show {
                 continue;
             }
             is_news = true;
-            self.line(&format!("\n  {}", self.paint.paint(agent, Style::Bold)));
+            let agent = self.paint.paint(&printable(agent), Style::Bold);
+            self.line(&format!("\n  {agent}"));
             let n_resources = resources.len();
             for (index, done) in resources.into_iter().enumerate() {
                 let branch = if index + 1 == n_resources {
@@ -414,7 +414,7 @@ impl Show {
             };
             let text = format!(
                 "  ✗ {} is still {word} since {}, {} times",
-                done.resource_id,
+                printable(done.resource_id.as_str()),
                 failing.since.for_people(),
                 failing.n_times
             );
@@ -451,6 +451,7 @@ impl Show {
             (None, _) | (_, "") => id.to_string(),
             (Some(_), value) => format!("{} {value}", id.resource_type()),
         };
+        let name = printable(&name);
         let state = self.paint.paint(&format!("{mark} {word:<9}"), style);
         let attributes: Vec<&str> = done
             .changes
@@ -470,7 +471,7 @@ impl Show {
         if done.status != ResourceStatus::Deployed
             && let Some(message) = &done.message
         {
-            for line in message.lines().take(8) {
+            for line in printable(message).lines().take(8) {
                 self.line(&format!("       {}", self.paint.paint(line, Style::Red)));
             }
         }
