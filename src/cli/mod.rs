@@ -179,6 +179,12 @@ struct UpArguments {
     /// The branch to follow [default: that of the repository's HEAD].
     #[arg(long, value_name = "NAME")]
     branch: Option<String>,
+    /// The user of a repository over https [default: git].
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// A file with the password or token of a repository over https.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Where the server keeps its state [default: a directory of its own for each source, below
     /// $XDG_STATE_HOME/steward].
     #[arg(long, value_name = "DIR")]

@@ -25,6 +25,26 @@ use crate::server::Server;
 const PROJECT: &str = "up";
 const ENVIRONMENT: &str = "default";
 
+/// The login of the repository. Git's own helpers are not asked: they may want to talk to somebody.
+fn credentials(arguments: &UpArguments) -> Result<Credentials, String> {
+    let Some(path) = &arguments.token_file else {
+        return Ok(Credentials::default());
+    };
+    let token = std::fs::read_to_string(path)
+        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let token = token.trim_end_matches(['\r', '\n']);
+    if token.is_empty() {
+        return Err(format!("{}: the file is empty", path.display()));
+    }
+    Ok(Credentials {
+        login: Some(crate::config::login(
+            arguments.user.clone(),
+            token.to_owned(),
+        )),
+        ..Credentials::default()
+    })
+}
+
 /// Looks of two seconds, the first at once, that a first fetch and compile may take without a word.
 const PATIENCE: u8 = 3;
 
@@ -104,7 +124,7 @@ fn configure(arguments: &UpArguments) -> Result<Config, String> {
         variables: arguments.variables.iter().cloned().collect(),
         secrets: Default::default(),
         settings,
-        credentials: Credentials::default(),
+        credentials: credentials(arguments)?,
         webhooks: Vec::new(),
         network: arguments.network.clone(),
         warnings: Vec::new(),
@@ -119,6 +139,8 @@ fn configure(arguments: &UpArguments) -> Result<Config, String> {
             // A service instance is validated while another one is exported.
             slots: 2,
             pythons: Pythons::new(arguments.python.clone().map(|path| (path, "--python"))),
+            // Compiles cannot read it.
+            secrets: arguments.token_file.iter().cloned().collect(),
             ..PoolOptions::default()
         },
         housekeeping: HOUSEKEEPING,

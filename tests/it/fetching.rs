@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::environments::{Logged, configure};
 use crate::git_server::{Reply, Server, root_of};
-use crate::harness::{Host, Repo, files, signal, wait_until};
+use crate::harness::{Host, Repo, files, finish, signal, wait_until};
 use crate::sandbox::below;
 
 /// A git server that answers what an input of the fuzzer says, again and again.
@@ -211,6 +211,43 @@ fn stalling(repo: &Repo, is_stalled: &Arc<AtomicBool>) -> Server {
             std::thread::sleep(Duration::from_secs(120));
         }))
     })
+}
+
+/// Given: a repository over http that wants a login. Expected: `up` says how to give one, and deploys with that of a file.
+#[test]
+fn up_takes_the_login_of_a_repository_from_a_file() {
+    let (repo, host) = (Repo::new(&files(&[("a", "private")])), Host::new());
+    let server = Server::start(&root_of(repo.path()), |request| {
+        // Of `git:canary-token-of-git`.
+        match request.header("Authorization") {
+            Some("Basic Z2l0OmNhbmFyeS10b2tlbi1vZi1naXQ=") => Reply::Git,
+            _ => Reply::status("401 Unauthorized", "WWW-Authenticate: Basic\r\n"),
+        }
+    });
+    let name = repo.path().file_name().unwrap().to_str().unwrap();
+    let url = server.url(&format!("/{name}/.git"));
+    let up = |arguments: &[&str]| {
+        let mut command = host.up(Path::new(&url));
+        command.arg("--once").args(arguments);
+        let output = finish(command);
+        let text = [output.stdout, output.stderr].concat();
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&text).into_owned(),
+        )
+    };
+    let (code, said) = up(&[]);
+    assert_ne!(code, Some(0));
+    assert!(said.contains("--token-file"), "{said}");
+    let token = tempfile::NamedTempFile::new().unwrap();
+    let path = token.path().to_str().unwrap();
+    let (code, said) = up(&["--token-file", path]);
+    assert!(code == Some(2) && said.contains("empty"), "{said}");
+    fs::write(path, "canary-token-of-git\n").unwrap();
+    let (code, said) = up(&["--token-file", path]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(host.read("a"), "private\n");
+    assert!(!said.contains("canary"), "{said}");
 }
 
 /// What everybody, or the same user, can read of the processes below the server.

@@ -248,7 +248,7 @@ impl Connection {
             401 if has_login => {
                 return Err(session.authentication("it did not accept the user and token"));
             }
-            401 => return Err(session.authentication("no credentials are configured for it")),
+            401 => return Err(session.authentication("no credentials are configured for it (`credentials` of the environment, or --token-file of `steward up`)")),
             403 => return Err(session.authentication("it forbids access (403)")),
             404 | 410 if has_login => {
                 return Err(session.not_a_repository("the server knows none there (404)"));
