@@ -26,7 +26,7 @@ macro_rules! shape {
     };
 }
 
-pub const ALL: [Shape; 9] = [
+pub const ALL: [Shape; 10] = [
     shape!("getters", 3000, |at| {
         let site = match at % 50 {
             0 => format!("shape::Site(name=\"s{0}\", region=\"r{0}\")\n", at / 50),
@@ -72,6 +72,16 @@ pub const ALL: [Shape; 9] = [
             _ => "",
         };
         format!("{hub}shape::Spoke(name=\"spoke{at}\", number={at}, hub=shape::Hub[name=\"hub\"])")
+    }),
+    shape!("columns", 1000, |at| {
+        let owner = match at % 50 {
+            0 => format!("shape::Owner(name=\"o{}\")\n", at / 50),
+            _ => String::new(),
+        };
+        format!(
+            "{owner}shape::Row(name=\"r{at}\", size={at}, owner=shape::Owner[name=\"o{}\"])",
+            at / 50
+        )
     }),
     shape!("vault", 1000, |at| format!(
         "b{at} = std::create_environment_reference(\"BASE_{}\")\n\

@@ -16,7 +16,7 @@ from inmanta.execute.proxy import DynamicProxy
 from inmanta.execute.util import Unknown
 from inmanta.plugins import PluginMeta
 from steward_host import calls, collector, failure, forks, instance_variables, loader, msgpack, resolving
-from steward_host.computing import Computing
+from steward_host.computing import Computing, has_hidden_name
 from steward_host.declared import Declared, made
 from steward_host.exporting import Exporting
 from steward_host.pipe import Closed, Pipe
@@ -269,6 +269,7 @@ class Compiling:
                 continue
             # As in `call` and `_call`, without what such a plugin has no use for.
             try:
+                is_hidden = name in noted and has_hidden_name(args)
                 for index, given in enumerate(args):
                     kind = type(given)
                     if kind is tuple and len(given) > 1:
@@ -277,7 +278,7 @@ class Compiling:
                         args[index] = self._values.argument(calls.value(given), called[1][index], name)
                 packed = None
                 if name in noted:
-                    result, packed = self._noting(number, name, partial(called[0].call, *args))
+                    result, packed = self._noting(number, name, partial(called[0].call, *args), is_hidden)
                 else:
                     result = called[0].call(*args)
                 if packed is None:
@@ -341,9 +342,9 @@ class Compiling:
         self._computing.judge(name, find)
         return None if takes_dataclasses else (plugin, plugin.args)
 
-    def _noting(self, number: int, name: str, call: Callable[[], object]) -> tuple[object, bytes | None]:
+    def _noting(self, number: int, name: str, call: Callable[[], object], is_hidden: bool) -> tuple[object, bytes | None]:
         """Calls a plugin, and answers with what it has read, or with that it does more than compute; no answer if there is more
-        to its result than data."""
+        to its result than data. `is_hidden`: if it reads attributes by names that it is given, these may be hidden ones."""
         if not self._computing.noted[name]:
             self._computing.forget(name)
             result = call()
@@ -356,7 +357,7 @@ class Compiling:
             reads = proxy.end_reads()
             is_changed = self._values.has_changed_lent()
         plain = DynamicProxy._plain(result)
-        return result, calls.computed(number, plain, None if is_changed else reads, self._values.plain_object)
+        return result, calls.computed(number, plain, None if is_changed or is_hidden else reads, self._values.plain_object)
 
     def hold(self, _: None) -> None:
         """Steward reads answers that are held. No answer."""
@@ -375,7 +376,8 @@ class Compiling:
             self._values.constructs = True
             packed = None
             if in_frame and request[1] in self._computing.noted and not PluginMeta.has_other_ways:
-                result, packed = self._noting(number, request[1], partial(self._call, request, True))
+                is_hidden = has_hidden_name(request[2]) or any(has_hidden_name(value) for _, value in request[3])
+                result, packed = self._noting(number, request[1], partial(self._call, request, True), is_hidden)
             else:
                 result = self._call(request, in_frame)
             if in_frame and packed is None:

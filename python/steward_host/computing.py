@@ -56,3 +56,22 @@ class Computing:
     def forget(self, name: str) -> None:
         """That it does more than compute was reported."""
         self.noted.pop(name, None)
+
+
+def has_hidden_name(value: object) -> bool:
+    """Whether there is a word in an argument's texts that begins with an underscore. What instances hold does not count."""
+    kind = type(value)
+    if kind is str:
+        text: str = value  # type: ignore[assignment]  # it is a text
+        at = text.find("_")
+        while at >= 0:
+            if at == 0 or not (text[at - 1].isalnum() or text[at - 1] == "_"):
+                return True
+            at = text.find("_", at + 1)
+        return False
+    if kind is dict:
+        return any(has_hidden_name(key) or has_hidden_name(item) for key, item in value.items())  # type: ignore[attr-defined]
+    # In a frame, a list or a dict is alone in a tuple; an instance is a tuple of more.
+    if kind is list or kind is tuple and len(value) == 1:  # type: ignore[arg-type]
+        return any(map(has_hidden_name, value))  # type: ignore[call-overload]  # it has elements
+    return False

@@ -5,8 +5,8 @@ The compiler keeps what such a function returned, with what it read for that, an
 Python can not be understood in general. What is understood here is the plain code that most plugins are made of: all statements
 and expressions that touch nothing but what the function itself has made, and names of other modules and files whose meaning is
 known. Anything else, and anything that is not mentioned here, makes a function impure: other imports, mutable values of a module
-(but tables that nobody changes, see `tables`), `global`, files, clocks, chance, printing, logging, attributes that begin with an
-underscore.
+(but tables that nobody changes, see `tables`), `global`, files, clocks, chance, printing, logging (but see `quiet_loggers`), attributes
+that begin with an underscore (also where the name is a text, see `spoken_names`).
 
 What a value is, is not known: `x.name` may read an attribute of the model (which is noted when it happens, see `Reads` in
 `inmanta.execute.proxy`), a property of an address or a method of a text. But all values that such code can have are arguments,
@@ -17,12 +17,15 @@ is numbered (its text, its hash) is noticed when it happens, too.
 from __future__ import annotations
 
 import ast
+import operator
 import sys
 from enum import EnumMeta
 from types import CodeType, FunctionType, MethodType, ModuleType
 
-from steward_host import tables
+from steward_host import quiet_loggers, spoken_names, tables
+from steward_host.computing import has_hidden_name
 from steward_host.plain_classes import PlainClasses
+from steward_host.spoken_names import SpokenNames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +48,8 @@ _LIBRARY = {
     "itertools": "accumulate chain combinations count cycle dropwhile groupby islice pairwise permutations product repeat starmap"
     " takewhile zip_longest",
     "functools": "reduce",
-    "operator": "itemgetter",
+    "fnmatch": "filter fnmatch fnmatchcase",
+    "operator": "attrgetter itemgetter",
     "string": "ascii_letters ascii_lowercase ascii_uppercase digits hexdigits octdigits punctuation",
     "textwrap": "dedent fill indent shorten wrap",
     "base64": "b16encode b32encode b64decode b64encode urlsafe_b64decode urlsafe_b64encode",
@@ -100,16 +104,23 @@ class Purity:
         self._files = set(files)
         self._trees: dict[str, ast.Module | None] = {}
         self._known: dict[FunctionType, bool] = {}
+        # Functions that read attributes by names that they are given.
+        self._by_argument: set[FunctionType] = set()
         self._changed: set[str] | None = None
+        self._may_change_loggers: bool | None = None
         self._tables = tables.Tables(self._tree)
         own_tree = lambda file: self._tree(file) if file in self._files else None  # noqa: E731
-        self._classes = PlainClasses(own_tree, self.is_pure, _is_constant, self._names_that_change, self._forget)
+        self._classes = PlainClasses(own_tree, self._is_pure_for_all, _is_constant, self._names_that_change, self._forget)
 
     def is_pure(self, function: object) -> bool:
-        """Whether a function only computes."""
+        """Whether a function only computes, if no word in the texts that it is given begins with an underscore."""
         if type(function) is not FunctionType:
             return False
         return self._is_pure(function)
+
+    def _is_pure_for_all(self, function: object) -> bool:
+        """Whether a function only computes, whoever calls it with whatever."""
+        return self.is_pure(function) and function not in self._by_argument
 
     def is_plain(self, cls: object) -> bool:
         """Whether the objects of a class are nothing but their values."""
@@ -122,13 +133,18 @@ class Purity:
         if isinstance(getter, MethodType):
             function = getter.__func__
             n_ignored = 2
-        if type(function) is not FunctionType or not self._is_pure(function):
+        if type(function) is not FunctionType or not self._is_pure_for_all(function):
             return False
         node = self._definition(function.__code__)
+        if node is None:
+            return False
         ignored = function.__code__.co_varnames[: min(n_ignored, function.__code__.co_argcount)]
-        return node is not None and not any(
-            isinstance(part, ast.Name) and part.id in ignored for statement in _body(node) for part in ast.walk(statement)
-        )
+        parts = [part for statement in _body(node) for part in ast.walk(statement)]
+        asked: set[int] = set()
+        if isinstance(getter, MethodType) and ignored:
+            helpers = [part for part in parts if isinstance(part, ast.Attribute) and self._has_helper(getter.__self__, part.attr)]
+            asked = {id(part.value) for part in helpers if isinstance(part.value, ast.Name) and part.value.id == ignored[0]}
+        return not any(isinstance(part, ast.Name) and part.id in ignored and id(part) not in asked for part in parts)
 
     def _is_pure(self, function: FunctionType) -> bool:
         known = self._known.get(function)
@@ -160,11 +176,15 @@ class Purity:
         if node is None or not all(self._is_harmless(function, decorator) for decorator in decorators):
             return False
         names = set(_globals_of(function.__code__))
-        if not all(self._is_known(function, name) for name in names):
-            return False
         parts = [part for statement in _body(node) for part in _walk(statement)]
         known = {name: function.__globals__[name] for name in names if name in function.__globals__}
-        return all(map(_is_allowed, parts)) and self._is_used_well(parts, known)
+        spoken = SpokenNames(node, parts, known)
+        if any(spoken.of(text) == spoken_names.OF_ARGUMENTS for _, _, text in spoken.reads):
+            # Others that it calls may call it with anything, so they have to know.
+            self._by_argument.add(function)
+        if not all(self._is_known(function, name) for name in names):
+            return False
+        return all(map(_is_allowed, parts)) and self._is_used_well(parts, known, spoken)
 
     def _is_known(self, function: FunctionType, name: str) -> bool:
         """Whether a name outside of the function stands for something that only computes, for ever."""
@@ -178,11 +198,11 @@ class Purity:
         if type(found) in tables.KINDS:
             file = function.__code__.co_filename
             return tables.is_flat(found, _is_constant) and not self._tables.is_changed(name, file, self._other_trees(file))
-        return self._is_settled(found) or _is_asked_for(found)
+        return self._is_settled(found) or _is_asked_for(found) or self._is_own_class(found) or self._is_quiet(found)
 
     def _is_settled(self, found: object) -> bool:
         """Whether a value of a module, which is no table, only computes and never changes."""
-        is_known = _is_constant(found) or self._is_exception(found) or _is_of_library(found) or self.is_pure(found)
+        is_known = _is_constant(found) or self._is_exception(found) or _is_of_library(found) or self._is_pure_for_all(found)
         return is_known or self.is_plain(found)
 
     def _is_exception(self, found: object) -> bool:
@@ -201,6 +221,25 @@ class Purity:
     def _is_own_module(self, module: ModuleType) -> bool:
         return getattr(module, "__file__", None) in self._files
 
+    def _is_quiet(self, found: object) -> bool:
+        if not quiet_loggers.is_quiet(found) or "level" in self._names_that_change():
+            return False
+        if self._may_change_loggers is None:
+            self._may_change_loggers = quiet_loggers.may_change(filter(None, map(self._tree, self._files)))
+        return not self._may_change_loggers
+
+    def _is_own_class(self, found: object) -> bool:
+        module = sys.modules.get(found.__module__) if isinstance(found, type) else None
+        return module is not None and self._is_own_module(module)
+
+    def _has_helper(self, cls: object, name: str) -> bool:
+        """Whether a class of the project's has a function by this name that only computes and gets nothing but its arguments."""
+        if not isinstance(cls, type) or not self._is_own_class(cls) or name in self._names_that_change():
+            return False
+        found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+        function = found.__func__ if isinstance(found, staticmethod) else found
+        return getattr(cls, name, None) is function and self._is_pure_for_all(function)
+
     def _may_ask(self, module: ModuleType, name: str) -> bool:
         """Whether what a module has by this name only computes."""
         if module.__name__ in _LIBRARY:
@@ -213,27 +252,40 @@ class Purity:
             if tree is not None:
                 yield tree
 
-    def _is_used_well(self, parts: list[ast.AST], known: dict[str, object]) -> bool:
+    def _is_used_well(self, parts: list[ast.AST], known: dict[str, object], spoken: SpokenNames) -> bool:
         """Whether modules are asked only for what is known of them, and functions and classes for nothing: they may carry more."""
-        by_name = {id(part.func) for part in parts if isinstance(part, ast.Call) and _names_attribute(part)}
+        by_name = {
+            id(function)
+            for function, of, text in spoken.reads
+            if spoken.of(text) != spoken_names.UNKNOWN and (_found(of, known) is _NOTHING or _is_constant(_found(of, known)))
+        }
+        by_name.update(id(part.func) for part in parts if isinstance(part, ast.Call) and _is_attribute_getter(part, known))
         asked = {id(part.value) for part in parts if isinstance(part, ast.Attribute)}
         asked_for = set(_classes_asked_for(parts))
+        called = {id(part.func) for part in parts if isinstance(part, ast.Call)}
         for part in parts:
             if isinstance(part, ast.ExceptHandler):
                 if not all(_is_caught(kind, known) for kind in _kinds_of(part)):
                     return False
             elif isinstance(part, ast.Name):
                 found = known.get(part.id)
-                if part.id in _BY_NAME and id(part) not in by_name:
+                if (part.id in _BY_NAME or found is operator.attrgetter) and id(part) not in by_name:
                     return False
                 if isinstance(found, ModuleType):
                     if id(part) not in asked:
                         # A module as a value.
                         return False
-                elif _is_asked_for(found) and not self._is_settled(found) and id(part) not in asked_for:
-                    return False
+                elif quiet_loggers.is_logger(found):
+                    if id(part) not in asked:
+                        return False
+                elif isinstance(found, type) and not self._is_settled(found):
+                    may_be_asked = _is_asked_for(found) and id(part) in asked_for
+                    if not may_be_asked and not (self._is_own_class(found) and id(part) in asked):
+                        return False
             elif isinstance(part, ast.Attribute):
                 of = _found(part.value, known)
+                if of is operator and part.attr == "attrgetter" and id(part) not in by_name:
+                    return False
                 if isinstance(of, ModuleType):
                     if not self._may_ask(of, part.attr):
                         return False
@@ -242,6 +294,11 @@ class Purity:
                 elif isinstance(of, EnumMeta) and part.attr in of.__members__:
                     if not self.is_plain(of):
                         return False
+                elif quiet_loggers.is_logger(of):
+                    if part.attr != "debug" or id(part) not in called:
+                        return False
+                elif self._has_helper(of, part.attr):
+                    continue
                 elif of is not _NOTHING and isinstance(part.value, ast.Name):
                     if not _is_constant(of) and type(of) not in tables.KINDS:
                         return False
@@ -263,12 +320,14 @@ class Purity:
         return False
 
     def _definition(self, code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
-        """The text of a function of one of the files, outside of any other one; of a lambda that is the only one in its line."""
+        """The text of a function of one of the files, outside of any other one, or of a lambda."""
         tree = self._tree(code.co_filename) if code.co_filename in self._files else None
         if tree is None:
             return None
         if code.co_name == "<lambda>":
             lambdas = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno]
+            if len(lambdas) > 1:
+                lambdas = [node for node in lambdas if _is_body(node.body, code)]
             return lambdas[0] if len(lambdas) == 1 else None
         found = None
         for node in _functions(tree.body):
@@ -301,6 +360,11 @@ def _functions(statements: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
             yield statement
         elif isinstance(statement, ast.ClassDef):
             yield from _functions(statement.body)
+
+
+def _is_body(body: ast.expr, code: CodeType) -> bool:
+    """Whether an instruction of a lambda stands for all of an expression, as the last one does for its body."""
+    return (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset) in code.co_positions()
 
 
 def _body(node: ast.FunctionDef | ast.Lambda) -> list[ast.AST]:
@@ -379,10 +443,11 @@ def _is_allowed(node: ast.AST) -> bool:
     return isinstance(node, (ast.Name, *_STATEMENTS, *_EXPRESSIONS, *_PARTS))
 
 
-def _names_attribute(call: ast.Call) -> bool:
-    """Whether a call of `getattr` asks for an attribute that could stand behind a dot."""
-    name = call.args[1] if len(call.args) > 1 else None
-    return isinstance(name, ast.Constant) and isinstance(name.value, str) and not name.value.startswith("_")
+def _is_attribute_getter(call: ast.Call, known: dict[str, object]) -> bool:
+    """Whether it makes a function that reads attributes which could stand behind a dot."""
+    return _found(call.func, known) is operator.attrgetter and all(
+        isinstance(name, ast.Constant) and not has_hidden_name(name.value) for name in call.args
+    )
 
 
 def _kinds_of(handler: ast.ExceptHandler) -> list[ast.expr | None]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import tempfile
 import textwrap
 import unittest
 from types import ModuleType
 
-from steward_host.computing import Computing
+from steward_host.computing import Computing, has_hidden_name
 from steward_host.purity import Purity
 
 PURE = '''
@@ -151,6 +152,78 @@ IMPURE = {
 HEADS = {"another decorator": "@functools.lru_cache\ndef f(x):", "a default that can change": "def f(x, y=[]):"}
 
 
+# Functions that read attributes whose names are texts: `x` and `names` are given to them, and `name`, which need not be given.
+SPOKEN_HEAD = """
+import functools, operator
+from functools import reduce
+from operator import attrgetter
+FIELDS = ("name", "kind")
+LABELS = {"Name": "name", "Kind": "kind"}
+HIDDEN = ("name", "_kind")
+def slug(x): return x.lower()
+"""
+SPOKEN = (
+    "return getattr(x, name)",
+    "return getattr(x, name, None) if hasattr(x, name) else name.upper()",
+    "return [getattr(x, field) for field in FIELDS]",
+    "return {label: str(getattr(x, field)) for label, field in LABELS.items()}",
+    "return {name: slug(name) + getattr(x, name) for name in names}",
+    "return [getattr(y, n) for y in x.many for n in sorted(set(names))]",
+    "for at, n in enumerate(names):\n        x = getattr(x, n)\n    return x",
+    "for part in name.split('.'):\n        x = getattr(x, part)\n    return x",
+    "return reduce(getattr, name.split('.'), x)",
+    "return functools.reduce(getattr, names, x)",
+    "parts = name.split('/')\n    return getattr(x, parts[0]) if len(parts) > 1 else None",
+    "return [getattr(x, n) for n in more]",
+    "n = 'kind' if names else 'name'\n    return getattr(x, n)",
+    "return getattr(x, names['field'])",
+    "return getattr(x, LABELS['Name'])",
+    "return [getattr(x, n) for n in ['a', 'b']]",
+    "return sorted(x.many, key=attrgetter('name', 'site.kind'))",
+    "return sorted(x.many, key=operator.attrgetter('name'))",
+    "def inner():\n        return getattr(x, name)\n    return inner()",
+)
+NOT_SPOKEN = (
+    "return getattr(x, name)",
+    "return getattr(x, '_' + names)",
+    "return getattr(x, f'_{names}')",
+    "return getattr(x, names[1:])",
+    "return getattr(x, names.lower())",
+    "return getattr(x, x.name)",
+    "return [getattr(x, n) for n in x.names]",
+    "return [getattr(x, n) for n in HIDDEN]",
+    "return [getattr(x, n) for n in ['a', '_b']]",
+    "n = 'a'\n    n += names\n    return getattr(x, n)",
+    "n = 'a'\n    n = '_b'\n    return getattr(x, n)",
+    "for part in names.split('x'):\n        x = getattr(x, part)\n    return x",
+    "for part in names.split(x):\n        x = getattr(x, part)\n    return x",
+    "parts = names.split('.')\n    parts.append('_' + x.name)\n    return [getattr(x, part) for part in parts]",
+    "parts = names.split('.')\n    others = parts\n    others.append(x.name)\n    return [getattr(x, part) for part in parts]",
+    "parts = ['a']\n    slug(parts)\n    return [getattr(x, part) for part in parts]",
+    "parts = [['a']]\n    parts[0].append(x.name)\n    return [getattr(x, n) for part in parts for n in part]",
+    "parts = ['a']\n    parts[0] = x.name\n    return getattr(x, parts[0])",
+    "return [getattr(x, n) for n in rest]",
+    "a, b = 'a', x.name\n    a = b\n    b = a\n    return getattr(x, a)",
+    "for n in names.split('.'):\n        y = n[1:]\n        x = getattr(x, y)\n    return x",
+    "return getattr(slug, names)",
+    "return getattr(functools, names)",
+    "return getattr(LABELS, names)",
+    "return (lambda n: getattr(x, n))(x.name)",
+    "def inner(n):\n        return getattr(x, n)\n    return inner(x.name)",
+    "match x:\n        case [n]: return getattr(x, n)",
+    "sorted = x.other\n    return [getattr(x, n) for n in sorted(names)]",
+    "getattr = x.other\n    return getattr(x, names)",
+    "return reduce(getattr, x.names, x)",
+    "return reduce(x.function, [getattr], x)",
+    "return list(map(getattr, [x], names))",
+    "return attrgetter(names)(x)",
+    "return operator.attrgetter('_name')(x)",
+    "return operator.attrgetter('site.__class__')(x)",
+    "return list(map(attrgetter, names))",
+    "get = operator.attrgetter\n    return get(names)(x)",
+)
+
+
 class Judging(unittest.TestCase):
     def module(self, text: str, *others: str | None) -> tuple[ModuleType, Purity]:
         with tempfile.NamedTemporaryFile("w", suffix=".py", delete=False) as file:
@@ -209,20 +282,122 @@ class Port:
     @staticmethod
     def get_all(exporter, port):
         return [getattr(e, "name") for e in (port, exporter)]
+
+    @staticmethod
+    def get_columns(exporter, port):
+        return [getattr(port, column) for column in COLUMNS] + [Port.joined(port)]
+
+    @classmethod
+    def get_joined(cls, _, port):
+        return cls.joined(port)
+
+    @classmethod
+    def get_kept(cls, _, port):
+        return cls.kept(port)
+
+    @classmethod
+    def get_class(cls, _, port):
+        return cls.joined(cls)
+
+    @staticmethod
+    def get_given(exporter, port):
+        return named(port, port.name)
+
+    @staticmethod
+    def joined(port):
+        return "/".join(port.names)
+
+    @staticmethod
+    def kept(port):
+        return KEPT.append(port.name)
+
+KEPT = []
+COLUMNS = ("name", "kind")
+
+def named(port, name):
+    return getattr(port, name)
 """
         module, purity = self.module(text)
         port = module.Port
-        for getter in (port.get_label, port.get_place, port.map["kind"]):
+        for getter in (port.get_label, port.get_place, port.map["kind"], port.get_columns, port.get_joined):
             with self.subTest(getter=getter):
                 self.assertTrue(purity.is_pure_getter(getter))
-        for getter in (port.get_file, port.get_own, port.get_all, None, "name", len):
+        for getter in (port.get_file, port.get_own, port.get_all, port.get_kept, port.get_class, port.get_given, None, "name", len):
             with self.subTest(getter=getter):
                 self.assertFalse(purity.is_pure_getter(getter))
 
-    def test_of_two_functions_in_one_line_none_is_known(self) -> None:
-        module, purity = self.module("import time\nf, g = lambda x: x, lambda x: time.time()\n")
-        self.assertFalse(purity.is_pure(module.f))
+    def test_what_a_logger_says_for_debugging_is_heard_by_nobody(self) -> None:
+        head = "import logging\nLOGGER = logging.getLogger('judged')\n"
+        for more, body, expected in (
+            ("", "LOGGER.debug('got %s', x)", True),
+            ("", "LOGGER.debug(f'{x.name}', exc_info=True)", True),
+            ("", "LOGGER.info('got %s', x)", False),
+            ("", "LOGGER.warning('got %s', x)", False),
+            ("", "say = LOGGER.debug\n    say(x)", False),
+            ("", "return LOGGER", False),
+            ("", "LOGGER.debug(print(x))", False),
+            ("", "logging.debug('got')", False),
+            ("LOGGER.setLevel(10)", "LOGGER.debug('got %s', x)", False),
+            ("LOGGER.addFilter(print)", "LOGGER.debug('got %s', x)", False),
+            ("LOGGER.level = 10", "LOGGER.debug('got %s', x)", False),
+            ("def g(): logging.basicConfig(level=10)", "LOGGER.debug('got %s', x)", False),
+            ("from logging import basicConfig", "LOGGER.debug('got %s', x)", False),
+            ("LOGGER.debug = print", "LOGGER.debug('got %s', x)", False),
+        ):
+            with self.subTest(more=more, body=body):
+                module, purity = self.module(f"{head}{more}\ndef f(x):\n    {body}\n    return x\n")
+                self.assertIs(purity.is_pure(module.f), expected)
+                vars(module.LOGGER).pop("debug", None)
+                module.LOGGER.setLevel(0)
+                module.LOGGER.filters.clear()
+        logging.getLogger("judged").setLevel(logging.DEBUG)
+        self.addCleanup(logging.getLogger("judged").setLevel, logging.NOTSET)
+        module, purity = self.module(f"{head}\ndef f(x):\n    LOGGER.debug(x)\n")
+        self.assertFalse(purity.is_pure(module.f), "somebody else listens")
+
+    def test_functions_in_one_line_are_told_apart(self) -> None:
+        text = "import time\nf, g, h = lambda x: x.name, lambda x: time.time(), lambda x: sorted(x, key=lambda y: y.name)\n"
+        module, purity = self.module(text)
+        self.assertTrue(purity.is_pure(module.f))
         self.assertFalse(purity.is_pure(module.g))
+        self.assertTrue(purity.is_pure(module.h))
+        module, purity = self.module("import time\nf = lambda x: [lambda y: time.time(), x][1]\ng = f(1)\n")
+        self.assertFalse(purity.is_pure(module.f))
+
+    def test_attributes_may_have_names_that_are_given(self) -> None:
+        for text in SPOKEN:
+            with self.subTest(text):
+                module, purity = self.module(f"{SPOKEN_HEAD}\ndef f(x, names, name='a', *more, **rest):\n    {text}\n")
+                self.assertTrue(purity.is_pure(module.f))
+        for text in NOT_SPOKEN:
+            with self.subTest(text):
+                module, purity = self.module(f"{SPOKEN_HEAD}\ndef f(x, names, name='_a', *more, **rest):\n    {text}\n")
+                self.assertFalse(purity.is_pure(module.f))
+
+    def test_who_asks_for_any_attribute_is_not_called_by_others(self) -> None:
+        text = """
+def any_of(x, name): return getattr(x, name)
+def f(x): return any_of(x, x.name)
+def g(x): return any_of(x, "name")
+def calls_itself(x, name, n): return getattr(x, name) if n else calls_itself(x, "_" + name, 1)
+def calls_back(x, name): return through(x) + getattr(x, name)
+def through(x): return calls_back(x, x.name)
+def fixed(x, kind): return [getattr(x, name) for name in ("a", "b") if name != kind]
+def h(x): return fixed(x, x.name)
+"""
+        module, purity = self.module(text)
+        for name, expected in {"any_of": True, "f": False, "g": False, "calls_itself": False, "calls_back": False, "through": False,
+                               "fixed": True, "h": True}.items():  # fmt: skip
+            with self.subTest(name):
+                self.assertIs(purity.is_pure(getattr(module, name)), expected)
+
+    def test_words_that_begin_with_an_underscore_are_hidden_names(self) -> None:
+        for shown in ("", "a_b", "a.b_c", "a__b_", ["a", ("b",), 1], {"a": "b"}, (7, "_entity", {"_a": "_b"}), b"_", None, 1.5):
+            with self.subTest(shown):
+                self.assertFalse(has_hidden_name(shown))
+        for hidden in ("_", "_a", "a._b", "a-__b", "a b _c", ["a", ["_b"]], (["a", "_b"],), {"_a": 1}, ({"a": ([" _b"],)},)):
+            with self.subTest(hidden):
+                self.assertTrue(has_hidden_name(hidden))
 
     def test_what_another_file_of_the_project_has_is_known_too(self) -> None:
         import sys

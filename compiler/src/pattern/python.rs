@@ -12,11 +12,15 @@ impl Pattern {
     /// # Errors
     /// What is wrong with it, in words for the author of the model.
     pub fn checked(pattern: &str) -> Result<Self, String> {
+        if is_plain(pattern) {
+            crate::pattern::syntax::check(pattern)?;
+            return Ok(Self::builtin(pattern));
+        }
         let regex = compile(pattern, true)?;
         Ok(Self(Arc::new((pattern.into(), Some(regex).into()))))
     }
 
-    /// One of ours, compiled when the first value is matched: most models use few of them.
+    /// One that is a pattern for sure, compiled when the first value is matched: most models use few of them.
     pub fn builtin(pattern: &str) -> Self {
         Self(Arc::new((pattern.into(), OnceLock::new())))
     }
@@ -38,6 +42,60 @@ impl Pattern {
 const MAX_STEPS: usize = 1_000_000;
 /// Bytes of one compiled pattern.
 const MAX_BYTES: usize = 16 << 20;
+
+/// How much all repetitions of a plain pattern may come to, in pieces such as `\w`: a piece takes some 25 KiB.
+const MAX_PLAIN_SIZE: usize = 256;
+
+/// Whether a pattern that Python takes is sure to compile here, which takes longer than to see it: letters, digits and signs,
+/// sets of such, `.`, the usual classes, groups without `(?`, and repetitions that come to little.
+fn is_plain(pattern: &str) -> bool {
+    let body = pattern.strip_prefix('^').unwrap_or(pattern);
+    let body = body.strip_suffix('$').unwrap_or(body).as_bytes();
+    let mut size = 1;
+    let mut n_pieces = 1;
+    let mut in_set = false;
+    let mut at = 0;
+    while let Some(byte) = body.get(at) {
+        let next = body.get(at + 1);
+        match byte {
+            // A set of nothing but signs that mean themselves there; where it may not be so, its first one says so.
+            b'[' if in_set || matches!(next, Some(b'^' | b']')) => return false,
+            b'[' => in_set = true,
+            b']' => in_set = false,
+            b'\\' if in_set || !next.is_some_and(|c| b"dws.-/+*?()[]{}|^$".contains(c)) => {
+                return false;
+            }
+            b'\\' => {
+                n_pieces += 1;
+                at += 1;
+            }
+            b'^' | b'$' => return false,
+            // A group that may be empty is seldom, and not worth a thought.
+            b'(' | b'|' if matches!(next, Some(b'?' | b')' | b'|')) => return false,
+            b'{' if !in_set => {
+                let digits = body[at + 1..].iter().take_while(|c| **c != b'}');
+                let bounds: Vec<u8> = digits.copied().collect();
+                let most = bounds.rsplit(|c| *c == b',').next().unwrap_or_default();
+                let most = std::str::from_utf8(most).ok();
+                let Some(most) = most.and_then(|most| most.parse::<u16>().ok()) else {
+                    return false;
+                };
+                size *= usize::from(most.max(1));
+                at += 1 + bounds.len();
+            }
+            b'{' | b'}' | b'&' | b'~' => return false,
+            b'.' => n_pieces += 1,
+            byte if byte.is_ascii_alphanumeric() => {}
+            byte if b" !\"#%'()*+,-/:;<=>?@_`|".contains(byte) => {}
+            _ => return false,
+        }
+        at += 1;
+        if size * n_pieces > MAX_PLAIN_SIZE || body.len() > MAX_PLAIN_SIZE {
+            return false;
+        }
+    }
+    true
+}
 
 /// Compiles a pattern of Python's `re`; `at_start` as `re.match`, else as `re.search`.
 pub fn compile(pattern: &str, at_start: bool) -> Result<Regex, String> {
@@ -367,6 +425,103 @@ mod tests {
     fn what_has_to_try_everything_is_given_up() {
         check(r"((a+)+)\1$", None);
         check(r"(?:(?=a)a+)+$", None);
+    }
+
+    #[test]
+    fn what_is_taken_for_plain_compiles() {
+        let pieces = [
+            "a",
+            "b",
+            "7",
+            "_",
+            ".",
+            r"\d",
+            r"\w",
+            r"\.",
+            r"\s",
+            "[a-z0-9-]",
+            "[^a]",
+            "[",
+            "]",
+            "(",
+            ")",
+            "(?:",
+            "(a|b)",
+            "()",
+            "|",
+            "*",
+            "+",
+            "?",
+            "{2}",
+            "{1,63}",
+            "{,4}",
+            "{2,}",
+            "{2000}",
+            "-",
+            "/",
+            "^",
+            "$",
+            r"\",
+            r"\1",
+            "é",
+            "[]",
+            "[a",
+            "z-a]",
+            "#",
+            " ",
+            "(?i)",
+        ];
+        // The same in each run: what matters is that there are many.
+        let mut state = 1_u64;
+        let mut n_plain = 0;
+        for _ in 0..20_000 {
+            let mut pattern = String::new();
+            for _ in 0..state % 7 + 1 {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                pattern.push_str(pieces[(state >> 33) as usize % pieces.len()]);
+            }
+            if super::is_plain(&pattern) && crate::pattern::syntax::check(&pattern).is_ok() {
+                n_plain += 1;
+                assert!(compile(&pattern, true).is_ok(), "{pattern}");
+            }
+        }
+        assert!(n_plain > 2_000, "{n_plain} are plain");
+        for pattern in [
+            "^[a-z][a-z0-9_-]{0,62}$",
+            r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$",
+            r"^\d+\.\d+$",
+            "^(1|10|40|100)G$",
+            "^[A-Z]+-[0-9]+(-[a-z]+)*$",
+        ] {
+            assert!(super::is_plain(pattern), "{pattern}");
+            assert!(compile(pattern, true).is_ok(), "{pattern}");
+        }
+        for pattern in [
+            r"(\w{64}){64}",
+            "(?i)a",
+            "(a)(?=b)",
+            r"(a)\1",
+            "[^a]",
+            "a$b",
+            "(|a)*",
+            "é",
+        ] {
+            assert!(!super::is_plain(pattern), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_mistake_in_a_plain_pattern_is_seen_at_once() {
+        for pattern in ["a**", "(a", "[z-a]", "*a", "a{3,2}"] {
+            assert_eq!(
+                super::Pattern::checked(pattern).err(),
+                compile(pattern, true).err(),
+                "{pattern}"
+            );
+            assert!(super::Pattern::checked(pattern).is_err(), "{pattern}");
+        }
     }
 
     #[test]

@@ -94,6 +94,63 @@ fn what_is_not_a_value_of_the_model_is_made_each_time() {
     }
 }
 
+/// Given: plugins that make texts of whole lists and dicts. Expected: they are known, but for one in which there is an instance.
+#[test]
+fn texts_of_lists_and_dicts_are_known() {
+    let head = "import m\nentity Site:\n    string name\n    string[] tags = [\"x\"]\n    dict place = {\"at\": [1, null, {\"b\": 2.5}]}\nend\n\
+                Site.others [0:] -- Site.of [0:]\nimplement Site using std::none\ns = Site(name=\"s\")\n";
+    let model = format!("{head}std::print(m::shown(s, {{\"k\": [true, \"l\"]}}))\n");
+    let code = "import json\n@plugin\ndef shown(site: \"any\", options: \"dict\") -> \"string\":\n    \
+                return f\"{site.tags} {site.place!r} {options}\" + json.dumps(sorted(options), default=str)\n";
+    let case = case(&model, &format!("{HEAD}{code}"));
+    let first = printed(&case, 1);
+    assert!(first.contains("{'at': [1, null, {'b': 2.5}]}"), "{first}");
+    assert_eq!(printed(&case, 0), first);
+    case.write("main.cf", &model.replace("2.5", "3.5"));
+    assert_ne!(printed(&case, 1), first);
+    case.write(
+        "libs/m/plugins/__init__.py",
+        &format!("{HEAD}{}", code.replace("{site.tags}", "{site.others}")),
+    );
+    for of in ["", "std::print(s.others)\n"] {
+        case.write(
+            "main.cf",
+            &format!("{model}{of}").replace("name=\"s\")", "name=\"s\", others=Site(name=\"t\"))"),
+        );
+        for _ in 0..2 {
+            case.check(1);
+        }
+    }
+}
+
+/// Given: a plugin that reads attributes whose names it is given, on the way of a path, too. Expected: what it gives is known; of
+/// names that are no attributes of a model it is asked each time.
+#[test]
+fn attributes_that_are_read_by_their_names_are_known() {
+    let model = "import m\nentity Owner:\n    string name\nend\nentity Site:\n    string name\n    int size = 3\nend\nSite.owner [1] -- Owner\n\
+                 implement Site using std::none\nimplement Owner using std::none\n\
+                 s = Site(name=\"s\", owner=Owner(name=\"o\"))\nstd::print(m::row(s, [\"name\", \"size\"], \"owner.name\"))\n";
+    let code = "@plugin\ndef row(site: \"any\", columns: \"string[]\", path: \"string\") -> \"string\":\n    \
+                value = site\n    for part in path.split(\".\"):\n        value = getattr(value, part)\n    \
+                return \",\".join(str(getattr(site, column)) for column in columns) + str(value)\n";
+    let case = case(model, &format!("{HEAD}{code}"));
+    assert_eq!(printed(&case, 1), "s,3o\n");
+    assert_eq!(printed(&case, 0), "s,3o\n");
+    case.write("main.cf", &model.replace("size = 3", "size = 4"));
+    assert_eq!(printed(&case, 1), "s,4o\n");
+    case.write("main.cf", &model.replace("\"size\"]", "\"name\"]"));
+    assert_eq!(printed(&case, 1), "s,so\n");
+    assert_eq!(printed(&case, 0), "s,so\n");
+    for hidden in ["name.__class__", "__class__"] {
+        case.write("main.cf", &model.replace("owner.name", hidden));
+        case.check(1);
+        case.check(1);
+    }
+    case.write("main.cf", &model.replace("\"size\"]", "\"__doc__\"]"));
+    case.check(1);
+    case.check(1);
+}
+
 #[test]
 fn exceptions_come_each_time() {
     let model = "import m\nstd::print(m::refused(\"x\"))\n";
@@ -189,6 +246,36 @@ fn fields_that_getters_compute_are_known() {
     );
     case.check(1);
     case.check(0);
+}
+
+/// Given: getters that share a function of their class, read attributes by a list of names, or stand in one line of `map`.
+/// Expected: they are known.
+#[test]
+fn getters_with_functions_of_their_class_are_known() {
+    let code = PORT
+        .replace(
+            "return {\"site\": port.site.name, \"odd\": port.number % 2 == 1}",
+            "return {name: str(getattr(port, name)) for name in (\"device\", \"number\")} | Port.odd(port)\n\n    \
+             @staticmethod\n    def odd(port):\n        return {\"odd\": port.number % 2 == 1}",
+        )
+        .replace("return [port.number * 1.5]", "return [cls.odd(port)]")
+        .replace("map = {", "map = {\"unused\": lambda _, port: port.site, ");
+    let case = case(
+        &ports("Port(device=\"a\", number=1, unread=\"x\", site=s)\n"),
+        &code,
+    );
+    case.check(1);
+    case.check(0);
+    let (seen, _) = case.run(true);
+    let export = seen.export.replace(": ", ":");
+    for part in [
+        "\"device\":\"a\"",
+        "\"number\":\"1\"",
+        "[{\"odd\":true}]",
+        "\"kind\":\"a\"",
+    ] {
+        assert!(export.contains(part), "{part} in {export}");
+    }
 }
 
 /// Given: getters that look at the exporter or at what their class keeps, or give an object of Python's.

@@ -147,6 +147,15 @@ def _shown(value: object) -> str:
     return repr(value)
 
 
+def _is_plain(value: object) -> bool:
+    """Whether it is a text, a number or the like, or made of such."""
+    if type(value) is list:
+        return all(map(_is_plain, value))
+    if type(value) is dict:
+        return all(map(_is_plain, value.values()))
+    return type(value) in _PLAIN
+
+
 _UNNAMED = ProxyContext(path="<value>", validated=False)
 
 
@@ -326,12 +335,10 @@ class DynamicProxy:
         return bool(self._get_instance() < others)
 
     def __repr__(self) -> str:
-        note_more()
-        return f"@{_shown(self._get_instance())}"
-
-    def __str__(self) -> str:
-        note_more()
-        return f"@{_shown(self._get_instance())}"
+        instance = self._get_instance()
+        if not _is_plain(instance):
+            note_more()
+        return f"@{_shown(instance)}"
 
 
 # What a module may put something else in the place of.
