@@ -1,6 +1,6 @@
 //! `steward compile`: the contract of docs/reference/compile-contract.md, to the letter.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +12,7 @@ use steward_compiler::{
 
 use crate::python::Pythons;
 
+use super::terminal::Paint;
 use super::{CompileArguments, FAILED, Format, TROUBLE, USAGE};
 
 #[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
@@ -148,7 +149,7 @@ fn write_results(
 /// Writes diagnostics to standard error; for people, with a count of them at the end.
 #[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
 pub(super) fn report(compiled: &Compiled, world: &DirWorld, format: Format) {
-    let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let color = Paint::of_stderr().is_colored();
     for diagnostic in &compiled.diagnostics {
         match format {
             Format::Json => eprintln!("{}", diagnostic.to_json()),

@@ -1,12 +1,12 @@
 //! `steward fmt`: formats models. Files with mistakes are left as they are.
 
-use std::io::{IsTerminal, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use steward_compiler::{MemWorld, World, format, render};
 
-use super::terminal::printable;
+use super::terminal::{Paint, printable};
 use super::{FAILED, FmtArguments, Format, TROUBLE, USAGE};
 
 /// What one text came to.
@@ -166,7 +166,7 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
 fn formatted(name: &str, text: &str, message_format: Format) -> Result<String, Outcome> {
     format(name, text).map_err(|diagnostics| {
         let world: &dyn World = &MemWorld::default().file(name, text);
-        let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let color = Paint::of_stderr().is_colored();
         for diagnostic in &diagnostics {
             match message_format {
                 Format::Json => eprintln!("{}", diagnostic.to_json()),

@@ -23,15 +23,15 @@ pub(super) struct Paint {
 }
 
 impl Paint {
-    /// Colours on a terminal, unless `NO_COLOR` is set.
+    /// Colours on a terminal that has them, unless `NO_COLOR` is set.
     pub(super) fn of_stdout() -> Self {
-        let is_colored = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let is_colored = std::io::stdout().is_terminal() && may_be_colored();
         Self { is_colored }
     }
 
     /// As [`Paint::of_stdout`], of standard error.
     pub(super) fn of_stderr() -> Self {
-        let is_colored = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let is_colored = std::io::stderr().is_terminal() && may_be_colored();
         Self { is_colored }
     }
 
@@ -110,6 +110,11 @@ pub(super) fn printable(text: &str) -> String {
         other => other,
     };
     text.chars().map(replaced).collect()
+}
+
+fn may_be_colored() -> bool {
+    let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+    !is_dumb && std::env::var_os("NO_COLOR").is_none()
 }
 
 /// `3 ms`, `1.2 s`, `2 min 5 s`.

@@ -113,6 +113,8 @@ impl Error {
 enum Outage {
     Full,
     Gone,
+    /// `PostgreSQL` is there, and has no such database.
+    Dropped,
     /// All connections are in use, or none can be made.
     Waited,
     ReadOnly,
@@ -127,6 +129,9 @@ impl Outage {
                 "the disk of the database is full, so nothing is written; it goes on when there is room: delete or move what else is on that disk, or make it larger; nothing that was stored is lost"
             }
             Self::Gone => "the database does not answer; the log of the server says why",
+            Self::Dropped => {
+                "PostgreSQL has no such database any more: somebody dropped it, or gave it another name; the log of the server says which"
+            }
             Self::Waited => {
                 "no connection to the database came free in time: it is away, or has more to do than it can; try again later, and look at its load and at the log of the server"
             }
@@ -146,6 +151,9 @@ impl Outage {
     fn advice(self) -> &'static str {
         match self {
             Self::Gone => "the database does not answer; it is waited for, and nothing is lost",
+            Self::Dropped => {
+                "PostgreSQL has no such database any more: somebody dropped it, or gave it another name; stop the server, and put a backup in its place"
+            }
             Self::Waited => {
                 "no connection to the database came free in time: it is away, or has more to do than it can; look at its load"
             }
@@ -178,8 +186,9 @@ fn outage_of_code(code: &str) -> Option<Outage> {
             "25006" => Some(Outage::ReadOnly),
             // It allows no connections.
             "55000" => Some(Outage::Gone),
-            // No connection, another password, no such database, no resources, ended by an operator.
-            _ => ["08", "28", "3D", "53", "57P"]
+            "3D000" => Some(Outage::Dropped),
+            // No connection, another password, no resources, ended by an operator.
+            _ => ["08", "28", "53", "57P"]
                 .iter()
                 .any(|class| code.starts_with(class))
                 .then_some(Outage::Gone),
@@ -248,6 +257,9 @@ mod tests {
                 && logged.contains("broken pipe"),
             "{logged}"
         );
+        // That is nothing to wait for.
+        let dropped = outage_of_code("3D000").unwrap();
+        assert!(dropped.advice().contains("put a backup in its place"));
         let other = Error::from(sqlx::Error::RowNotFound);
         assert_eq!(other.logged(None), chain(&other));
     }

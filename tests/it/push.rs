@@ -116,7 +116,9 @@ fn an_exported_version_is_deployed_with_the_python_handlers_that_came_along() {
     project.write(".inmanta", &target.config());
     let shown = export(&project, &[]);
     assert!(
-        shown.contains("version 1 is stored: 2 resources, 1 file uploaded"),
+        shown.contains(
+            "version 1 is stored: 2 resources, 1 file uploaded\nit comes into force by itself"
+        ),
         "{shown}"
     );
     target.wait_for_statuses(json!({"a": "deployed", "b": "deployed"}));
@@ -145,7 +147,8 @@ fn an_exported_version_is_deployed_with_the_python_handlers_that_came_along() {
             TWO.replace("name=\"a\", size=\"1\"", "name=\"a\", mood=\"angry\"")
         ),
     );
-    export(&project, &[]);
+    let shown = export(&project, &[]);
+    assert!(shown.contains("\nit is not released: -d does"), "{shown}");
     let version = |n: usize| target.get("/api/v2/desiredstate")["data"][n]["status"].clone();
     assert_eq!(version(0), "candidate");
     export(&project, &["-d"]);

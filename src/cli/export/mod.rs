@@ -239,8 +239,22 @@ fn push(
     if arguments.deploy {
         release(remote, version, arguments.full)?;
         line(&format!("version {version} is released"));
+    } else {
+        line(match is_released_by_itself(remote) {
+            true => "it comes into force by itself: the setting `auto_deploy` is on",
+            false => "it is not released: -d does that, too",
+        });
     }
     Ok(())
+}
+
+/// Whether a version comes into force without a release. Who may store a version may not be allowed to read settings: then the
+/// default counts.
+fn is_released_by_itself(remote: &Remote) -> bool {
+    let setting = remote.get("/api/v2/environment_settings/auto_deploy");
+    setting.map_or(true, |found| {
+        found["data"]["settings"]["auto_deploy"] != false
+    })
 }
 
 #[expect(clippy::print_stdout, reason = "this is the prompt")]
