@@ -105,6 +105,13 @@ fn actions(served: &Served) -> String {
     actions.to_string()
 }
 
+/// It was deployed with the versions that the server has.
+#[track_caller]
+fn check_row(world: &World, served: &Served) {
+    let row = std::fs::read_to_string(world.host.file("row")).unwrap_or_default();
+    assert!(row.starts_with("7 1.1 None "), "{row} {}", actions(served));
+}
+
 /// What the server has installed for a compile, an agent elsewhere installs, too, in the same versions.
 #[test]
 fn an_agent_installs_what_a_compile_of_the_server_has_installed() {
@@ -115,12 +122,7 @@ fn an_agent_installs_what_a_compile_of_the_server_has_installed() {
     let wrapper = ["env", &places[0], &places[1]];
     let _agent = Agent::start_in(&wrapper, &served.api, "localhost", TOKEN, &data);
     deployed_or_failed(&served);
-    let said = std::fs::read_to_string(world.host.file("row")).unwrap_or_default();
-    assert!(
-        said.starts_with("7 1.1 None "),
-        "{said} {}",
-        actions(&served)
-    );
+    check_row(&world, &served);
 }
 
 #[test]
@@ -132,12 +134,7 @@ fn a_machine_behind_ssh_installs_what_a_compile_of_the_server_has_installed() {
     far.sessions_have(&places);
     let mut served = far.world.serve();
     deployed_or_failed(&served);
-    let said = std::fs::read_to_string(far.world.host.file("row")).unwrap_or_default();
-    assert!(
-        said.starts_with("7 1.1 None "),
-        "{said} {}",
-        actions(&served)
-    );
+    check_row(&far.world, &served);
     served.child.kill().unwrap();
     served.child.wait().unwrap();
     wait_until("the other side has cleaned up", || far.left() == 0);
@@ -210,12 +207,7 @@ fn an_agent_installs_the_packages_of_modules_with_all_that_is_in_them() {
     let wrapper = ["env", &places[0], &places[1]];
     let _agent = Agent::start_in(&wrapper, &served.api, "localhost", TOKEN, &data);
     deployed_or_failed(&served);
-    let said = std::fs::read_to_string(world.host.file("row")).unwrap_or_default();
-    assert!(
-        said.starts_with("7 1.1 None "),
-        "{said} {}",
-        actions(&served)
-    );
+    check_row(&world, &served);
 }
 
 #[test]
@@ -227,12 +219,7 @@ fn a_machine_behind_ssh_installs_the_packages_of_modules_with_all_that_is_in_the
     far.sessions_have(&places);
     let served = far.world.serve();
     deployed_or_failed(&served);
-    let said = std::fs::read_to_string(far.world.host.file("row")).unwrap_or_default();
-    assert!(
-        said.starts_with("7 1.1 None "),
-        "{said} {}",
-        actions(&served)
-    );
+    check_row(&far.world, &served);
 }
 
 /// Without a way to the packages it counts whether somebody has installed them for the Python of the machine.
@@ -263,9 +250,12 @@ fn an_agent_without_an_index_runs_with_the_packages_of_its_machine_or_says_what_
     let data = world.dir.path().join("agent");
     let agent = Agent::start_in(&wrapper, &served.api, "localhost", TOKEN, &data);
     deployed_or_failed(&served);
-    let said = actions(&served);
+    let actions = actions(&served);
     let why = "All resources of type `row::Row` failed to install handler code dependencies: ";
-    assert!(said.contains(why) && said.contains("paint"), "{said}");
+    assert!(
+        actions.contains(why) && actions.contains("paint"),
+        "{actions}"
+    );
     drop(agent);
     let places = [
         "--no-index",
@@ -281,7 +271,7 @@ fn an_agent_without_an_index_runs_with_the_packages_of_its_machine_or_says_what_
     wait_patiently("it is deployed", || {
         statuses(&served).to_string().contains("deployed")
     });
-    let said = world.host.read("row");
-    assert!(said.starts_with("7 2.0 None "), "{said}");
+    let row = world.host.read("row");
+    assert!(row.starts_with("7 2.0 None "), "{row}");
     agent.logs("it runs with the packages of");
 }

@@ -229,25 +229,25 @@ fn up_takes_the_login_of_a_repository_from_a_file() {
     let up = |arguments: &[&str]| {
         let mut command = host.up(Path::new(&url));
         command.arg("--once").args(arguments);
-        let output = finish(command);
-        let text = [output.stdout, output.stderr].concat();
+        let ended = finish(command);
+        let text = [ended.stdout, ended.stderr].concat();
         (
-            output.status.code(),
+            ended.status.code(),
             String::from_utf8_lossy(&text).into_owned(),
         )
     };
-    let (code, said) = up(&[]);
+    let (code, output) = up(&[]);
     assert_ne!(code, Some(0));
-    assert!(said.contains("--token-file"), "{said}");
+    assert!(output.contains("--token-file"), "{output}");
     let token = tempfile::NamedTempFile::new().unwrap();
     let path = token.path().to_str().unwrap();
-    let (code, said) = up(&["--token-file", path]);
-    assert!(code == Some(2) && said.contains("empty"), "{said}");
+    let (code, output) = up(&["--token-file", path]);
+    assert!(code == Some(2) && output.contains("empty"), "{output}");
     fs::write(path, "canary-token-of-git\n").unwrap();
-    let (code, said) = up(&["--token-file", path]);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output) = up(&["--token-file", path]);
+    assert_eq!(code, Some(0), "{output}");
     assert_eq!(host.read("a"), "private\n");
-    assert!(!said.contains("canary"), "{said}");
+    assert!(!output.contains("canary"), "{output}");
 }
 
 /// What everybody, or the same user, can read of the processes below the server.

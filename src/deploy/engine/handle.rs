@@ -80,7 +80,7 @@ pub(super) enum Request {
     Inspect {
         reply: oneshot::Sender<Result<Inspected, RequestError>>,
     },
-    /// What a run of a resource has to do with packages that are being installed.
+    /// What a run of a resource waits for that is given to no executor yet.
     Waiting {
         resource_id: ResourceId,
         reply: oneshot::Sender<Option<Waiting>>,
@@ -316,7 +316,7 @@ impl Engine {
         }
     }
 
-    /// What the run of a resource has to do with packages that are being installed; `None`: nothing, or the engine does not say.
+    /// What the run of a resource waits for that is given to no executor yet; `None`: nothing, or the engine does not say.
     pub async fn waiting_for(&self, resource_id: ResourceId) -> Option<Waiting> {
         let (reply, answer) = oneshot::channel();
         let request = Request::Waiting { resource_id, reply };
