@@ -1,6 +1,7 @@
 //! Agents over ssh: a real sshd on this machine, whose sessions have a temporary folder of their own.
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
@@ -91,7 +92,6 @@ fn a_resource_is_deployed_over_ssh_and_nothing_is_left_behind() {
     assert_eq!(far.world.host.read("a"), "over ssh\n", "{}", far.sshd.log());
     assert_eq!(far.left(), 1);
     // What handlers make has the modes that the session of the user gives, not those of our own folder there.
-    use std::os::unix::fs::PermissionsExt;
     let mode = fs::metadata(far.world.host.file("made"))
         .unwrap()
         .permissions()
@@ -101,6 +101,43 @@ fn a_resource_is_deployed_over_ssh_and_nothing_is_left_behind() {
     served.child.kill().unwrap();
     served.child.wait().unwrap();
     wait_until("the other side has cleaned up", || far.left() == 0);
+}
+
+/// Given: a machine with `gzip` and one without it. Expected: the program goes to the first one compressed, to the second one as it is,
+/// and runs on both.
+#[test]
+fn the_program_goes_compressed_where_the_machine_can_unpack_it() {
+    let needed = "sh uname mktemp chmod rm head sha256sum cut sleep cat";
+    for has_gzip in [true, false] {
+        let Some(far) = Far::new(&files(&[("a", "packed")]), "known_hosts") else {
+            return;
+        };
+        let tools = tempfile::tempdir().unwrap();
+        for tool in needed.split(' ') {
+            let from = Path::new("/bin").join(tool);
+            let from = if from.exists() {
+                from
+            } else {
+                Path::new("/usr/bin").join(tool)
+            };
+            symlink(from, tools.path().join(tool)).unwrap();
+        }
+        let used = tools.path().join("used");
+        if has_gzip {
+            let gzip = tools.path().join("gzip");
+            let text = format!(
+                "#!/bin/sh\n: > {}\nPATH=/bin:/usr/bin exec gzip \"$@\"\n",
+                used.display()
+            );
+            fs::write(&gzip, text).unwrap();
+            fs::set_permissions(&gzip, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        far.sessions_have(&[format!("PATH={}", tools.path().display())]);
+        let served = far.world.serve();
+        wait_until("it is deployed", || is_deployed(&served));
+        assert_eq!(far.world.host.read("a"), "packed\n", "{}", far.sshd.log());
+        assert_eq!(used.exists(), has_gzip);
+    }
 }
 
 /// Given: an account whose shell prints a greeting without a line break at its end before it runs anything. Expected: what runs

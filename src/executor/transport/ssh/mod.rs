@@ -1,16 +1,19 @@
 //! An executor on another machine, which OpenSSH's client reaches: the binary of this process goes over first.
 //!
-//! `ssh` starts a small script there. It makes a folder where programs may run, says [`SEND`], takes so many bytes of its standard
-//! input as the binary has, checks their digest, says [`READY`], and runs the binary as `steward executor`; from then on the same frames go over the
-//! same streams as to an executor of this machine. When the executor ends, the script removes the folder. The executor ends when
+//! `ssh` starts a small script there. It makes a folder where programs may run, says how it wants the binary ([`SEND_GZIP`] or
+//! [`SEND_PLAIN`]), takes it from its standard input, checks its digest, says [`READY`], and runs it as `steward executor`; from
+//! then on the same frames go over the same streams as to an executor of this machine. When the executor ends, the script removes the folder. The executor ends when
 //! its input ends, or when nothing came for some time: that is what a cut looks like from there. So nothing stays behind.
 //!
 //! Everything that is told to `ssh` is an argument of its own, and user and host are checked when they are read
 //! ([`SshTarget`]). It never asks anybody (`BatchMode`): a host key that is not known ends the connection, unless the
 //! configuration file of `ssh` that the server's configuration names says otherwise.
 //!
-//! Who wakes what: three tasks, which end with the process. One writes the binary and then the frames, with a beat between them;
+//! Who wakes what: three tasks, which end with the process. One writes the program and then the frames, with a beat between them;
 //! one passes the answers on; one keeps the last lines of what `ssh` prints as errors, which say why it ended.
+
+mod greeting;
+mod program;
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,33 +21,25 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use sha2::{Digest, Sha256};
-use tokio::io::{
-    AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader,
-};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::io::StreamReader;
 
+use self::greeting::{Greeting, find_mark, greeted};
+use self::program::{CHUNK_BYTES, Program, READY, SEND_GZIP, SEND_PLAIN};
 use super::{Connection, Far, RemoteProcess, Transport};
 use crate::domain::SshTarget;
 use crate::executor::limits::Limits;
 use crate::executor::protocol::{BEAT, ExecutorCommand};
 
-/// The line that the script prints when it runs. What shells print at a login comes before it, perhaps without an end of its last
-/// line. Nothing is sent before, as what they start then may read it.
-const SEND: &str = "steward-send";
-/// The line that the script prints when the binary is there.
-const READY: &str = "steward-is-here";
-/// Bytes that may be printed before either.
-const MAX_GREETING_BYTES: usize = 64 << 10;
 /// How long it may take until the executor there says its first word: the binary has some ten megabytes.
 const STARTUP: Duration = Duration::from_secs(600);
 /// Lines of `ssh` that are kept to say why it ended, and bytes of each.
@@ -54,8 +49,7 @@ const ERROR_BYTES: usize = 500;
 const LOGGED_LINES: usize = 200;
 /// What is written for the other machine and not sent yet, at most; one that does not read gets no more.
 const MAX_UNSENT_BYTES: usize = 128 << 20;
-/// Bytes that are written at once, and how long the other machine may take to read them.
-const CHUNK_BYTES: usize = 64 << 10;
+/// How long the other machine may take to read what is written at once.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 /// The same of the binary.
 const CARRY_PATIENCE: Duration = Duration::from_secs(60);
@@ -75,8 +69,8 @@ pub(crate) struct Ssh {
 
 impl Transport for Ssh {
     fn connect(&self) -> io::Result<Connection> {
-        let binary = binary()?;
-        let mut child = self.command(binary).spawn().map_err(|error| {
+        let program = Program::running()?;
+        let mut child = self.command(program).spawn().map_err(|error| {
             io::Error::other(format!("cannot start `ssh`, OpenSSH's client: {error}"))
         })?;
         let missing = || io::Error::other("no pipe to ssh");
@@ -92,7 +86,7 @@ impl Transport for Ssh {
         let errors = tokio::spawn(last_lines.clone().follow(stderr));
         tokio::spawn(write(
             stdin,
-            (binary, answers.clone()),
+            (program, answers.clone()),
             (may_send, is_ready),
             (frames, Arc::clone(&unsent)),
         ));
@@ -116,7 +110,7 @@ impl Transport for Ssh {
 }
 
 impl Ssh {
-    fn command(&self, binary: &Binary) -> Command {
+    fn command(&self, program: &Program) -> Command {
         let mut command = Command::new("ssh");
         // Nothing of the server's variables is for another machine.
         command.env_clear();
@@ -147,7 +141,7 @@ impl Ssh {
             command.args(["-l", user]);
         }
         command.arg("--").arg(&self.target.host);
-        command.arg(script(binary, &self.limits));
+        command.arg(program::script(program, &self.limits));
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -157,69 +151,16 @@ impl Ssh {
     }
 }
 
-/// This program, as it goes over.
-struct Binary {
-    path: PathBuf,
-    length: u64,
-    sha256: String,
-}
-
-/// Read once: a program that is replaced while it runs is still the same one.
-fn binary() -> io::Result<&'static Binary> {
-    static BINARY: OnceLock<Binary> = OnceLock::new();
-    if let Some(known) = BINARY.get() {
-        return Ok(known);
-    }
-    let path = crate::process::own_program()?;
-    let mut digest = Sha256::new();
-    let length = io::copy(&mut std::fs::File::open(&path)?, &mut digest)?;
-    let sha256 = hex::encode(digest.finalize());
-    Ok(BINARY.get_or_init(|| Binary {
-        path,
-        length,
-        sha256,
-    }))
-}
-
-/// What the shell there runs. It holds nothing but our own words and numbers, and no single quote.
-fn script(binary: &Binary, limits: &Limits) -> String {
-    let system = format!("Linux {}", std::env::consts::ARCH);
-    let Binary { length, sha256, .. } = binary;
-    let (keep, import) = (limits.keep.as_secs(), limits.import.as_secs());
-    format!(
-        "exec sh -c 'u=$(umask)
-umask 077
-[ \"$(uname -sm)\" = \"{system}\" ] || {{ echo \"steward: the server runs on {system}, this machine is $(uname -sm): run steward agent here instead\" >&2; exit 72; }}
-d=
-for p in \"${{TMPDIR:-/tmp}}\" /var/tmp \"$HOME\"; do
-[ -d \"$p\" ] && d=$(mktemp -d \"$p/steward-XXXXXXXXXX\" 2>/dev/null) || continue
-printf \"#!/bin/sh\n\" 2>/dev/null > \"$d/try\" && chmod 700 \"$d/try\" && \"$d/try\" 2>/dev/null && rm \"$d/try\" && break
-rm -rf \"$d\"
-d=
-done
-[ -n \"$d\" ] || {{ echo \"steward: programs cannot run in ${{TMPDIR:-/tmp}}, /var/tmp or $HOME: they are full, mounted noexec, or not for this user; name another folder in TMPDIR, by SetEnv of sshd_config\" >&2; exit 71; }}
-trap \"rm -rf \\\"$d\\\" || {{ sleep 1; rm -rf \\\"$d\\\"; }}\" EXIT
-trap \"exit 75\" HUP INT TERM PIPE
-printf \"\\n%s\\n\" {SEND}
-head -c {length} > \"$d/steward\" || {{ echo \"steward: cannot write to $d\" >&2; exit 73; }}
-[ \"$(sha256sum < \"$d/steward\" | cut -c 1-64)\" = {sha256} ] || {{ echo \"steward: the program arrived damaged or cut off\" >&2; exit 74; }}
-chmod 700 \"$d/steward\"
-printf \"\\n%s\\n\" {READY}
-\"$d/steward\" executor --carried \"$d\" --umask \"$u\" --keep {keep} --import-timeout {import}'"
-    )
-}
-
 /// Waits until the script runs, writes the binary, waits until it is there, and then writes frames, and a beat where none comes.
 async fn write(
     mut stdin: ChildStdin,
-    (binary, answers): (&'static Binary, mpsc::Sender<io::Result<Bytes>>),
-    (may_send, is_ready): (oneshot::Receiver<()>, oneshot::Receiver<()>),
+    (program, answers): (&'static Program, mpsc::Sender<io::Result<Bytes>>),
+    (may_send, is_ready): (oneshot::Receiver<&'static str>, oneshot::Receiver<()>),
     (mut frames, unsent): (mpsc::UnboundedReceiver<Vec<u8>>, Arc<AtomicUsize>),
 ) {
     let carried = async {
-        greeted(may_send, GREETING_PATIENCE).await?;
-        let file = tokio::fs::File::open(&binary.path).await?;
-        carry(file, &mut stdin, CARRY_PATIENCE).await
+        let mark = greeted(may_send, GREETING_PATIENCE).await?;
+        program.send(mark, &mut stdin, CARRY_PATIENCE).await
     };
     match carried.await {
         Ok(()) => {}
@@ -268,63 +209,25 @@ async fn write(
     }
 }
 
-/// Waits for the script. What the shell there starts at a login may hang, or ask a question that nobody answers.
-async fn greeted(may_send: oneshot::Receiver<()>, patience: Duration) -> io::Result<()> {
-    match tokio::time::timeout(patience, may_send).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) => Err(io::ErrorKind::BrokenPipe.into()),
-        Err(_) => Err(io::Error::new(
-            io::ErrorKind::TimedOut,
-            format!(
-                "the other machine ran nothing for {} s: what its shell starts at a login may hang, wait for an answer, or hide \
-                 what is printed",
-                patience.as_secs()
-            ),
-        )),
-    }
-}
-
-/// Writes the binary. The other side may hang before it has read all of it.
-async fn carry(
-    mut from: impl AsyncRead + Unpin,
-    into: &mut (impl AsyncWrite + Unpin),
-    patience: Duration,
-) -> io::Result<()> {
-    let mut chunk = vec![0; CHUNK_BYTES];
-    loop {
-        let n_bytes = from.read(&mut chunk).await?;
-        if n_bytes == 0 {
-            return into.flush().await;
-        }
-        let written = into.write_all(&chunk[..n_bytes]);
-        let Ok(written) = tokio::time::timeout(patience, written).await else {
-            return Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                format!(
-                    "the other machine read nothing of the program for {} s",
-                    patience.as_secs()
-                ),
-            ));
-        };
-        written?;
-    }
-}
-
 /// Passes on what comes, from the mark on. At the end, why it ended.
 async fn read(
     stdout: ChildStdout,
-    (send, ready, is_reached): (oneshot::Sender<()>, oneshot::Sender<()>, Arc<AtomicBool>),
+    (send, ready, is_reached): (
+        oneshot::Sender<&'static str>,
+        oneshot::Sender<()>,
+        Arc<AtomicBool>,
+    ),
     answers: mpsc::Sender<io::Result<Bytes>>,
     last_lines: LastLines,
     errors: tokio::task::JoinHandle<()>,
 ) {
     let mut stdout = BufReader::new(stdout);
-    let mut greeting = find_mark(&mut stdout, SEND).await;
-    if greeting == Greeting::Complete {
-        let _ = send.send(());
-        greeting = find_mark(&mut stdout, READY).await;
+    let mut greeting = find_mark(&mut stdout, &[SEND_GZIP, SEND_PLAIN]).await;
+    if let Greeting::Complete(mark) = greeting {
+        let _ = send.send(mark);
+        greeting = find_mark(&mut stdout, &[READY]).await;
     }
-    if greeting == Greeting::Complete {
+    if matches!(greeting, Greeting::Complete(_)) {
         is_reached.store(true, Relaxed);
         let _ = ready.send(());
         let mut piece = vec![0; PIECE_BYTES];
@@ -341,23 +244,13 @@ async fn read(
     let _ = answers.send(Err(io::Error::other(message))).await;
 }
 
-/// What came before a mark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Greeting {
-    /// The mark came behind it.
-    Complete,
-    TooLong,
-    /// It ended without the mark.
-    Ended,
-}
-
 fn why_ended(said: &str, greeting: Greeting) -> String {
     match (greeting, said) {
         (Greeting::TooLong, _) => format!(
             "the shell of the account prints more than {} KiB at a login, before it runs anything",
-            MAX_GREETING_BYTES >> 10
+            greeting::MAX_BYTES >> 10
         ),
-        (Greeting::Complete, "") => "ssh ended".to_owned(),
+        (Greeting::Complete(_), "") => "ssh ended".to_owned(),
         (Greeting::Ended, "") => {
             "ssh ended without a word before anything was started there: the account needs a shell that runs \
              commands, which /bin/false and nologin do not"
@@ -367,27 +260,6 @@ fn why_ended(said: &str, greeting: Greeting) -> String {
             "ssh ended: {said} (a key that needs a passphrase is not used, since nobody can be asked for it)"
         ),
         (_, said) => format!("ssh ended: {said}"),
-    }
-}
-
-/// Skips what is printed before the mark.
-async fn find_mark(stdout: &mut (impl AsyncBufRead + Unpin), mark: &str) -> Greeting {
-    let mut n_bytes = 0;
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let rest = MAX_GREETING_BYTES.saturating_sub(n_bytes) as u64;
-        if rest == 0 {
-            return Greeting::TooLong;
-        }
-        let mut limited = (&mut *stdout).take(rest);
-        match limited.read_until(b'\n', &mut line).await {
-            Ok(0) | Err(_) => return Greeting::Ended,
-            Ok(n) => n_bytes += n,
-        }
-        if line.trim_ascii() == mark.as_bytes() {
-            return Greeting::Complete;
-        }
     }
 }
 
@@ -494,44 +366,11 @@ impl RemoteProcess for Tunnel {
 mod tests {
     use super::*;
 
-    const SHORT: Duration = Duration::from_millis(100);
-
-    /// Given: a machine whose shell hangs before the script runs, or prints without end. Expected: nothing is sent, and the reason
-    /// says where to look.
-    #[tokio::test]
-    async fn a_shell_that_hangs_or_prints_without_end_is_given_up() {
-        let (_held, may_send) = oneshot::channel();
-        let hung = greeted(may_send, SHORT).await.unwrap_err();
-        assert!(hung.to_string().contains("at a login may hang"), "{hung}");
-        let endless = vec![b'x'; 2 * MAX_GREETING_BYTES];
-        let greeting = find_mark(&mut &endless[..], SEND).await;
-        assert_eq!(greeting, Greeting::TooLong);
-        assert!(why_ended("", greeting).contains("prints more than 64 KiB"));
-        let greeting = find_mark(&mut &b"Welcome\nsteward-send\n"[..], SEND).await;
-        assert_eq!(greeting, Greeting::Complete);
-    }
-
-    /// Input: a machine that stops to read in the middle of the program (docs/reference/security.md § 3.19). Answer: the transfer ends with a reason when its time is over; one that is only slow gets all.
-    #[tokio::test]
-    async fn a_machine_that_reads_nothing_of_the_program_is_given_up() {
-        let program = vec![7; 3 * CHUNK_BYTES];
-        let (mut into, mut far) = tokio::io::duplex(CHUNK_BYTES);
-        let hung = carry(&program[..], &mut into, SHORT).await.unwrap_err();
-        assert!(hung.to_string().contains("read nothing"), "{hung}");
-        let mut rest = vec![0; CHUNK_BYTES];
-        far.read_exact(&mut rest).await.unwrap();
-        let (mut into, mut far) = tokio::io::duplex(CHUNK_BYTES);
-        let slow = async {
-            let mut n_read = 0;
-            while n_read < 3 * CHUNK_BYTES {
-                tokio::time::sleep(SHORT / 10).await;
-                n_read += far.read(&mut rest).await.unwrap();
-            }
-        };
-        let (carried, ()) = tokio::join!(
-            carry(&program[..], &mut into, Duration::from_secs(600)),
-            slow
-        );
-        carried.unwrap();
+    /// Given: connections that ended in the middle of a login. Expected: the reason says where to look.
+    #[test]
+    fn why_a_login_ended_is_named() {
+        assert!(why_ended("", Greeting::TooLong).contains("prints more than 64 KiB"));
+        assert!(why_ended("", Greeting::Ended).contains("needs a shell"));
+        assert_eq!(why_ended("", Greeting::Complete(READY)), "ssh ended");
     }
 }
