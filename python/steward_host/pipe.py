@@ -216,5 +216,9 @@ class Pipe:
             raise Closed
         if self._processors is not None:
             # What module code starts may run anywhere.
-            os.sched_setaffinity(0, self._processors)
+            try:
+                os.sched_setaffinity(0, self._processors)
+            except OSError:
+                # It was refused, as `SystemCallFilter=` of a unit may: Steward, which is held to the same, did not choose either.
+                self._processors = None
         return chunk
