@@ -45,3 +45,20 @@ fn workers_of_a_server_that_is_root_may_give_up_its_powers() {
     let as_root = calls("steward.service.d/local-host.conf.example");
     assert!(as_root.contains(&"capset".to_owned()), "{as_root:?}");
 }
+
+/// Given: a repository over ssh. `ssh` ends with "No user exists for uid …" for a user that is not in `/etc/passwd`, and the process
+/// that fetches has no socket to ask systemd for one of `DynamicUser=`. Expected: the user of the unit is one of the machine's.
+#[test]
+fn the_user_of_the_unit_is_one_that_ssh_finds() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd");
+    let read = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap();
+    let unit = read("steward.service");
+    let user = unit.lines().find_map(|line| line.strip_prefix("User="));
+    let user = user.unwrap();
+    let made = read("sysusers.conf");
+    let made = made
+        .lines()
+        .any(|line| line.starts_with(&format!("u {user} ")));
+    assert!(made, "no user {user} is made");
+    assert!(read("README.md").contains("systemd-sysusers steward.conf"));
+}

@@ -147,6 +147,10 @@ impl Connection {
             )
         } else if has("Host key verification failed") || has("host key is known") {
             session.unreachable("the host key is not known; add it to known_hosts")
+        } else if has("No user exists for uid") {
+            session.unreachable(
+                "ssh wants the user of this server to be in /etc/passwd; `systemd/README.md` says how with systemd",
+            )
         } else if has("does not appear to be a git repository")
             || has("epository not found")
             || has("not found.")
