@@ -1,29 +1,80 @@
 //! Where log lines go: to stderr, as much as `STEWARD_LOG` asks for.
 
 use std::fmt::{self, Write};
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 
+use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt;
-use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::debug_fn;
+use tracing_subscriber::fmt::{FormatFields, MakeWriter};
 
 use crate::domain::{environment_name, is_unprintable};
 
-/// Begins the log of a server: `info`, with colours only on a terminal and without times under
-/// systemd, which adds its own.
+/// Begins the log of a server: `info`, with colours only on a terminal. The journal of systemd adds the times itself, and gets
+/// the severity of each line.
 pub(super) fn server() {
-    let is_journal = std::env::var_os("JOURNAL_STREAM").is_some();
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter("info"))
-        .with_writer(std::io::stderr)
         .with_target(false)
         .fmt_fields(fields())
         .with_ansi(std::io::stderr().is_terminal());
-    if is_journal {
-        builder.without_time().init()
+    if is_journal() {
+        builder.without_time().with_writer(Journal).init()
     } else {
-        builder.init()
+        builder.with_writer(std::io::stderr).init()
+    }
+}
+
+/// Whether stderr leads to the journal of systemd: `JOURNAL_STREAM` names its device and inode, and is inherited by programs
+/// whose stderr is something else.
+fn is_journal() -> bool {
+    let stream = std::env::var("JOURNAL_STREAM").unwrap_or_default();
+    rustix::fs::fstat(std::io::stderr())
+        .is_ok_and(|stat| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
+}
+
+/// Stderr, each line with its severity in front as the journal reads it (`man sd-daemon`).
+struct Journal;
+
+impl<'a> MakeWriter<'a> for Journal {
+    type Writer = JournalEvent;
+
+    fn make_writer(&'a self) -> JournalEvent {
+        JournalEvent { severity: 6 }
+    }
+
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> JournalEvent {
+        let severity = match *metadata.level() {
+            Level::ERROR => 3,
+            Level::WARN => 4,
+            Level::INFO => 6,
+            _ => 7,
+        };
+        JournalEvent { severity }
+    }
+}
+
+/// One event, which is written at once.
+struct JournalEvent {
+    severity: u8,
+}
+
+impl io::Write for JournalEvent {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        use std::io::Write as _;
+
+        let mut lines = Vec::with_capacity(event.len() + 16);
+        for line in event.split_inclusive(|byte| *byte == b'\n') {
+            write!(lines, "<{}>", self.severity)?;
+            lines.extend_from_slice(line);
+        }
+        io::stderr().lock().write_all(&lines)?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

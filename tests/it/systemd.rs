@@ -1,9 +1,11 @@
 //! The unit is confined as it claims.
 
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{finish, skip};
+use crate::harness::{finish, skip, steward};
 
 #[test]
 fn the_unit_passes_the_check_of_systemd_analyze() {
@@ -61,4 +63,40 @@ fn the_user_of_the_unit_is_one_that_ssh_finds() {
         .any(|line| line.starts_with(&format!("u {user} ")));
     assert!(made, "no user {user} is made");
     assert!(read("README.md").contains("systemd-sysusers steward.conf"));
+}
+
+/// Given: a server whose stderr is the journal. Expected: each line begins with its severity, so that `journalctl -p err` finds the
+/// errors; not where stderr is something else and the variable was inherited.
+#[test]
+fn lines_for_the_journal_have_their_severity() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stderr");
+    let log_of = |config: &str, is_inherited: bool| {
+        let stderr = File::create(&path).unwrap();
+        let at = stderr.metadata().unwrap();
+        let inode = at.ino() + u64::from(is_inherited);
+        let file = folder.path().join("steward.yaml");
+        let data = folder.path().join("data");
+        std::fs::write(
+            &file,
+            format!("data: {}\nlisten: 127.0.0.1:0\n{config}\n", data.display()),
+        )
+        .unwrap();
+        let mut command = steward();
+        command
+            .args(["serve", "--check", "--config"])
+            .arg(&file)
+            .env("JOURNAL_STREAM", format!("{}:{inode}", at.dev()))
+            .stderr(stderr);
+        command.status().unwrap();
+        std::fs::read_to_string(&path).unwrap()
+    };
+    let good = "environments: []";
+    let log = log_of(good, false);
+    assert!(log.starts_with("<6>"), "{log}");
+    let log = log_of("environments: 7", false);
+    assert!(log.lines().all(|line| line.starts_with("<3>")), "{log}");
+    assert!(log.contains("ERROR"), "{log}");
+    let log = log_of(good, true);
+    assert!(!log.contains("<6>"), "{log}");
 }
