@@ -28,7 +28,8 @@ const UNIT_SUFFIXES: &[&str] = &[
     "scope",
 ];
 
-/// Pairs that are to be removed: what is in a place, or uses it, goes before the place.
+/// Pairs of which one comes before the other unless the model says otherwise. What is to be removed: what is in a place, or uses
+/// it, goes before the place. What is to be there: an account before what belongs to it.
 pub(super) struct Removals(Vec<Removal>);
 
 struct Removal {
@@ -69,11 +70,12 @@ fn leads_to(requires: &[Requires], from: u32, to: u32) -> bool {
 }
 
 /// A file, symbolic link or directory requires every exported directory of its host that is an ancestor of its path; a user
-/// the groups, and a service the units, of its host that it names.
+/// the groups, and a service the units, of its host that it names; and what belongs to a user or a group, that account.
 pub(super) fn add(machine: &Machine, catalog: &Catalog, requires: &mut [Requires]) -> Removals {
     let mut removals = Removals(Vec::new());
     add_directories(machine, catalog, requires, &mut removals);
     add_named(machine, catalog, requires, &mut removals);
+    add_owners(machine, catalog, &mut removals);
     removals
 }
 
@@ -205,6 +207,54 @@ fn add_named(
                 } else {
                     requires.push(*found);
                 }
+            }
+        }
+    }
+}
+
+/// What belongs to an account of its host, or is run by it, comes after the account. Not where the model has it the other way
+/// round: a home directory may have to be there before its user.
+fn add_owners(machine: &Machine, catalog: &Catalog, removals: &mut Removals) {
+    let mut accounts: Map<(InstId, &str, &str), u32> = Map::default();
+    for at in 0..catalog.len() {
+        let kind = match catalog.entity_type(machine, at) {
+            "steward::User" => "user",
+            "steward::Group" => "group",
+            _ => continue,
+        };
+        let owner = catalog.owner(at);
+        if !is_purged(machine, owner)
+            && let Some(host) = host_of(machine, owner)
+        {
+            let (_, name) = catalog.agent_and_value(machine, at);
+            accounts.insert((host, kind, name), at as u32);
+        }
+    }
+    if accounts.is_empty() {
+        return;
+    }
+    for at in 0..catalog.len() {
+        let named: &[(&str, &str)] = match catalog.entity_type(machine, at) {
+            "steward::File" | "steward::Directory" | "steward::Archive" => {
+                &[("owner", "user"), ("group", "group")]
+            }
+            "steward::Cron" => &[("user", "user")],
+            _ => continue,
+        };
+        let owner = catalog.owner(at);
+        let Some(host) = host_of(machine, owner) else {
+            continue;
+        };
+        if is_purged(machine, owner) {
+            continue;
+        }
+        for (attribute, kind) in named {
+            let Ok(Value::Str(name)) = machine.state.read_attribute(owner, attribute) else {
+                continue;
+            };
+            let name = machine.state.heap.str(name);
+            if let Some(account) = accounts.get(&(host, *kind, name)) {
+                removals.note(*account as usize, at);
             }
         }
     }
