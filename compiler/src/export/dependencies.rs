@@ -30,23 +30,23 @@ const UNIT_SUFFIXES: &[&str] = &[
 
 /// Pairs of which one comes before the other unless the model says otherwise. What is to be removed: what is in a place, or uses
 /// it, goes before the place. What is to be there: an account before what belongs to it.
-pub(super) struct Removals(Vec<Removal>);
+pub(super) struct Preferences(Vec<Preference>);
 
-struct Removal {
+struct Preference {
     first: u32,
     then: u32,
 }
 
-impl Removals {
+impl Preferences {
     fn note(&mut self, first: usize, then: u32) {
         let first = first as u32;
-        self.0.push(Removal { first, then });
+        self.0.push(Preference { first, then });
     }
 
     /// Adds what follows from them to all other dependencies. It is left out where the model has it the other way round:
     /// what fails then is tried again, when the other one is gone.
     pub(super) fn add_to(self, requires: &mut [Requires]) {
-        for Removal { first, then } in self.0 {
+        for Preference { first, then } in self.0 {
             if !leads_to(requires, first, then) {
                 requires[then as usize].push(first);
             }
@@ -71,12 +71,12 @@ fn leads_to(requires: &[Requires], from: u32, to: u32) -> bool {
 
 /// A file, symbolic link or directory requires every exported directory of its host that is an ancestor of its path; a user
 /// the groups, and a service the units, of its host that it names; and what belongs to a user or a group, that account.
-pub(super) fn add(machine: &Machine, catalog: &Catalog, requires: &mut [Requires]) -> Removals {
-    let mut removals = Removals(Vec::new());
-    add_directories(machine, catalog, requires, &mut removals);
-    add_named(machine, catalog, requires, &mut removals);
-    add_owners(machine, catalog, &mut removals);
-    removals
+pub(super) fn add(machine: &Machine, catalog: &Catalog, requires: &mut [Requires]) -> Preferences {
+    let mut preferences = Preferences(Vec::new());
+    add_directories(machine, catalog, requires, &mut preferences);
+    add_named(machine, catalog, requires, &mut preferences);
+    add_owners(machine, catalog, &mut preferences);
+    preferences
 }
 
 fn is_purged(machine: &Machine, owner: InstId) -> bool {
@@ -98,7 +98,7 @@ fn add_directories(
     machine: &Machine,
     catalog: &Catalog,
     requires: &mut [Requires],
-    removals: &mut Removals,
+    preferences: &mut Preferences,
 ) {
     let mut directories: Map<(InstId, &str), u32> = Map::default();
     for at in 0..catalog.len() {
@@ -129,7 +129,7 @@ fn add_directories(
                 && *directory != at as u32
             {
                 if is_removed && is_purged(machine, catalog.owner(*directory as usize)) {
-                    removals.note(at, *directory);
+                    preferences.note(at, *directory);
                 } else {
                     requires.push(*directory);
                 }
@@ -163,7 +163,7 @@ fn add_named(
     machine: &Machine,
     catalog: &Catalog,
     requires: &mut [Requires],
-    removals: &mut Removals,
+    preferences: &mut Preferences,
 ) {
     let mut named: Named = Map::default();
     for at in 0..catalog.len() {
@@ -203,7 +203,7 @@ fn add_named(
             for found in named.get(&(host, kind, &*name)).into_iter().flatten() {
                 let used = *found as usize;
                 if goes_first(machine, catalog, at, used) {
-                    removals.note(at, *found);
+                    preferences.note(at, *found);
                 } else {
                     requires.push(*found);
                 }
@@ -214,7 +214,7 @@ fn add_named(
 
 /// What belongs to an account of its host, or is run by it, comes after the account. Not where the model has it the other way
 /// round: a home directory may have to be there before its user.
-fn add_owners(machine: &Machine, catalog: &Catalog, removals: &mut Removals) {
+fn add_owners(machine: &Machine, catalog: &Catalog, preferences: &mut Preferences) {
     let mut accounts: Map<(InstId, &str, &str), u32> = Map::default();
     for at in 0..catalog.len() {
         let kind = match catalog.entity_type(machine, at) {
@@ -235,7 +235,8 @@ fn add_owners(machine: &Machine, catalog: &Catalog, removals: &mut Removals) {
     }
     for at in 0..catalog.len() {
         let named: &[(&str, &str)] = match catalog.entity_type(machine, at) {
-            "steward::File" | "steward::Directory" | "steward::Archive" => {
+            "steward::File" | "steward::Directory" | "steward::Archive" | "fs::File"
+            | "fs::Directory" | "std::File" | "std::ConfigFile" | "std::Directory" => {
                 &[("owner", "user"), ("group", "group")]
             }
             "steward::Cron" => &[("user", "user")],
@@ -254,7 +255,7 @@ fn add_owners(machine: &Machine, catalog: &Catalog, removals: &mut Removals) {
             };
             let name = machine.state.heap.str(name);
             if let Some(account) = accounts.get(&(host, *kind, name)) {
-                removals.note(*account as usize, at);
+                preferences.note(*account as usize, at);
             }
         }
     }

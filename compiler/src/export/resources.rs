@@ -50,9 +50,9 @@ fn begin(machine: &mut Machine) -> Result<(Catalog, bool), Fail> {
 pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<String>, Fail> {
     let (mut catalog, wants_all) = begin(machine)?;
     let mut requires = direct_requires(machine, &catalog);
-    let removals = dependencies::add(machine, &catalog, &mut requires);
+    let preferences = dependencies::add(machine, &catalog, &mut requires);
     assemble(machine, &mut catalog, wants_all, &mut requires)?;
-    removals.add_to(&mut requires);
+    preferences.add_to(&mut requires);
     let mut sets = Sets::assign(machine, &catalog)?;
     check_cycles(&catalog, &requires)?;
     if let Some(partial) = &machine.options.partial {
