@@ -62,8 +62,6 @@ struct JournalEvent {
 
 impl io::Write for JournalEvent {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        use std::io::Write as _;
-
         let mut lines = Vec::with_capacity(event.len() + 16);
         for line in event.split_inclusive(|byte| *byte == b'\n') {
             write!(lines, "<{}>", self.severity)?;

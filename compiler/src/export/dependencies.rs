@@ -255,7 +255,7 @@ fn add_owners(machine: &Machine, catalog: &Catalog, preferences: &mut Preference
             };
             let name = machine.state.heap.str(name);
             if let Some(account) = accounts.get(&(host, *kind, name)) {
-                preferences.note(*account as usize, at);
+                preferences.note(*account as usize, at as u32);
             }
         }
     }
