@@ -14,11 +14,42 @@ pub(super) async fn apply(
     environments: Vec<EnvironmentConfig>,
     refused: Vec<Refused>,
 ) -> Result<(), store::Error> {
+    let good = environments
+        .iter()
+        .map(|environment| (&environment.project, &environment.name));
+    let bad = refused
+        .iter()
+        .map(|environment| (&environment.project, &environment.name));
+    let configured = good
+        .chain(bad)
+        .map(|(project, name)| EnvironmentId::named(project, name));
+    let configured: Vec<EnvironmentId> = configured.collect();
     for environment in environments {
         app.take_in(environment).await?;
     }
     for environment in refused {
         app.refuse(environment).await?;
+    }
+    warn_of_left_out(&app.store, &configured).await
+}
+
+/// What a configuration of before has made goes on without being named, and nothing else would say so.
+async fn warn_of_left_out(store: &Store, configured: &[EnvironmentId]) -> Result<(), store::Error> {
+    let projects = store.project_list().await?;
+    for environment in store.environment_list().await? {
+        let project = projects
+            .iter()
+            .find(|project| project.id == environment.project_id);
+        // Those that the API has made have other ids.
+        let is_of_configuration = project.is_some_and(|project| {
+            environment.id == EnvironmentId::named(&project.name, &environment.name)
+        });
+        if is_of_configuration && !environment.halted && !configured.contains(&environment.id) {
+            tracing::warn!(
+                environment.id = %environment.id,
+                "the configuration does not name this environment any more; it goes on, with what is in force, until it is halted or deleted over the API"
+            );
+        }
     }
     Ok(())
 }

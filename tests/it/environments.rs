@@ -237,6 +237,40 @@ fn check(config: &Path) -> (Option<i32>, String) {
     (output.status.code(), said)
 }
 
+/// Given: an environment that is taken out of the configuration. Expected: it goes on, and the log says so at each start; not of one
+/// that is halted.
+#[test]
+fn an_environment_that_the_configuration_does_not_name_any_more_is_said_to_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, second) = (Repo::new("x = 1\n"), Repo::new("x = 2\n"));
+    let both = section("kept", first.path(), "") + &section("left", second.path(), "");
+    let config = configure(dir.path(), &format!("environments:\n{both}"));
+    let served = Logged::start(&config);
+    assert!(!served.said().contains("does not name"));
+    served.stop();
+    let kept = section("kept", first.path(), "");
+    let config = configure(dir.path(), &format!("environments:\n{kept}"));
+    let served = Logged::start(&config);
+    let said = served.said();
+    let line = said
+        .lines()
+        .find(|line| line.contains("does not name this environment any more"));
+    assert!(
+        line.is_some_and(|line| line.contains("infra/left")),
+        "{said}"
+    );
+    let id = served.environment("left")["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let halt = "/api/v2/actions/environment/halt";
+    assert_eq!(served.call("POST", halt, &id, &json!({})).0, 200);
+    served.stop();
+    let served = Logged::start(&config);
+    assert!(!served.said().contains("does not name"));
+    served.stop();
+}
+
 /// Input: the same bad environments, given to `serve --check` (docs/reference/security.md § 4.7). Answer: exit code 1, each is named with its field, and nothing is written.
 #[test]
 fn the_check_names_every_bad_environment() {
