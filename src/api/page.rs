@@ -13,14 +13,15 @@ const STYLE: &str = ":root{color-scheme:light dark;--ink:#1c2733;--ground:#fff;-
     .picture [fill=\"#c0392b\"]{fill:#ff8a7a}.picture [stroke=\"#c0392b\"]{stroke:#ff8a7a}}\
     h2{border-top:1px solid var(--line);padding-top:1rem}.verb{font-weight:bold;display:inline-block;min-width:4.5rem}\
     @media(max-width:45rem){body{margin:1rem auto}.picture svg{max-width:none}code{overflow-wrap:anywhere}.calls,.calls tbody,.calls tr,.calls td{display:block}.calls tr:first-child{display:none}.calls td:first-child{font-weight:bold}\
-    .calls tr{border-top:1px solid var(--line);padding:.5rem 0}.calls td{border:0;padding:0}}";
+    .calls tr{border-top:1px solid var(--line);padding:.5rem 0}.calls td{border:0;padding:0}}\
+    @media(max-width:30rem){td,th{overflow-wrap:anywhere}}";
 
 /// A page. Both are HTML already: whoever calls this has escaped what comes from elsewhere.
 pub(super) fn page(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{title}</title>\n\
-         <style>{STYLE}</style></head>\n<body><h1>{title}</h1>\n{body}</body></html>\n"
+         <style>{STYLE}</style></head>\n<body><main><h1>{title}</h1>\n{body}</main></body></html>\n"
     )
 }
 
@@ -56,7 +57,8 @@ mod tests {
             "table:not(.calls) code{overflow-wrap:anywhere}",
             ".picture [stroke=\"#555555\"]",
             "<title>A</title>",
-            "<h1>A</h1>\n<p>b</p>\n</body>",
+            "<main><h1>A</h1>\n<p>b</p>\n</main></body>",
+            "@media(max-width:30rem){td,th{overflow-wrap:anywhere}}",
         ] {
             assert!(page.contains(part), "{part}: {page}");
         }

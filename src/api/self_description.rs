@@ -45,7 +45,7 @@ fn html() -> String {
         <dt>signature</dt><dd>the one by which a forge signs, with the secret of the webhook</dd>\
         <dt>arguments</dt><dd>those with a <code>?</code> may be left out; what each is, and the answers, are in the OpenAPI \
         document</dd></dl>\n<table class=\"calls\">\
-        <tr><th>method</th><th>path</th><th>needs</th><th>what it does, and its arguments</th></tr>\n"
+        <tr><th scope=\"col\">method</th><th scope=\"col\">path</th><th scope=\"col\">needs</th><th scope=\"col\">what it does, and its arguments</th></tr>\n"
         .to_owned();
     for route in all() {
         let names: Vec<String> =

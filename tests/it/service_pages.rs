@@ -144,6 +144,18 @@ fn the_page_of_all_services_is_opened_by_its_address_alone() {
         html.contains("its bandwidth") && html.contains("</svg>"),
         "{html}"
     );
+    // For who uses the keyboard alone, or has the page read aloud.
+    for part in [
+        "<main><h1>",
+        "<th scope=\"col\">",
+        "<div class=\"picture\" tabindex=\"0\" role=\"group\" aria-label=\"picture of the lifecycle of link\"><svg ",
+        "role=\"img\"",
+        "<summary>the lifecycle of link as text</summary><pre tabindex=\"0\">stateDiagram-v2\n",
+        "<summary>body of POST /lsm/v1/service_inventory/link</summary>",
+        "marker-end=\"url(#:end)\"",
+    ] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
     assert_eq!(document(&page, &[]).0, 401);
     assert_eq!(document(&format!("{page}&token=wrong"), &[]).0, 403);
     // A browser that shows none is told how to, on the pages and on the one that leads to them, and nothing else.

@@ -90,11 +90,11 @@ pub fn svg(lifecycle: &Lifecycle, current: Option<&str>) -> String {
     let _ = writeln!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
-         height=\"{height:.0}\" font-family=\"sans-serif\" font-size=\"13\">"
+         height=\"{height:.0}\" role=\"img\" font-family=\"sans-serif\" font-size=\"13\">"
     );
     let _ = writeln!(out, "<title>{}</title>", escaped(&lifecycle.name));
     out.push_str(
-        "<defs><marker id=\"end\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" orient=\"auto\">\
+        "<defs><marker id=\":end\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" orient=\"auto\">\
          <path d=\"M0 0 L8 4 L0 8 z\" fill=\"context-stroke\"/></marker></defs>\n",
     );
     for (arrow, exit) in arrows.iter().zip(&layout.exits) {
@@ -222,7 +222,7 @@ impl<'l> Layout<'l> {
         let _ = writeln!(
             out,
             "<path d=\"M{side:.1} {leaves:.1} H{before:.1} Q{track:.1} {leaves:.1} {track:.1} {:.1} V{:.1} Q{track:.1} {enters:.1} \
-             {before:.1} {enters:.1} H{side:.1}\" fill=\"none\" stroke=\"{colour}\" marker-end=\"url(#end)\"/><text x=\"{:.1}\" \
+             {before:.1} {enters:.1} H{side:.1}\" fill=\"none\" stroke=\"{colour}\" marker-end=\"url(#:end)\"/><text x=\"{:.1}\" \
              y=\"{:.1}\" fill=\"{colour}\" font-size=\"11\" text-anchor=\"{anchor}\">{}</text>",
             leaves + down,
             enters - down,

@@ -161,16 +161,22 @@ async fn services_page(app: &App, args: &Args, id: EnvironmentId) -> Result<Stri
         "<p>Every call has the header <code>X-Inmanta-tid: {}</code>.</p>\n",
         environment.id
     );
-    let mut n_services = 0;
-    for (name, _) in catalog.services() {
-        let Some(definition) = catalog.definition(name, None) else {
-            continue;
-        };
-        n_services += 1;
-        add_service(&mut body, definition);
-    }
-    if n_services == 0 {
+    let names = catalog.services().map(|(name, _)| name);
+    let services = names.filter_map(|name| catalog.definition(name, None));
+    let services: Vec<&Arc<Definition>> = services.collect();
+    if services.is_empty() {
         body.push_str("<p>The catalog of this environment is empty.</p>\n");
+    }
+    if services.len() > 1 {
+        body.push_str("<nav aria-label=\"services\"><ul>\n");
+        for definition in &services {
+            let name = escaped(&definition.entity.name);
+            let _ = writeln!(body, "<li><a href=\"#{name}\">{name}</a></li>");
+        }
+        body.push_str("</ul></nav>\n");
+    }
+    for definition in services {
+        add_service(&mut body, definition);
     }
     Ok(page_of(&title, &body))
 }
@@ -206,7 +212,7 @@ fn add_service(html: &mut String, definition: &Definition) {
     if let Some(description) = &entity.description {
         let _ = writeln!(html, "<p>{}</p>", escaped(description.trim()));
     }
-    html.push_str("<h3>Attributes</h3>\n<table><tr><th>name</th><th>type</th><th>modifier</th><th>meaning</th></tr>\n");
+    html.push_str("<h3>Attributes</h3>\n<table><tr><th scope=\"col\">name</th><th scope=\"col\">type</th><th scope=\"col\">modifier</th><th scope=\"col\">meaning</th></tr>\n");
     add_fields(html, &entity.fields, "");
     html.push_str("</table>\n<h3>Calls</h3>\n");
     let openapi = people::openapi(entity);
@@ -218,8 +224,10 @@ fn add_service(html: &mut String, definition: &Definition) {
     }
     let _ = writeln!(
         html,
-        "<h3>Lifecycle</h3>\n<div class=\"picture\">{}</div>",
-        people::svg(&entity.lifecycle, None)
+        "<h3>Lifecycle</h3>\n<div class=\"picture\" tabindex=\"0\" role=\"group\" aria-label=\"picture of the lifecycle of {name}\">{}</div>\n\
+         <details><summary>the lifecycle of {name} as text</summary><pre tabindex=\"0\">{}</pre></details>",
+        people::svg(&entity.lifecycle, None),
+        escaped(&people::mermaid(&entity.lifecycle, None))
     );
 }
 
@@ -269,7 +277,9 @@ fn add_call(html: &mut String, (verb, path): (&str, &str), operation: &Value) {
         let text = serde_json::to_string_pretty(body).unwrap_or_default();
         let _ = writeln!(
             html,
-            "<details><summary>body</summary><pre>{}</pre></details>",
+            "<details><summary>body of {} {}</summary><pre tabindex=\"0\">{}</pre></details>",
+            verb.to_uppercase(),
+            escaped(path),
             escaped(&text)
         );
     }
