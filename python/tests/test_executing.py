@@ -413,12 +413,17 @@ HANDLERS = """
         fields = ("name", "what")
 
     class Found:
-        def model_dump(self, **kwargs): return {"a": 1}
+        def __init__(self, value=1): self.value = value
+        def model_dump(self, **kwargs): return {"a": self.value}
 
     @provider("net::Discovery")
     class DiscoveryRow(DiscoveryHandler[Discovery, Found]):
         def discover_resources(self, ctx, resource):
-            return {"nothing": {}, "good": {"net::Row[a,name=x]": Found()}, "bad": {"net::Row[a,name=x]": {}}}[resource.what]
+            found = {"nothing": {}, "good": {"net::Row[a,name=x]": Found()}, "bad": {"net::Row[a,name=x]": {}}}
+            found["versioned"] = {"net::Row[a,name=x],v=3": Found()}
+            found["no id"] = {"net::Row": Found()}
+            found["bytes"] = {"net::Row[a,name=x]": Found(b"x")}
+            return found[resource.what]
         def execute(self, ctx, resource, dry_run=False):
             super().execute(ctx, resource, dry_run)
             assert (ctx.resource_state is None) == dry_run, "a dry run says nothing"
@@ -609,9 +614,12 @@ class Runs(unittest.TestCase):
 
     #: sdk 41
     def test_41_discovery(self) -> None:
-        for what, status in (("nothing", "deployed"), ("good", "deployed"), ("bad", "failed")):
+        good, bad = ("nothing", "good", "versioned"), ("bad", "no id", "bytes")
+        for what, status in [(what, "deployed") for what in good] + [(what, "failed") for what in bad]:
             outcome = self.host.deploy(exported(kind="Discovery", what=what))
             self.assertEqual(outcome["status"], status, what)
+            if what in ("good", "versioned"):
+                self.assertEqual(outcome["discovered"], [{"resource_id": "net::Row[a,name=x]", "values": {"a": 1}}])
         self.assertEqual(self.host.deploy(exported(kind="Discovery", what="bad"), dry_run=True)["status"], "dry")
 
     def test_handlers_are_closed_after_each_task(self) -> None:
@@ -976,6 +984,13 @@ class OddReports(unittest.TestCase):
         self.assertEqual(list(told["changes"]), ["3"])
         self.assertEqual(told["discovered"], [{"resource_id": "4", "values": {}}])
         self.assertEqual(told["change"], "<Odd>")
+
+    def test_the_message_of_a_log_line_is_a_text(self) -> None:
+        context = HandlerContext(row())
+        for message in ({"a": 1}, [1], 5, None, b"x"):
+            with self.assertRaises(TypeError):
+                context.info(message)  # type: ignore[arg-type]
+        self.assertEqual(report(context)["logs"], [])
 
     def test_a_report_that_cannot_be_read_fails_the_run(self) -> None:
         told = _unreadable(ValueError("odd"), None)

@@ -208,6 +208,9 @@ class HandlerContext(LoggerABC):
     def _log_msg(self, level: int, msg: str, *args: object, exc_info: bool = False, **kwargs: object) -> None:
         if args:
             raise Exception("Args not supported")
+        if not isinstance(msg, str):
+            # A dict would pass as a line without a place to fill, and the report of the run could not be read.
+            raise TypeError(f"the message of a log line is a text, not a {type(msg).__name__}")
         if exc_info:
             error = sys.exc_info()[1]
             # As `traceback.format_exc` says it without an exception.

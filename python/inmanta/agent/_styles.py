@@ -146,15 +146,25 @@ class DiscoveryHandler(HandlerAPI[R], Subscripted2[R, Found]):
             for rid, value in found.items():
                 if not hasattr(value, "model_dump"):
                     raise TypeError(f"discover_resources gave a {type(value).__name__} for {rid}, not a model object")
-                if not Id.is_resource_id(str(rid)) or Id.is_resource_version_id(str(rid)):
+                if not Id.is_resource_id(str(rid)):
                     raise ValueError(f"discover_resources gave {rid}, which is no resource id")
-                values[str(rid)] = value.model_dump()
+                # An id with a version names the same resource.
+                values[Id.parse_id(str(rid)).resource_str()] = _as_json(value.model_dump())
             ctx._discovered.update(values)
             ctx.set_resource_state(HandlerResourceState.deployed)
         except Exception as error:
             fail(ctx, resource, error)
         finally:
             run_post(self, ctx, resource)
+
+
+def _as_json(values: dict[str, object]) -> dict[str, object]:
+    """Values as a client of the API would send them; those that have no form in JSON are a TypeError."""
+    import json
+
+    from inmanta.util import api_boundary_json_encoder
+
+    return json.loads(json.dumps(values, default=api_boundary_json_encoder))
 
 
 def _difference(current: Resource, desired: Resource) -> Changes:
