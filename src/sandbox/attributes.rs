@@ -458,16 +458,32 @@ impl Named {
                 };
                 // `/proc/self` would be the supervisor's own.
                 let resolve = ResolveFlags::NO_MAGICLINKS;
-                openat2(
+                let opened = openat2(
                     &folder,
                     path.as_slice(),
                     flags | link,
                     Mode::empty(),
                     resolve,
-                )
+                );
+                match opened {
+                    Err(Errno::NOSYS) => open_in_its_place(&folder, path, flags | link),
+                    opened => opened,
+                }
             }
         }
     }
+}
+
+/// Where there is no `openat2`: `RestrictSUIDSGID=` of systemd, which `DynamicUser=` means too, takes it away. A magic link may lead
+/// to a file that has no name here, or another one's; so what was opened has to be what is in the place where it says that it is.
+fn open_in_its_place(folder: &OwnedFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let opened = openat(folder, path, flags, Mode::empty())?;
+    let place = place_of(&opened)?;
+    let found = openat(CWD, place, flags | OFlags::NOFOLLOW, Mode::empty())?;
+    let (opened_stat, found_stat) = (fstat(&opened)?, fstat(&found)?);
+    let is_same =
+        (opened_stat.st_dev, opened_stat.st_ino) == (found_stat.st_dev, found_stat.st_ino);
+    is_same.then_some(opened).ok_or(Errno::LOOP)
 }
 
 /// The number in `/proc/self/fd/N`, as the C library writes a file that is open where a call takes a path only.
