@@ -462,6 +462,9 @@ pub(crate) const TROUBLE: u8 = 3;
 
 /// The whole program.
 pub fn main() -> ExitCode {
+    if let Some(code) = crate::process::run_as_init() {
+        return code;
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {

@@ -6,6 +6,7 @@
 mod captured;
 pub mod cgroup;
 pub mod descendants;
+mod init;
 pub mod memory;
 mod peer;
 mod spawner;
@@ -15,6 +16,7 @@ mod umask;
 
 pub use captured::Captured;
 pub use descendants::{is_alive, is_stopped, kill_tree};
+pub use init::run_as_init;
 pub use peer::{Peer, listens, peer_of};
 pub use supervised::{Ended, run_supervised, supervised_command};
 pub use supervisor::{Supervision, supervise};

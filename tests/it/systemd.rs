@@ -1,11 +1,13 @@
 //! The unit is confined as it claims.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{Host, Repo, finish, skip, steward};
+use crate::harness::{Host, Repo, finish, skip, steward, wait_until};
+use crate::machine::Machine;
+use crate::ssh::Sshd;
 
 #[test]
 fn the_unit_passes_the_check_of_systemd_analyze() {
@@ -132,4 +134,131 @@ fn a_plugin_runs_and_sets_modes_under_the_filters_of_the_unit() {
         String::from_utf8_lossy(&output.stderr)
     );
     assert!(output.status.success(), "{said}");
+}
+
+/// A plugin that makes a virtual environment, and a resource whose handler is in Python.
+const WORK: &str = r#"
+import os, venv
+from inmanta.agent.handler import CRUDHandler, provider
+from inmanta.plugins import plugin
+from inmanta.resources import Resource, resource
+
+@plugin
+def place() -> "string":
+    made = os.path.join(os.environ["TMPDIR"], "venv")
+    venv.EnvBuilder().create(made)
+    return "/var/lib/steward/made-" + str(os.path.exists(made + "/bin/activate"))
+
+@resource("work::Mark", agent="agent", id_attribute="path")
+class Mark(Resource):
+    fields = ("agent", "path")
+
+@provider("work::Mark", name="mark")
+class MarkHandler(CRUDHandler):
+    def read_resource(self, ctx, resource):
+        self.create_resource(ctx, resource)
+
+    def create_resource(self, ctx, resource):
+        with open(resource.path, "w") as file:
+            file.write("by a handler")
+        ctx.set_created()
+"#;
+
+const MARK: &str = "entity Mark extends std::Resource:\n    string agent = \"internal\"\n    string path\nend\n\
+    implement Mark using std::none\nindex Mark(path)\n";
+
+/// Given: the unit of the server, installed as `systemd/README.md` says on a machine with a systemd that runs, and a repository over
+/// ssh. Expected: it says that it is up, fetches, compiles with a plugin that makes a virtual environment, and deploys with a handler
+/// in Python: all within what the unit permits.
+#[test]
+fn a_real_systemd_runs_the_unit_and_all_of_its_work() {
+    let Some(sshd) = Sshd::start() else {
+        return;
+    };
+    let Some(machine) = Machine::with_systemd() else {
+        return;
+    };
+    let repo = Repo::new("import work\nwork::Mark(path=work::place())\n");
+    repo.write_module("work", MARK, WORK);
+    repo.commit("all that it does");
+    std::fs::set_permissions(repo.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let unit =
+        include_str!("../../systemd/steward.service").replace("/usr/bin/", "/usr/local/bin/");
+    machine.sh("mkdir -p /etc/sysusers.d /etc/tmpfiles.d /etc/systemd/system/steward.service.d");
+    let write = |path: &str, text: &str| std::fs::write(machine.file(path), text).unwrap();
+    write("/etc/systemd/system/steward.service", &unit);
+    write(
+        "/etc/sysusers.d/steward.conf",
+        include_str!("../../systemd/sysusers.conf"),
+    );
+    write(
+        "/etc/tmpfiles.d/steward.conf",
+        include_str!("../../systemd/tmpfiles.conf"),
+    );
+    write(
+        "/etc/systemd/system/steward.service.d/test.conf",
+        "[Service]\nStandardError=append:/var/log/steward-test\n",
+    );
+    machine.sh("systemd-sysusers steward.conf && systemd-tmpfiles --create steward.conf");
+    let key = std::fs::read_to_string(sshd.home.path().join(".ssh/key")).unwrap();
+    write("/etc/steward/credentials/key", &key);
+    let known = std::fs::read_to_string(sshd.home.path().join(".ssh/known_hosts")).unwrap();
+    write("/etc/steward/known_hosts", &known);
+    let config = format!(
+        "listen: 127.0.0.1:0\nenvironments:\n- project: p\n  name: e\n  repository: ssh://{}@127.0.0.1:{}{}\n  branch: main\n  \
+         credentials: {{ssh_key: /run/credentials/steward.service/secret_key, known_hosts: /etc/steward/known_hosts}}\n",
+        sshd.user,
+        sshd.port,
+        repo.path().display(),
+    );
+    write("/etc/steward/steward.yaml", &config);
+    let log = || machine.read("/var/log/steward-test");
+    machine.sh("systemctl daemon-reload && systemctl start steward || { systemctl status steward; false; }");
+    wait_until("it is deployed", || {
+        let log = log();
+        assert!(
+            !log.contains("ERROR") && !log.contains("WARN"),
+            "{log}\n{}",
+            sshd.log()
+        );
+        machine.read("/var/lib/steward/made-True") == "by a handler"
+    });
+    assert_eq!(machine.sh("systemctl is-active steward"), "active\n");
+    machine.sh("systemctl stop steward");
+    assert_eq!(
+        machine.sh("systemctl show -P Result steward"),
+        "success\n",
+        "{}",
+        log()
+    );
+}
+
+/// Given: the server as the first process of a container, which has no other to wait for orphans. Expected: it waits for them, passes
+/// signals on, and its exit code is that of its work.
+#[test]
+fn as_the_first_process_it_leaves_nothing_that_has_ended() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    machine.sh("mkdir /root/project && echo 'name: test' > /root/project/project.yml");
+    let model = "import exec\nhost = std::Host(name=\"localhost\", os=std::linux)\n\
+        exec::Run(host=host, command=\"sh -c '(sleep 0.1 & sleep 0.2 &); touch /root/made'\")\n";
+    std::fs::write(machine.file("/root/project/main.cf"), model).unwrap();
+    let contained = |command: &str| {
+        format!("unshare --pid --fork --mount-proc --kill-child /usr/local/bin/steward {command}")
+    };
+    let code =
+        |command: &str| machine.sh(&format!("{} >/dev/null 2>&1; echo $?", contained(command)));
+    assert_eq!(code("--version"), "0\n");
+    assert_eq!(code("compile --nothing"), "2\n");
+    let up = contained("up /root/project --listen 127.0.0.1:0 --data /root/data");
+    let mut child = machine.command("sh").args(["-c", &up]).spawn().unwrap();
+    wait_until("it is deployed", || machine.file("/root/made").exists());
+    let inside = "pid=$(pgrep -f -x '/usr/local/bin/steward up .*' | head -n 1)";
+    // The one line is that of `grep`.
+    wait_until("who has ended has been waited for", || {
+        machine.sh("ps -eo stat=,args= | grep -c '^Z\\|sleep 0' || true") == "1\n"
+    });
+    machine.sh(&format!("{inside}; kill -TERM $pid"));
+    assert!(child.wait().unwrap().code().is_some());
 }
