@@ -159,6 +159,14 @@ fn whole(file: File, path: &str) -> Result<Config, check::Fault> {
     let action_logs = file.action_logs.map(check::action_logs).transpose()?;
     let executor = check::executor(&file.executor)?;
     let repositories = check::repositories(file.repositories)?;
+    if file
+        .data
+        .as_ref()
+        .is_some_and(|data| data.as_os_str().as_encoded_bytes().starts_with(b"~"))
+    {
+        let message = "begins with `~`, which is no home directory here: write the whole path";
+        return Err(check::Fault::new("data", message));
+    }
     let data = file
         .data
         .or_else(|| std::env::var_os("STATE_DIRECTORY").map(PathBuf::from))

@@ -126,6 +126,7 @@ fn what_is_wrong_with_the_whole_file_is_named_with_its_field() {
         "duplicate",
     );
     check_error("data: /tmp/data", "data: ''", "data");
+    check_error("data: /tmp/data", "data: ~/steward", "data");
     check_error("    env:", "   env:", "line");
     // What has a wrong type, too, names its place.
     check_error("poll: 5m", "poll: [5]", "environments[0].poll");

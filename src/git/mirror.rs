@@ -302,6 +302,10 @@ impl Mirror {
                 () => format!("a repository format ({cause})"),
             };
             Error::UnsupportedFormat { url, feature }
+        } else if self.url.local_path().is_some() {
+            // It was reached: nothing lies between it and us.
+            let cause = format!("{cause}; it is there, and `git fsck` in it says what is damaged");
+            Error::Unreachable { url, cause }
         } else {
             Error::Unreachable { url, cause }
         }

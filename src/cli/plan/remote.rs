@@ -1,5 +1,7 @@
 //! The plan of a version that a server has.
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
 use super::{Failure, LOOK_EVERY, Plan, Verdict, complete};
@@ -7,6 +9,9 @@ use crate::cli::compile::find_project;
 use crate::cli::remote::{Remote, RemoteError, segment};
 use crate::cli::{FAILED, PlanArguments, TROUBLE, USAGE};
 use crate::domain::chain;
+
+/// How long nothing is said of a dry run that goes on.
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// Asks a server for a dry run of its newest version, or of the one that is named, and waits for it.
 pub(super) fn plan(arguments: &PlanArguments) -> Result<Plan, Failure> {
@@ -42,10 +47,16 @@ fn dry_run(remote: &Remote, version: i64) -> Result<Plan, RemoteError> {
     let started = remote.call("POST", &path, None)?;
     let run = started["data"].as_str().unwrap_or_default().to_owned();
     let path = format!("{path}/{run}");
+    let mut said = Instant::now();
     let mut report = loop {
         let report = remote.get(&path)?;
-        if report["data"]["summary"]["todo"] == 0 {
+        let summary = &report["data"]["summary"];
+        if summary["todo"] == 0 {
             break report;
+        }
+        if said.elapsed() > SILENCE {
+            say_progress(version, summary);
+            said = Instant::now();
         }
         std::thread::sleep(LOOK_EVERY * 5);
     };
@@ -70,6 +81,15 @@ fn dry_run(remote: &Remote, version: i64) -> Result<Plan, RemoteError> {
         differences,
         unmanaged: unmanaged(remote, version)?,
     })
+}
+
+/// A deployment that is under way goes before, and handlers may be slow.
+#[expect(clippy::print_stderr, reason = "this is the prompt")]
+fn say_progress(version: i64, summary: &Value) {
+    eprintln!(
+        "the dry run of version {version} goes on: {} of {} resources are still to be compared",
+        summary["todo"], summary["total"]
+    );
 }
 
 /// What the version in force has and this one has not.

@@ -201,6 +201,22 @@ fn a_folder_that_is_missing_or_no_repository_is_told_apart() {
     );
 }
 
+/// Given: a repository on this machine with a damaged object. Expected: the error says that it is there, and how to see what is wrong.
+#[test]
+fn a_damaged_repository_on_this_machine_names_git_fsck() {
+    let world = World::new();
+    let commit = world.commit("to be damaged").to_string();
+    let object = world
+        .source()
+        .join(".git/objects")
+        .join(&commit[..2])
+        .join(&commit[2..]);
+    fs::remove_file(&object).unwrap();
+    fs::write(&object, "no object").unwrap();
+    let error = world.fetch(None).unwrap_err().to_string();
+    assert!(error.contains("`git fsck` in it"), "{error}");
+}
+
 #[test]
 fn a_repository_inside_of_another_is_not_found_by_its_subfolder() {
     let world = World::new();
