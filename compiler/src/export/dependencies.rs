@@ -273,8 +273,24 @@ fn goes_first(machine: &Machine, catalog: &Catalog, at: usize, used: usize) -> b
     }
 }
 
-/// The units that a service is made of: its own, and for `web@one` the template `web@`.
+/// The units that a service is made of: its own, for `web@one` the template `web@`, and for a timer or a path the service of
+/// that name, without which systemd does not start them.
 fn units_of(name: &str) -> Vec<Cow<'_, str>> {
+    let activated = name
+        .strip_suffix(".timer")
+        .or_else(|| name.strip_suffix(".path"));
+    let activated = activated.map(|stem| format!("{stem}.service"));
+    let of_activated = activated.iter().flat_map(|name| {
+        let names = with_template(name).into_iter();
+        names.map(|name| Cow::Owned(name.into_owned()))
+    });
+    with_template(name)
+        .into_iter()
+        .chain(of_activated)
+        .collect()
+}
+
+fn with_template(name: &str) -> Vec<Cow<'_, str>> {
     let name = match name.rsplit_once('.') {
         Some((_, suffix)) if UNIT_SUFFIXES.contains(&suffix) => Cow::Borrowed(name),
         _ => Cow::Owned(format!("{name}.service")),

@@ -28,6 +28,15 @@ pub(super) struct Service {
 pub(super) const SERVICE: Service = Service { enabled: "enabled" };
 pub(super) const OF_STD: Service = Service { enabled: "onboot" };
 
+impl Service {
+    /// Has it started with the host, or not any more.
+    fn enable(&self, context: &mut Context, desired: &Attributes, unit: &str) -> Result<(), Error> {
+        let is_wanted = desired.get(self.enabled) == Some(&Value::Bool(true));
+        let verb = if is_wanted { "enable" } else { "disable" };
+        systemctl(context, verb, unit)
+    }
+}
+
 impl Handler for Service {
     fn read(
         &self,
@@ -77,10 +86,10 @@ impl Handler for Service {
         changes: &Attributes,
     ) -> Result<(), Error> {
         let unit = unit(desired)?;
-        if changes.contains_key(self.enabled) {
-            let is_wanted = desired.get(self.enabled) == Some(&Value::Bool(true));
-            let verb = if is_wanted { "enable" } else { "disable" };
-            systemctl(context, verb, &unit)?;
+        // What goes is stopped first: without its links, the alias of a unit is no name of it any more.
+        let stops = text(desired, "state") == "stopped";
+        if changes.contains_key(self.enabled) && !stops {
+            self.enable(context, desired, &unit)?;
         }
         if changes.contains_key("state") {
             read_again_if_needed(context, &unit)?;
@@ -92,6 +101,9 @@ impl Handler for Service {
                 check_start(context, &unit, before.restarts)?;
             }
             context.is_started = is_wanted;
+        }
+        if changes.contains_key(self.enabled) && stops {
+            self.enable(context, desired, &unit)?;
         }
         Ok(())
     }

@@ -105,6 +105,24 @@ fn a_service_that_does_not_start_or_exist_fails_with_a_reason() {
     );
 }
 
+/// Given: a unit that is named by its alias. Expected: it is stopped and disabled, in this order, since the alias goes with the latter.
+#[test]
+fn a_service_is_stopped_by_its_alias() {
+    let Some(machine) = Machine::with_systemd() else {
+        return;
+    };
+    machine.sh("printf '[Service]\\nExecStart=/bin/sleep 1000\\n[Install]\\nWantedBy=test.target\\nAlias=nick.service\\n' \
+        > /etc/systemd/system/own.service; systemctl daemon-reload; systemctl enable --now own 2>/dev/null");
+    machine.check(
+        r#"steward::Service(host=host, name="nick", state="stopped", enabled=false)"#,
+        "deployed updated",
+    );
+    assert_eq!(
+        machine.sh("systemctl is-active own; systemctl is-enabled own; true"),
+        "inactive\ndisabled\n"
+    );
+}
+
 /// Given: services whose programs end with a failure just after systemd has started them, and one that is done. Expected: the first
 /// are failures that say where to look, each time.
 #[test]
