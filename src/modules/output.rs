@@ -6,6 +6,8 @@ use super::Error;
 
 /// How pip begins its last words on a command that failed.
 const FAILED_COMMAND: &str = "error: subprocess-exited-with-error";
+/// How ssh says that no key was the right one.
+const LOGIN_REFUSED: &str = "Permission denied (publickey";
 /// How much of a failure's output is shown.
 const MAX_OUTPUT_BYTES: usize = 32 << 10;
 
@@ -43,6 +45,19 @@ fn explained(stderr: &str, stdout: &str) -> Error {
         "Could not resolve host",
         "Failed to connect",
         "Max retries exceeded",
+        // Of git and ssh.
+        "Connection timed out",
+        "Operation timed out",
+        "Connection reset by peer",
+        "Connection closed by",
+        "No route to host",
+        "Network is unreachable",
+        "Host is down",
+        "The requested URL returned error: 5",
+        // What somebody mends on this machine or at the other end, and not in the commit.
+        LOGIN_REFUSED,
+        "Host key verification failed",
+        "Authentication failed for",
         // Of uv.
         "error sending request",
         "Failed to fetch",
@@ -67,6 +82,9 @@ fn explained(stderr: &str, stdout: &str) -> Error {
         let who = stdout[at..].lines().take_while(|line| !line.is_empty());
         message.push('\n');
         message.push_str(&who.collect::<Vec<_>>().join("\n"));
+    }
+    if stderr.contains(LOGIN_REFUSED) {
+        message.push_str("\ngit of packages logs in with the keys in ~/.ssh of the user who installs, without a passphrase");
     }
     if message.len() > MAX_OUTPUT_BYTES {
         message.truncate(message.floor_char_boundary(MAX_OUTPUT_BYTES));
@@ -105,6 +123,32 @@ mod tests {
         let n_shown = |what: &str| text.matches(what).count();
         assert_eq!(n_shown("Connection refused"), 1, "{text}");
         assert_eq!(n_shown("did not run successfully"), 1, "{text}");
+        // An outage has many forms, and a key is put right on this machine.
+        for cause in [
+            "ssh: connect to host h port 22: Connection timed out",
+            "ssh: connect to host h port 22: No route to host",
+            "kex_exchange_identification: read: Connection reset by peer",
+            "fatal: unable to access 'https://h/m.git/': The requested URL returned error: 503",
+            "git@h: Permission denied (publickey).",
+            "Host key verification failed.",
+        ] {
+            assert!(
+                explained(
+                    &stderr.replace(
+                        "ssh: connect to host host port 22: Connection refused",
+                        cause
+                    ),
+                    ""
+                )
+                .is_transient(),
+                "{cause}"
+            );
+        }
+        let denied = explained("error: x\ngit@h: Permission denied (publickey).", "");
+        assert!(denied.to_string().contains("~/.ssh"), "{denied}");
+        let missing =
+            "fatal: unable to access 'https://h/m.git/': The requested URL returned error: 404";
+        assert!(!explained(missing, "").is_transient());
         // In whatever order a build writes it.
         let odd = format!("{FAILED_COMMAND}\n Running command x\n");
         assert_eq!(explained(&odd, "").to_string(), " Running command x");
