@@ -164,7 +164,7 @@ class Host:
             elif got == "log":
                 self.logged.append(body)
             elif got == "logged":
-                # The lines so far of a run that takes longer than a second, as any may on a busy machine. They come with its end.
+                # The lines so far of a run that takes longer than a second, as any may on a busy machine; its end has them, too.
                 continue
             else:
                 return got, body
