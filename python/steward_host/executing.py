@@ -294,6 +294,10 @@ class Run:
             self._unexpected(context, error)
         if context.resource_state is None:
             context.set_resource_state(HandlerResourceState.dry if self._dry_run else HandlerResourceState.deployed)
+        elif context.resource_state is HandlerResourceState.dry and not self._facts and not self._dry_run:
+            # Such as of a `deploy` that calls `execute` with dry_run. As a result it would be neither good nor bad.
+            context.set_resource_state(HandlerResourceState.unavailable)
+            context.error("%(resource_id)s was not deployed: its handler says `dry`, as in a dry run", resource_id=resource_id)
         secrets = None if self._resource is None else hidden.of(self._resource)
         try:
             context.debug(

@@ -386,6 +386,9 @@ HANDLERS = """
                 raise ValueError("no facts")
             return {"returned": 2}
         def can_reload(self): return True
+        def post(self, ctx, resource):
+            if resource.value == "dry":
+                ctx.set_status(const.ResourceState.dry)
         def do_reload(self, ctx, resource):
             ctx.info("reloaded")
             if resource.value == "update":
@@ -552,6 +555,12 @@ class Runs(unittest.TestCase):
         self.assertEqual((body["outcome"]["status"], len(body["outcome"]["facts"])), ("failed", 1))
         error = [line["msg"] for line in body["outcome"]["logs"] if line["level"] == "ERROR"][0]
         self.assertIn("An error occurred while the facts were collected of", error)
+
+    def test_a_deployment_that_says_dry_did_not_happen(self) -> None:
+        outcome = self.host.deploy(exported("dry"))
+        self.assertEqual((outcome["status"], outcome["logs"][-2]["level"]), ("unavailable", "ERROR"))
+        self.assertIn("its handler says `dry`", outcome["logs"][-2]["msg"])
+        self.assertEqual(self.host.deploy(exported("dry"), dry_run=True)["status"], "dry")
 
     def test_changes_are_made_json(self) -> None:
         outcome = self.host.deploy(exported("odd"))

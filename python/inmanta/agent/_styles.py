@@ -164,7 +164,8 @@ def _as_json(values: dict[str, object]) -> dict[str, object]:
 
     from inmanta.util import api_boundary_json_encoder
 
-    return json.loads(json.dumps(values, default=api_boundary_json_encoder))
+    read: dict[str, object] = json.loads(json.dumps(values, default=api_boundary_json_encoder))
+    return read
 
 
 def _difference(current: Resource, desired: Resource) -> Changes:
