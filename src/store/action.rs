@@ -441,6 +441,31 @@ impl Store {
         rows.into_iter().map(Row::into_action).collect()
     }
 
+    /// What was done with a resource in a version, of one kind or of all, newest first: however often something was done since.
+    pub async fn action_of_version(
+        &self,
+        environment: EnvironmentId,
+        resource_id: &ResourceId,
+        version: VersionNumber,
+        kind: Option<ActionKind>,
+        limit: i64,
+    ) -> Result<Vec<Action>> {
+        let rows: Vec<Row> = read!(self.db, pool => {
+            sqlx::query_as(select!(
+                "WHERE environment_id = $1 AND resource_id = $2 AND version = $3 AND ($4 = '' OR action = $4) \
+                 ORDER BY started_us DESC, id DESC LIMIT $5"
+            ))
+            .bind(environment.to_string())
+            .bind(resource_id)
+            .bind(version)
+            .bind(kind.map_or("", ActionKind::as_str))
+            .bind(limit)
+            .fetch_all(pool)
+            .await?
+        });
+        rows.into_iter().map(Row::into_action).collect()
+    }
+
     /// The version that the run of a resource in progress is for.
     pub async fn action_running(
         &self,

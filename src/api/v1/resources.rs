@@ -38,11 +38,11 @@ async fn get(rvid: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     if args.flag("logs", false)? || kind.is_some() {
         let stored = app.store.action_store_of(environment, version).await?;
         let (stored, kind) = (stored.as_ref(), kind.as_deref());
-        logs = versions::actions(&app, environment, &id, stored, version, kind).await?;
-        let limit = args.parsed::<usize>("log_limit")?.unwrap_or(0);
-        if limit > 0 {
-            logs.truncate(limit);
-        }
+        let limit = match args.parsed::<usize>("log_limit")?.unwrap_or(0) {
+            0 => versions::MOST_ACTIONS,
+            limit => limit.min(versions::MOST_ACTIONS),
+        };
+        logs = versions::actions(&app, environment, &id, stored, version, kind, limit).await?;
     }
     Ok(Answer::Body(
         json!({"resource": shapes::resource(environment, &found), "logs": logs}),

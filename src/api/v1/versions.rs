@@ -58,8 +58,8 @@ async fn get(version: VersionNumber, app: App, args: Args) -> Result<Answer, Api
         let mut shape = shapes::resource(id, resource);
         if has_logs {
             let (resource, kind) = (&resource.resource_id, kind.as_deref());
-            let mut actions = actions(&app, id, resource, stored.as_ref(), version, kind).await?;
-            actions.truncate(n_actions);
+            let stored = stored.as_ref();
+            let actions = actions(&app, id, resource, stored, version, kind, n_actions).await?;
             shape["actions"] = Value::Array(actions);
         }
         body.text(std::mem::replace(&mut separator, ","))?;
@@ -91,8 +91,11 @@ fn unknown_id(
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
+/// Actions of a resource that are shown at most.
+pub(super) const MOST_ACTIONS: usize = 1000;
+
 /// What was done to a resource in a version, newest first. `stored`: how the version was stored; `kind`: only actions of this
-/// one.
+/// one; `limit`: so many of them.
 pub(super) async fn actions(
     app: &App,
     environment: EnvironmentId,
@@ -100,9 +103,8 @@ pub(super) async fn actions(
     stored: Option<&StoreAction>,
     version: VersionNumber,
     kind: Option<&str>,
+    limit: usize,
 ) -> Result<Vec<Value>, ApiError> {
-    /// So many actions of a resource are looked through for those of one version.
-    const SEARCHED: i64 = 1000;
     let kind = match kind {
         None => None,
         Some(kind) => match kind.parse::<ActionKind>() {
@@ -116,17 +118,19 @@ pub(super) async fn actions(
             }
         },
     };
+    let rows = i64::try_from(limit).unwrap_or(i64::MAX);
     let actions = app
         .store
-        .action_list(environment, Some(resource), SEARCHED)
+        .action_of_version(environment, resource, version, kind, rows)
         .await?;
-    let stored = stored.filter(|stored| stored.has_brought(resource));
-    let all = actions.iter().chain(stored.map(|stored| &stored.action));
-    let shown = all.filter(|action| {
-        action.version == version && kind.is_none_or(|kind| action.action == kind)
+    let stored = stored.map(|stored| (stored.has_brought(resource), &stored.action));
+    let stored = stored.filter(|(has_brought, action)| {
+        *has_brought && action.version == version && kind.is_none_or(|kind| action.action == kind)
     });
+    let shown = actions.iter().chain(stored.map(|(_, action)| action));
     let brought = std::slice::from_ref(resource);
     Ok(shown
+        .take(limit)
         .map(|action| wire::action(json!(environment), action, brought))
         .collect())
 }

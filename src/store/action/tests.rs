@@ -92,6 +92,36 @@ async fn states_behind_runs_are_written_and_counted_whether_they_were_there_or_n
     .await;
 }
 
+/// A resource that is verified every few minutes has many runs of a new version soon.
+#[tokio::test]
+async fn what_was_done_in_a_version_is_found_whatever_came_after() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let mut starts = Vec::new();
+        for at in 0..20 {
+            let (mut start, end) = run("x", 2 * at);
+            start.version = VersionNumber::new(if at < 3 { 1 } else { 2 });
+            if at == 2 {
+                start.action = ActionKind::DryRun;
+            }
+            let batch = [start];
+            store.action_write(id, &batch, &[end]).await.unwrap();
+            starts.extend(batch);
+        }
+        let (resource, first) = (&starts[0].resource_id, VersionNumber::new(1));
+        let found = async |kind, limit| {
+            let actions = store.action_of_version(id, resource, first, kind, limit);
+            let ids = actions.await.unwrap().into_iter().map(|action| action.id);
+            ids.collect::<Vec<ActionId>>()
+        };
+        let ids: Vec<ActionId> = starts.iter().map(|start| start.id).collect();
+        assert_eq!(found(None, 10).await, [ids[2], ids[1], ids[0]]);
+        assert_eq!(found(Some(ActionKind::Deploy), 10).await, [ids[1], ids[0]]);
+        assert_eq!(found(None, 1).await, [ids[2]]);
+    })
+    .await;
+}
+
 /// PostgreSQL does not look up the environment of each run: the store does, and a trigger deletes them.
 #[tokio::test]
 async fn the_history_goes_with_its_environment_and_nothing_is_added_afterwards() {
