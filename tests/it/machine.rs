@@ -69,6 +69,8 @@ const SYSTEMD: &str = r#"for folder in usr/lib/systemd lib/systemd usr/local/lib
 done
 rm -rf etc/systemd
 mkdir -p etc/systemd/system
+# Without it, units have no devices of their own.
+ln -s pts/ptmx dev/ptmx
 for target in test sysinit basic shutdown; do
     printf '[Unit]\nDescription=%s\nDefaultDependencies=no\n' $target > usr/lib/systemd/system/$target.target
 done
