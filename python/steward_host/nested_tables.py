@@ -90,16 +90,23 @@ class NestedTables:
             return self._is_safe(parent, values)
         if isinstance(parent, (ast.If, ast.IfExp, ast.While, ast.Assert)):
             return parent.test is node
+        if self._is_returned(node):
+            return True
         if isinstance(parent, (ast.Starred, ast.keyword, ast.Dict)):
             # In another list or dict.
             within = _iterated if isinstance(parent, ast.Starred) else _elements
             return not _is_value(parent, node) and all(self._is_constant(one) for value in values for one in within(value))
-        if isinstance(parent, ast.Return):
-            function = self._function_of(parent)
-            return isinstance(function, ast.FunctionDef) and self._is_only_plugin(function)
         if isinstance(parent, ast.UnaryOp):
             return isinstance(parent.op, ast.Not)
         return isinstance(parent, (ast.Compare, ast.FormattedValue))
+
+    def _is_returned(self, node: ast.expr) -> bool:
+        """Whether a plugin returns it, alone or in a list or dict that it makes for that."""
+        above: ast.AST = self._parents[id(node)]
+        while isinstance(above, (ast.BoolOp, ast.Dict, ast.IfExp, ast.List, ast.Starred, ast.Tuple)):
+            above = self._parents[id(above)]
+        function = self._function_of(above) if isinstance(above, ast.Return) else None
+        return isinstance(function, ast.FunctionDef) and self._is_only_plugin(function)
 
     def _is_asked_safely(self, attribute: ast.Attribute, values: list[Any]) -> bool:
         """The same of what a method of it gives."""

@@ -301,6 +301,8 @@ class Purity:
         if not isinstance(cls, type) or not self._is_own_class(cls) or name in self._names_that_change():
             return False
         found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+        if isinstance(found, classmethod):
+            return self.is_plain(cls) and self._is_pure_for_all(found.__func__)
         function = found.__func__ if isinstance(found, staticmethod) else found
         return getattr(cls, name, None) is function and self._is_pure_for_all(function)
 

@@ -350,6 +350,14 @@ class Judging(unittest.TestCase):
                 with self.subTest(more):
                     module, purity = self.module(f"{text}{more}\n")
                     self.assertIs(purity.is_pure(module.f), expected)
+            for returned in ("{**FLAT, 'c': [1]}", "[FLAT[x], *RANGES]", "FLAT[x] or [FLAT]", "FLAT if x else (1, {'a': NAMES})"):
+                with self.subTest(returned):
+                    module, purity = self.module(text.replace("return FLAT[x]", f"return {returned}"))
+                    self.assertTrue(purity.is_pure(module.f))
+            for returned in ("list(RANGES)", "{**FLAT}.pop(x)", "dict(**FLAT)", "[[FLAT[x]][0].pop()]", "(lambda: FLAT)()"):
+                with self.subTest(returned):
+                    module, purity = self.module(text.replace("return FLAT[x]", f"return {returned}"))
+                    self.assertFalse(purity.is_pure(module.f))
             for file in (other.__file__, reads.__file__):
                 module, purity = self.module(text, file)
                 self.assertFalse(purity.is_pure(module.f))
@@ -597,6 +605,13 @@ class Kind(Enum):
 class Text(StrEnum):
     C = "c"
 
+    @classmethod
+    def of(cls, given):
+        return cls.C if given else cls("c")
+
+    def __str__(self):
+        return self.value.upper()
+
 @dataclass(frozen=True, kw_only=True)
 class Base:
     name: str
@@ -619,9 +634,20 @@ class Range(Base):
     def at(first):
         return Range(name=Text.C, first=first)
 
+    @classmethod
+    def parse(cls, text):
+        name, first = text.split("/")
+        return cls(name=name, first=int(first))
+
+    def __str__(self):
+        return f"{self.name}/{self.first}"
+
 def makes(x):
     made = Range(name=Kind[x].value, first=3)
     return made.last, isinstance(made, Range), dataclasses.asdict(made.moved()), Kind.B.name, Kind(x)
+
+def parses(x):
+    return str(Range.parse(x)), Text.of(x).value, [kind.value for kind in Kind], f"{Range.parse(x)}"
 
 @dataclass
 class Open:
@@ -632,6 +658,29 @@ class Kept:
     name: str
     def save(self):
         os.environ["x"] = self.name
+
+@dataclass(frozen=True)
+class Reads:
+    name: str
+    @classmethod
+    def read(cls): return cls(os.environ["x"])
+
+@dataclass(frozen=True)
+class Shown:
+    name: str
+    def __str__(self): return os.environ["x"]
+
+@dataclass(frozen=True)
+class Keeps:
+    name: str
+    @classmethod
+    def read(cls):
+        cls.newest = cls("x")
+        return cls.newest
+
+def reads(x): return Reads.read()
+def shows(x): return str(Shown(x))
+def keeps(x): return Keeps.read()
 
 @dataclass(frozen=True)
 class Own:
@@ -666,7 +715,11 @@ class Plain:
             with self.subTest(name):
                 self.assertTrue(purity.is_plain(getattr(module, name)))
         self.assertTrue(purity.is_pure(module.makes))
-        for name in ("Open", "Kept", "Own", "Child", "Loud", "Sharing", "Patched", "Plain", "os"):
+        self.assertTrue(purity.is_pure(module.parses))
+        for name in ("reads", "shows", "keeps"):
+            with self.subTest(name):
+                self.assertFalse(purity.is_pure(getattr(module, name)))
+        for name in ("Open", "Kept", "Reads", "Shown", "Keeps", "Own", "Child", "Loud", "Sharing", "Patched", "Plain", "os"):
             with self.subTest(name):
                 self.assertFalse(purity.is_plain(getattr(module, name)))
         self.assertFalse(purity.is_plain(Exception))
