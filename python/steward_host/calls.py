@@ -86,6 +86,17 @@ def value(given: Any) -> Any:
     return given
 
 
+def has_reference(given: Any) -> bool:
+    """Whether an argument in a frame is a reference, or a list or dict that holds one. What instances hold does not count."""
+    kind = type(given)
+    if kind is bytes:
+        return bool(given[0] == msgpack.EXT_REFERENCE)
+    if kind is tuple and len(given) == 1:
+        inner = given[0]
+        return any(map(has_reference, inner.values() if type(inner) is dict else inner))
+    return False
+
+
 def of_number(number: int) -> Instance:
     """The handle of an instance that came before."""
     return _instances[number]
@@ -109,7 +120,7 @@ def computed(
 ) -> bytes | None:
     """The answer to a call of which is said what it has read (False: it does more than compute); None as above.
 
-    `as_object`: how an object that is nothing but its values is written, None for any other.
+    `as_object`: how an object that is nothing but its values is written, behind the letter of its kind; None for any other.
     """
     head = _head(_COMPUTED, number)
     if type(value) not in _PLAIN:
@@ -121,8 +132,8 @@ def computed(
 
 
 def _with_numbers(value: Any, as_object: Callable[[object], bytes | None]) -> Any:
-    """Data as it is, with bytes for instances (the digits of their numbers) and for objects that are nothing but their values;
-    `_MORE` if there is more to it."""
+    """Data as it is, with bytes for instances (the digits of their numbers) and for objects and references that are nothing but
+    their values; `_MORE` if there is more to it."""
     kind = type(value)
     if kind in _PLAIN:
         return value
@@ -137,7 +148,7 @@ def _with_numbers(value: Any, as_object: Callable[[object], bytes | None]) -> An
         entries = {key: _with_numbers(item, as_object) for key, item in value.items()}
         return _MORE if _MORE in entries.values() else entries
     written = as_object(value)
-    return _MORE if written is None else b"d" + written
+    return _MORE if written is None else written
 
 
 def rendered(number: int, values: list[object], identity: dict[str, str] | None, id_value: list[object]) -> bytes | None:

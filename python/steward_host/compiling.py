@@ -15,7 +15,7 @@ from inmanta.execute import proxy, runtime
 from inmanta.execute.proxy import DynamicProxy
 from inmanta.execute.util import Unknown
 from inmanta.plugins import PluginMeta
-from steward_host import calls, collector, failure, forks, instance_variables, loader, msgpack, resolving
+from steward_host import calls, collector, computing, failure, forks, instance_variables, loader, msgpack, resolving
 from steward_host.computing import Computing, has_hidden_name
 from steward_host.declared import Declared, made
 from steward_host.exporting import Exporting
@@ -81,6 +81,7 @@ class Compiling:
         self._plain: dict[str, tuple[plugins.Plugin, list[Argument]] | None] = {}
         self._computing = Computing()
         self._values.is_plain = self._computing.is_plain
+        self._values.is_plain_reference = self._computing.is_plain_reference
         self._exporting = Exporting(pipe, self._values, self._declared, self._computing, self._fail)
         self.served.update(self._exporting.served)
         runtime.world = World(pipe, None if self._project is None else self._project.project_path)
@@ -269,7 +270,7 @@ class Compiling:
                 continue
             # As in `call` and `_call`, without what such a plugin has no use for.
             try:
-                is_hidden = name in noted and has_hidden_name(args)
+                is_hidden = name in noted and self._is_hidden(name, args)
                 for index, given in enumerate(args):
                     kind = type(given)
                     if kind is tuple and len(given) > 1:
@@ -336,19 +337,27 @@ class Compiling:
             return None
 
         def find(purity: Purity) -> bool:
-            function = vars(type(plugin)).get("__function__")
-            return not plugin._is_replaced() and purity.is_pure(getattr(function, "__func__", None))
+            return not plugin._is_replaced() and purity.is_pure(_function_of(plugin))
 
         self._computing.judge(name, find)
         return None if takes_dataclasses else (plugin, plugin.args)
 
+    def _is_hidden(self, name: str, given: list[Any]) -> bool:
+        """Whether a plugin may see more by its arguments than what is noted: hidden attributes, if it reads some by names that it
+        is given, or what is behind a reference."""
+        if has_hidden_name(given):
+            return True
+        if not any(map(calls.has_reference, given)):
+            return False
+        return not self._computing.passes_references(name, _function_of(self._plugins[name]))
+
     def _noting(self, number: int, name: str, call: Callable[[], object], is_hidden: bool) -> tuple[object, bytes | None]:
         """Calls a plugin, and answers with what it has read, or with that it does more than compute; no answer if there is more
-        to its result than data. `is_hidden`: if it reads attributes by names that it is given, these may be hidden ones."""
+        to its result than data. `is_hidden`: what it is given may show it more than what is noted."""
         if not self._computing.noted[name]:
             self._computing.forget(name)
             result = call()
-            return result, calls.computed(number, result, False, self._values.plain_object)
+            return result, calls.computed(number, result, False, self._values.object_by_value)
         self._values.lent.clear()
         proxy.begin_reads()
         try:
@@ -357,7 +366,7 @@ class Compiling:
             reads = proxy.end_reads()
             is_changed = self._values.has_changed_lent()
         plain = DynamicProxy._plain(result)
-        return result, calls.computed(number, plain, None if is_changed or is_hidden else reads, self._values.plain_object)
+        return result, calls.computed(number, plain, None if is_changed or is_hidden else reads, self._values.by_value)
 
     def hold(self, _: None) -> None:
         """Steward reads answers that are held. No answer."""
@@ -376,7 +385,7 @@ class Compiling:
             self._values.constructs = True
             packed = None
             if in_frame and request[1] in self._computing.noted and not PluginMeta.has_other_ways:
-                is_hidden = has_hidden_name(request[2]) or any(has_hidden_name(value) for _, value in request[3])
+                is_hidden = self._is_hidden(request[1], [*request[2], *(value for _, value in request[3])])
                 result, packed = self._noting(number, request[1], partial(self._call, request, True), is_hidden)
             else:
                 result = self._call(request, in_frame)
@@ -511,10 +520,13 @@ class Compiling:
 
         class Handler(logging.Handler):
             def emit(self, record: logging.LogRecord) -> None:
+                # A call that says something to people is made again.
+                proxy.note_more()
                 log(record.levelname, self.format(record))
 
         root = logging.getLogger()
-        root.handlers[:] = [Handler()]
+        computing.listener = handler = Handler()
+        root.handlers[:] = [handler]
         root.setLevel(logging.INFO)
 
 
@@ -542,6 +554,10 @@ def _context(plugin: plugins.Plugin, place: Location, namespace: str) -> tuple[p
 
 def _as_it_is(value: Any) -> Any:
     return value
+
+
+def _function_of(plugin: plugins.Plugin) -> object:
+    return getattr(vars(type(plugin)).get("__function__"), "__func__", None)
 
 
 def _by_name(plugin: plugins.Plugin, name: str) -> Argument | None:

@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from steward_host.purity import Purity
 
 
+# The handler that notes what all loggers say, if there is one.
+listener: object = None
+
+
 class Computing:
     """The verdicts of one compile."""
 
@@ -19,6 +23,8 @@ class Computing:
         self._purity: Purity | None = None
         # What answers say what they have read (True), and of what is still to be reported that it does more than compute.
         self.noted: dict[str, bool] = {}
+        # Which of them only hand on the references that they get.
+        self._passing: dict[str, bool] = {}
 
     def begin(self, known: dict[str, bool] | None) -> None:
         """`known`: the verdicts of earlier compiles; None: nobody wants to know."""
@@ -29,6 +35,7 @@ class Computing:
         """The files of the project's modules, when they are known."""
         self._files = files
         self._purity = None
+        self._passing.clear()
 
     def judge(self, name: str, find: Callable[[Purity], bool]) -> None:
         """Notes whether the answers to what has this name say what they have read."""
@@ -44,6 +51,17 @@ class Computing:
     def is_plain(self, cls: type) -> bool:
         """Whether the objects of a class are nothing but their values; False, too, if nobody wants to know."""
         return self._known is not None and self._judge().is_plain(cls)
+
+    def is_plain_reference(self, cls: type) -> bool:
+        """Whether the references of a class are nothing but their arguments."""
+        return self._known is not None and self._judge().is_plain_reference(cls)
+
+    def passes_references(self, name: str, function: object) -> bool:
+        """Whether a function that only computes does nothing with the references that it gets but hand them on."""
+        known = self._passing.get(name)
+        if known is None:
+            known = self._passing[name] = self._judge().passes_references(function)
+        return known
 
     def _judge(self) -> Purity:
         if self._purity is None:

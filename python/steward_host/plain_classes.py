@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # What a class inherits from for nothing that its objects do.
 _BASES = (object, enum.Enum, enum.IntEnum, enum.StrEnum, int, str)
+# Methods that may be its own though their names begin with an underscore: its texts.
+_TEXTS = ("__repr__", "__str__")
 _FACTORIES = (dict, frozenset, list, set, tuple)
 
 
@@ -99,9 +101,10 @@ class PlainClasses:
             found = vars(cls).get(part.name)
             if isinstance(found, property):
                 found = found.fget if found.fset is None and found.fdel is None else None
-            elif isinstance(found, staticmethod):
+            elif isinstance(found, (classmethod, staticmethod)):
+                # It gets the class, which is plain as well.
                 found = found.__func__
-            return not part.name.startswith("_") and part.name not in self._changed() and self._is_pure(found)
+            return (part.name in _TEXTS or not part.name.startswith("_")) and part.name not in self._changed() and self._is_pure(found)
         is_text = isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)
         return is_text or isinstance(part, ast.Pass)
 

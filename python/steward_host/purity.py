@@ -5,7 +5,8 @@ The compiler keeps what such a function returned, with what it read for that, an
 Python can not be understood in general. What is understood here is the plain code that most plugins are made of: all statements
 and expressions that touch nothing but what the function itself has made, and names of other modules and files whose meaning is
 known. Anything else, and anything that is not mentioned here, makes a function impure: other imports, mutable values of a module
-(but tables that nobody changes, see `tables`), `global`, files, clocks, chance, printing, logging (but see `quiet_loggers`), attributes
+(but tables that nobody changes, see `tables`), `global`, files, clocks, chance, printing, logging (but see `quiet_loggers`),
+references (but see `plain_references`), attributes
 that begin with an underscore (also where the name is a text, see `spoken_names`).
 
 What a value is, is not known: `x.name` may read an attribute of the model (which is noted when it happens, see `Reads` in
@@ -22,9 +23,11 @@ import sys
 from enum import EnumMeta
 from types import CodeType, FunctionType, MethodType, ModuleType
 
-from steward_host import quiet_loggers, spoken_names, tables
+from inmanta.execute.util import Unknown
+from steward_host import nested_tables, quiet_loggers, spoken_names, tables
 from steward_host.computing import has_hidden_name
 from steward_host.plain_classes import PlainClasses
+from steward_host.plain_references import HandedOn, PlainReferences
 from steward_host.spoken_names import SpokenNames
 
 TYPE_CHECKING = False
@@ -94,6 +97,11 @@ _GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME")
 _PLAIN = (str, int, float, bool, bytes, type(None))
 # What a class has whose body says nothing.
 _OF_PLAIN_CLASS = frozenset(("__module__", "__doc__", "__firstlineno__", "__static_attributes__", "__weakref__", "__qualname__"))
+# More classes whose objects nobody can change.
+_UNCHANGING = (
+    ("re", "Pattern"), ("uuid", "UUID"), ("ipaddress", "IPv4Address"), ("ipaddress", "IPv6Address"), ("ipaddress", "IPv4Interface"),
+    ("ipaddress", "IPv6Interface"), ("ipaddress", "IPv4Network"), ("ipaddress", "IPv6Network"),
+)  # fmt: skip
 _NOTHING = object()
 
 
@@ -106,11 +114,17 @@ class Purity:
         self._known: dict[FunctionType, bool] = {}
         # Functions that read attributes by names that they are given.
         self._by_argument: set[FunctionType] = set()
+        # Functions that give references, and whether they only hand on what they are given.
+        self._makers: dict[FunctionType, bool] = {}
+        # Functions that are being looked at, and those of them that others took for pure meanwhile.
+        self._open: set[FunctionType] = set()
+        self._assumed: set[FunctionType] = set()
         self._changed: set[str] | None = None
         self._may_change_loggers: bool | None = None
         self._tables = tables.Tables(self._tree)
         own_tree = lambda file: self._tree(file) if file in self._files else None  # noqa: E731
         self._classes = PlainClasses(own_tree, self._is_pure_for_all, _is_constant, self._names_that_change, self._forget)
+        self._references = PlainReferences(own_tree, self._is_pure_for_all, _is_constant, self._names_that_change)
 
     def is_pure(self, function: object) -> bool:
         """Whether a function only computes, if no word in the texts that it is given begins with an underscore."""
@@ -119,12 +133,23 @@ class Purity:
         return self._is_pure(function)
 
     def _is_pure_for_all(self, function: object) -> bool:
-        """Whether a function only computes, whoever calls it with whatever."""
-        return self.is_pure(function) and function not in self._by_argument
+        """Whether a function only computes, whoever calls it with whatever and does whatever with what it gives."""
+        return self.is_pure(function) and function not in self._by_argument and function not in self._makers
 
     def is_plain(self, cls: object) -> bool:
         """Whether the objects of a class are nothing but their values."""
         return self._classes.is_plain(cls)
+
+    def is_plain_reference(self, cls: object) -> bool:
+        """Whether the references of a class are nothing but their arguments."""
+        return self._references.is_plain(cls)
+
+    def passes_references(self, function: object) -> bool:
+        """Whether a function that only computes does nothing with the references among its arguments but hand them on."""
+        if type(function) is not FunctionType or not self._is_pure(function):
+            return False
+        node = self._definition(function.__code__)
+        return node is not None and self._handed_on(function, node, _parts_of(node)).passes_arguments()
 
     def is_pure_getter(self, getter: object) -> bool:
         """The same for a getter of a resource class, which must not look at the exporter, nor at the class that it is of."""
@@ -142,22 +167,31 @@ class Purity:
         parts = [part for statement in _body(node) for part in ast.walk(statement)]
         asked: set[int] = set()
         if isinstance(getter, MethodType) and ignored:
-            helpers = [part for part in parts if isinstance(part, ast.Attribute) and self._has_helper(getter.__self__, part.attr)]
+            helpers = [part for part in parts if isinstance(part, ast.Attribute) and self._may_ask_class(getter.__self__, part.attr)]
             asked = {id(part.value) for part in helpers if isinstance(part.value, ast.Name) and part.value.id == ignored[0]}
         return not any(isinstance(part, ast.Name) and part.id in ignored and id(part) not in asked for part in parts)
+
+    def _may_ask_class(self, cls: object, name: str) -> bool:
+        return self._has_helper(cls, name) or self._has_constant(cls, name)
 
     def _is_pure(self, function: FunctionType) -> bool:
         known = self._known.get(function)
         if known is None:
             # A function that calls itself is pure if the rest of it is.
             self._known[function] = True
+            self._open.add(function)
             try:
                 known = self._look_at(function)
             except (OSError, SyntaxError, ValueError, RecursionError):
                 known = False
+            self._open.discard(function)
+            # Who took it for pure did not know that it gives references.
+            known = known and not (function in self._makers and function in self._assumed)
             self._known[function] = known
             if not known:
                 self._forget()
+        elif function in self._open:
+            self._assumed.add(function)
         return known
 
     def _forget(self) -> None:
@@ -176,7 +210,7 @@ class Purity:
         if node is None or not all(self._is_harmless(function, decorator) for decorator in decorators):
             return False
         names = set(_globals_of(function.__code__))
-        parts = [part for statement in _body(node) for part in _walk(statement)]
+        parts = _parts_of(node)
         known = {name: function.__globals__[name] for name in names if name in function.__globals__}
         spoken = SpokenNames(node, parts, known)
         if any(spoken.of(text) == spoken_names.OF_ARGUMENTS for _, _, text in spoken.reads):
@@ -184,7 +218,24 @@ class Purity:
             self._by_argument.add(function)
         if not all(self._is_known(function, name) for name in names):
             return False
-        return all(map(_is_allowed, parts)) and self._is_used_well(parts, known, spoken)
+        handed_on = None
+        asked_for = set(_classes_asked_for(parts))
+        named = (known.get(part.id) for part in parts if isinstance(part, ast.Name) and id(part) not in asked_for)
+        if any(map(self._makes_references, named)):
+            handed_on = self._handed_on(function, node, parts)
+            self._makers[function] = handed_on.passes_arguments()
+        return all(map(_is_allowed, parts)) and self._is_used_well(parts, known, spoken, handed_on)
+
+    def _handed_on(self, function: FunctionType, node: ast.FunctionDef | ast.Lambda, parts: list[ast.AST]) -> HandedOn:
+        found: dict[str, Any] = {name: function.__globals__.get(name) for name in _globals_of(function.__code__)}
+        makers = {name: self._makers.get(maker, True) for name, maker in found.items() if self._makes_references(maker)}
+        return HandedOn(node, parts, makers)
+
+    def _makes_references(self, found: object) -> bool:
+        """Whether calls of it give what has to be handed on: references that are nothing but their arguments, or an Unknown."""
+        if type(found) is FunctionType:
+            return self._is_pure(found) and found in self._makers and found not in self._by_argument
+        return found is Unknown or self.is_plain_reference(found)
 
     def _is_known(self, function: FunctionType, name: str) -> bool:
         """Whether a name outside of the function stands for something that only computes, for ever."""
@@ -197,8 +248,12 @@ class Purity:
             return found.__name__ in _LIBRARY or self._is_own_module(found)
         if type(found) in tables.KINDS:
             file = function.__code__.co_filename
-            return tables.is_flat(found, _is_constant) and not self._tables.is_changed(name, file, self._other_trees(file))
-        return self._is_settled(found) or _is_asked_for(found) or self._is_own_class(found) or self._is_quiet(found)
+            if tables.is_flat(found, _is_constant):
+                return not self._tables.is_changed(name, file, self._other_trees(file))
+            is_known = nested_tables.is_nested(found, _is_constant)
+            return is_known and not self._tables.is_changed_within(name, found, file, self._other_trees(file), _is_constant)
+        is_used_well = _is_asked_for(found) or self._is_own_class(found) or self._is_quiet(found) or self._is_noted(found)
+        return self._is_settled(found) or is_used_well or self._makes_references(found)
 
     def _is_settled(self, found: object) -> bool:
         """Whether a value of a module, which is no table, only computes and never changes."""
@@ -224,9 +279,18 @@ class Purity:
     def _is_quiet(self, found: object) -> bool:
         if not quiet_loggers.is_quiet(found) or "level" in self._names_that_change():
             return False
+        return not self._loggers_may_change()
+
+    def _is_noted(self, found: object) -> bool:
+        """Whether what a logger says is noted when it says it: such a call is made again in the next compile."""
+        if not quiet_loggers.is_heard(found) or not self._names_that_change().isdisjoint(quiet_loggers.SET):
+            return False
+        return not self._loggers_may_change()
+
+    def _loggers_may_change(self) -> bool:
         if self._may_change_loggers is None:
             self._may_change_loggers = quiet_loggers.may_change(filter(None, map(self._tree, self._files)))
-        return not self._may_change_loggers
+        return self._may_change_loggers
 
     def _is_own_class(self, found: object) -> bool:
         module = sys.modules.get(found.__module__) if isinstance(found, type) else None
@@ -237,8 +301,19 @@ class Purity:
         if not isinstance(cls, type) or not self._is_own_class(cls) or name in self._names_that_change():
             return False
         found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+        if isinstance(found, classmethod):
+            return self.is_plain(cls) and self._is_pure_for_all(found.__func__)
         function = found.__func__ if isinstance(found, staticmethod) else found
         return getattr(cls, name, None) is function and self._is_pure_for_all(function)
+
+    def _has_constant(self, cls: Any, name: str) -> bool:
+        """The same of a value that nobody changes."""
+        from inmanta import resources
+
+        if not self._is_own_class(cls) or type(cls) not in (type, resources.ResourceMeta) or name in self._names_that_change():
+            return False
+        found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+        return _is_constant(found) and getattr(cls, name, None) is found
 
     def _may_ask(self, module: ModuleType, name: str) -> bool:
         """Whether what a module has by this name only computes."""
@@ -252,7 +327,7 @@ class Purity:
             if tree is not None:
                 yield tree
 
-    def _is_used_well(self, parts: list[ast.AST], known: dict[str, object], spoken: SpokenNames) -> bool:
+    def _is_used_well(self, parts: list[ast.AST], known: dict[str, object], spoken: SpokenNames, handed_on: HandedOn | None) -> bool:
         """Whether modules are asked only for what is known of them, and functions and classes for nothing: they may carry more."""
         by_name = {
             id(function)
@@ -263,9 +338,10 @@ class Purity:
         asked = {id(part.value) for part in parts if isinstance(part, ast.Attribute)}
         asked_for = set(_classes_asked_for(parts))
         called = {id(part.func) for part in parts if isinstance(part, ast.Call)}
+        raising = {id(handler) for part in parts if isinstance(part, ast.Try) for handler in _raising_handlers(part, known)}
         for part in parts:
             if isinstance(part, ast.ExceptHandler):
-                if not all(_is_caught(kind, known) for kind in _kinds_of(part)):
+                if id(part) not in raising and not all(_is_caught(kind, known) for kind in _kinds_of(part)):
                     return False
             elif isinstance(part, ast.Name):
                 found = known.get(part.id)
@@ -277,6 +353,9 @@ class Purity:
                         return False
                 elif quiet_loggers.is_logger(found):
                     if id(part) not in asked:
+                        return False
+                elif handed_on is not None and self._makes_references(found):
+                    if not handed_on.allows(part) and id(part) not in asked_for:
                         return False
                 elif isinstance(found, type) and not self._is_settled(found):
                     may_be_asked = _is_asked_for(found) and id(part) in asked_for
@@ -295,9 +374,10 @@ class Purity:
                     if not self.is_plain(of):
                         return False
                 elif quiet_loggers.is_logger(of):
-                    if part.attr != "debug" or id(part) not in called:
+                    is_noted = part.attr in quiet_loggers.NOTED and self._is_noted(of)
+                    if id(part) not in called or not is_noted and (part.attr != "debug" or not self._is_quiet(of)):
                         return False
-                elif self._has_helper(of, part.attr):
+                elif self._has_helper(of, part.attr) or self._has_constant(of, part.attr):
                     continue
                 elif of is not _NOTHING and isinstance(part.value, ast.Name):
                     if not _is_constant(of) and type(of) not in tables.KINDS:
@@ -367,6 +447,10 @@ def _is_body(body: ast.expr, code: CodeType) -> bool:
     return (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset) in code.co_positions()
 
 
+def _parts_of(node: ast.FunctionDef | ast.Lambda) -> list[ast.AST]:
+    return [part for statement in _body(node) for part in _walk(statement)]
+
+
 def _body(node: ast.FunctionDef | ast.Lambda) -> list[ast.AST]:
     return [node.body] if isinstance(node, ast.Lambda) else [*node.body]
 
@@ -432,7 +516,7 @@ def _is_allowed(node: ast.AST) -> bool:
     if isinstance(node, ast.Attribute):
         return isinstance(node.ctx, ast.Load) and not node.attr.startswith("_")
     if isinstance(node, ast.Subscript):
-        return isinstance(node.ctx, ast.Load) or isinstance(node.value, ast.Name)
+        return isinstance(node.ctx, ast.Load) or _is_own(node)
     if isinstance(node, ast.FunctionDef):
         return not node.decorator_list
     if isinstance(node, ast.Delete):
@@ -448,6 +532,41 @@ def _is_attribute_getter(call: ast.Call, known: dict[str, object]) -> bool:
     return _found(call.func, known) is operator.attrgetter and all(
         isinstance(name, ast.Constant) and not has_hidden_name(name.value) for name in call.args
     )
+
+
+def _raising_handlers(node: ast.Try, known: dict[str, object]) -> Iterator[ast.ExceptHandler]:
+    """Those that may catch anything, since what they catch is raised again, or becomes a PluginException, which no such function
+    catches, and is none that says that an attribute has no value yet: nothing reads attributes there."""
+    from inmanta import plugins
+
+    leaving = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom)
+    may_read = any(_may_read(part, known) for statement in node.body for part in _walk(statement))
+    for handler in node.handlers:
+        last = handler.body[-1]
+        parts = (part for statement in handler.body for part in _walk(statement))
+        if not isinstance(last, ast.Raise) or any(isinstance(part, leaving) for part in parts):
+            continue
+        if last.exc is None:
+            yield handler
+            continue
+        raised = _found(last.exc.func if isinstance(last.exc, ast.Call) else last.exc, known)
+        if isinstance(raised, type) and issubclass(raised, plugins.PluginException) and not may_read:
+            yield handler
+
+
+def _may_read(part: ast.AST, known: dict[str, object]) -> bool:
+    """Whether it may read an attribute of the model: all but what Python itself and modules of its library do with values."""
+    if isinstance(part, ast.MatchClass):
+        return True
+    if isinstance(part, ast.Attribute):
+        return not isinstance(_found(part.value, known), ModuleType)
+    if isinstance(part, ast.Call):
+        called = part.func.id if isinstance(part.func, ast.Name) else None
+        if called in _BUILTINS and called not in known:
+            # Some call functions that they are given.
+            return called in (*_BY_NAME, "filter", "map", "max", "min", "sorted")
+        return not _is_of_library(_found(part.func, known))
+    return False
 
 
 def _kinds_of(handler: ast.ExceptHandler) -> list[ast.expr | None]:
@@ -494,8 +613,9 @@ def _is_own(target: ast.expr) -> bool:
         return all(map(_is_own, target.elts))
     if isinstance(target, ast.Starred):
         return _is_own(target.value)
-    if isinstance(target, ast.Subscript):
-        return isinstance(target.value, ast.Name)
+    while isinstance(target, ast.Subscript):
+        # What is in a list or dict that is the function's, too. Of a table of the module this is seen (`tables`).
+        target = target.value
     return isinstance(target, ast.Name)
 
 
@@ -511,8 +631,7 @@ def _is_constant(value: object) -> bool:
     """Whether it is a value that nobody can change."""
     if type(value) in (tuple, frozenset):
         return all(map(_is_constant, value))  # type: ignore[call-overload]  # it has elements
-    expressions = sys.modules.get("re")
-    return type(value) in _PLAIN or (expressions is not None and type(value) is expressions.Pattern)
+    return type(value) in _PLAIN or any(type(value) is getattr(sys.modules.get(module), name, None) for module, name in _UNCHANGING)
 
 
 def _is_exception(value: object) -> bool:

@@ -1,13 +1,16 @@
 """Dicts, lists and sets of a module that nobody changes, such as `PORTS = {"http": 80}`.
 
 Of such a table, a function that reads it still only computes (`purity`). Its elements have to be constants, so that nobody can
-change them either; and it has to be used in no other way than those below, in which it is read and nobody gets hold of it: not in
-its own file, and not at all in others.
+change them either (of others see `nested_tables`); and it has to be used in no other way than those below, in which it is read
+and nobody gets hold of it: not in its own file, and not at all in others.
 """
 
 from __future__ import annotations
 
 import ast
+from functools import partial
+
+from steward_host.nested_tables import NestedTables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +40,8 @@ class Tables:
         self._used: dict[str, set[str]] = {}
         # The names that are asked of other modules.
         self._asked: dict[int, set[str]] = {}
+        # By file, where what is in its tables goes.
+        self._nested: dict[str, NestedTables] = {}
 
     def is_changed(self, name: str, file: str, others: Iterable[ast.Module]) -> bool:
         """Whether somebody may change the table of this name of a file, as far as one can see."""
@@ -46,6 +51,27 @@ class Tables:
             used = self._used[file] = set() if tree is None else set(_used_otherwise(tree))
         known = (name, "*")
         return not used.isdisjoint(known) or any(not self._asks(tree).isdisjoint(known) for tree in others)
+
+    def is_changed_within(
+        self, name: str, table: object, file: str, others: Iterable[ast.Module], is_constant: Callable[[object], bool]
+    ) -> bool:
+        """The same of a table with lists and dicts in it."""
+        tree = self._tree(file)
+        others = [*others]
+        if tree is None or any(not self._asks(other).isdisjoint((name, "*")) for other in others):
+            return True
+        nested = self._nested.get(file)
+        if nested is None:
+            is_only_plugin = partial(self._is_only_plugin, tree, others)
+            nested = self._nested[file] = NestedTables(tree, is_constant, is_only_plugin)
+        return _is_named_otherwise(tree, name) or not nested.is_only_read(name, table)
+
+    def _is_only_plugin(self, tree: ast.Module, others: list[ast.Module], function: ast.FunctionDef) -> bool:
+        """Whether a function is a plugin, and no code of the project names it."""
+        if not any(map(_is_plugin, function.decorator_list)) or not any(map(_imports_plugin, tree.body)):
+            return False
+        is_named = any(isinstance(node, ast.Name) and node.id == function.name for node in ast.walk(tree))
+        return not is_named and all(self._asks(other).isdisjoint((function.name, "*")) for other in (tree, *others))
 
     def _asks(self, tree: ast.Module) -> set[str]:
         known = self._asked.get(id(tree))
@@ -63,6 +89,27 @@ def _asked_of_others(tree: ast.Module) -> Iterator[str]:
                 yield alias.name
         elif isinstance(node, ast.Name) and node.id in _BY_OTHER_NAMES:
             yield "*"
+
+
+def _is_plugin(decorator: ast.expr) -> bool:
+    named = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return isinstance(named, ast.Name) and named.id == "plugin"
+
+
+def _imports_plugin(statement: ast.stmt) -> bool:
+    if not isinstance(statement, ast.ImportFrom) or statement.module != "inmanta.plugins":
+        return False
+    return any(alias.name == "plugin" and alias.asname is None for alias in statement.names)
+
+
+def _is_named_otherwise(tree: ast.Module, name: str) -> bool:
+    """Whether a file may get hold of a value by something else than its name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in _BY_OTHER_NAMES or isinstance(node, ast.Attribute) and node.attr == name:
+            return True
+        if isinstance(node, ast.alias) and node.name == "*":
+            return True
+    return False
 
 
 def _used_otherwise(tree: ast.Module) -> Iterator[str]:

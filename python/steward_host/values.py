@@ -71,7 +71,7 @@ class Values:
         # Plugins with parameters whose arguments come as dataclasses.
         self.dataclasses: dict[str, set[str]] = {}
         # References made by the compiler's own plugins, by its number, and the numbers by the object.
-        self._native: dict[int, object] = {}
+        self._native: dict[int, tuple[bytes, object]] = {}
         self._numbers: dict[int, int] = {}
         # Whether a dataclass becomes an instance: in results of plugins, not in fields of resources.
         self.constructs = False
@@ -79,6 +79,10 @@ class Values:
         self.gave_objects = False
         # Whether the objects of a class are nothing but their values.
         self.is_plain: Callable[[type], bool] = lambda cls: False
+        # Whether the reference that is being written is nothing but its arguments.
+        self._writes_plain = False
+        # Whether the references of a class are nothing but their arguments.
+        self.is_plain_reference: Callable[[type], bool] = lambda cls: False
         # The dataclasses that are nothing but their values and that the call that runs got.
         self.lent: list[object] = []
         # What the fields of such held when they were seen first, by the objects' own numbers.
@@ -110,6 +114,40 @@ class Values:
             return msgpack.EXT_DATACLASS, msgpack.pack([self.objects.keep(value), entity, fields, False])
         self.gave_objects = True
         return msgpack.EXT_OPAQUE, self.objects.keep(value).to_bytes(4, "big")
+
+    def by_value(self, value: Any) -> bytes | None:
+        """What a plugin gave that only computes, behind the letter of its kind: an Unknown, or an object or a reference that is
+        nothing but what it was made of; None for any other."""
+        if type(value) is Unknown:
+            return b"u"
+        if not _is_reference(value):
+            return self.object_by_value(value)
+        if id(value) not in self._numbers and not self._is_plain_reference(value):
+            return None
+        self._writes_plain = True
+        try:
+            _, payload = self._encode_reference(value)
+        finally:
+            self._writes_plain = False
+        return b"r" + payload
+
+    def object_by_value(self, value: Any) -> bytes | None:
+        """The same of what any plugin gave, which may keep a reference and change it."""
+        plain = None if _is_reference(value) else self.plain_object(value)
+        return None if plain is None else b"d" + plain
+
+    def _is_plain_reference(self, value: Reference[Any]) -> bool:
+        """Whether a reference is nothing but its arguments, which are data and such references."""
+        cls = type(value)
+        if not self.is_plain_reference(cls) or self._given(value, 0) is None:
+            return False
+        of = value._model_type or value.get_reference_type()
+        if of is None or hints.dataclass_entity(of) in self.paired:
+            return False
+        inner = [one for one in value.arguments.values() if _is_reference(one)]
+        # The text of another reference says where it lies in memory.
+        has_text = cls.__str__ is not object.__str__ or cls.__repr__ is not object.__repr__
+        return not inner or not has_text and all(id(one) in self._numbers or self._is_plain_reference(one) for one in inner)
 
     def plain_object(self, value: Any) -> bytes | None:
         """A dataclass that is nothing but its values, which are data; None for any other object."""
@@ -217,6 +255,8 @@ class Values:
             None if cls.__repr__ is object.__repr__ else repr(value),
             equal,
             given,
+            # Also those among its arguments are nothing but theirs.
+            *([True] if self._writes_plain else []),
         ]
         return msgpack.EXT_REFERENCE, msgpack.pack(parts)
 
@@ -243,13 +283,18 @@ class Values:
         (number, *rest), _ = msgpack.unpack(payload)
         if not rest:
             return self.objects[number]
-        made = self._native.get(number)
-        if made is None:
-            from inmanta.references import reference
+        # A guess that comes to nothing gives its numbers back.
+        known = self._native.get(number)
+        if known is not None and known[0] == payload:
+            return known[1]
+        if known is not None:
+            del self._numbers[id(known[1])]
+        from inmanta.references import reference
 
-            kind, arguments = rest
-            made = self._native[number] = reference.get_class(kind)(**arguments)
-            self._numbers[id(made)] = number
+        kind, arguments = rest
+        made = reference.get_class(kind)(**arguments)
+        self._native[number] = (payload, made)
+        self._numbers[id(made)] = number
         return made
 
     def _decode_dataclass(self, payload: bytes) -> runtime.Instance:

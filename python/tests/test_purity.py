@@ -10,6 +10,7 @@ import textwrap
 import unittest
 from types import ModuleType
 
+from steward_host import computing
 from steward_host.computing import Computing, has_hidden_name
 from steward_host.purity import Purity
 
@@ -91,6 +92,63 @@ def asks(item):
         return uuid.uuid5(uuid.NAMESPACE_DNS, item.name).hex
 '''
 
+# Functions of tables in tables, and whether they only read them.
+TABLES_HEAD = """
+import json
+NAMES = {"cisco": {"ge": "GigabitEthernet", "te": ["TenGigE", "Te"]}, "juniper": {"ge": "ge-", "te": ["xe-"]}}
+RANGES = [("a", 1, [1, 2]), ("b", 11, [3])]
+FLAT = {"a": [1, 2], "b": [3]}
+"""
+TABLES = (
+    "return NAMES[x]['ge'] + NAMES.get(x, {}).get('ge', 'eth')",
+    "return NAMES['cisco']['te'][0].lower()",
+    "return NAMES[x]['te'][y] if x in NAMES and y in NAMES[x] else None",
+    "for name, low, numbers in RANGES:\n        if low <= x and x in numbers:\n            return name",
+    "names = NAMES[x]\n    if not names:\n        return 1\n    return names['ge'], names.get('ge'), len(names['te']), f'{names}'",
+    "names = NAMES.get(x) or NAMES['cisco']\n    return [one for one in names['te']]",
+    "for vendor, names in sorted(NAMES.items()):\n        for kind, shown in names.items():\n            if isinstance(shown, str):\n                return vendor + kind",
+    "return {k: max(v) for k, v in FLAT.items()}".replace("max(v)", "len(v)"),
+    "return [*FLAT['a'], *FLAT.get(x, [])]",
+    "return [name for at, (name, low, _) in enumerate(RANGES) if at == low]",
+    "first, *rest = [len(v) for v in FLAT.values()]\n    return first",
+    "return [*NAMES] + list(NAMES.keys()) + list(RANGES[0][2])",
+    "a, b = FLAT['a']\n    return a + b",
+)
+NOT_TABLES = (
+    "return NAMES[x]",
+    "return [NAMES[x]]",
+    "return {'a': NAMES[x]}",
+    "return {**NAMES}",
+    "return [*RANGES]",
+    "return list(RANGES)",
+    "return dict(NAMES)",
+    "return NAMES.copy()",
+    "names = NAMES[x]\n    names['ge'] = y",
+    "names = NAMES[x]\n    del names['ge']",
+    "names = NAMES[x]\n    names |= {'a': 'b'}",
+    "names = NAMES[x]\n    names['ge'] += y",
+    "names = NAMES[x]['te']\n    names += [y]",
+    "NAMES[x]['te'] = y",
+    "NAMES[x]['te'][0] = y",
+    "NAMES[x]['te'].append(y)",
+    "NAMES[x].setdefault('te', y)",
+    "NAMES.get(x).update(y)",
+    "for names in NAMES.values():\n        names.clear()",
+    "for name, low, numbers in RANGES:\n        numbers.append(1)",
+    "for one in RANGES:\n        one[2].append(1)",
+    "other = names = NAMES[x]\n    other.clear()",
+    "names = NAMES[x]\n    other = names\n    other.clear()",
+    "names = NAMES[x]\n    def inner():\n        names.clear()\n    inner()",
+    "names = NAMES[x]\n    x.keep(names)",
+    "return sorted(RANGES)",
+    "return max(RANGES)",
+    "return [numbers for _, _, numbers in RANGES]",
+    "(names := NAMES[x]).clear()",
+    "match NAMES[x]:\n        case names: names.clear()",
+    "first, *rest = RANGES\n    rest[0][2].clear()",
+    "return FLAT[x] if x else FLAT.get(y)",
+)
+
 IMPURE = {
     "clock": ("import time", "return time.time()"),
     "imported inside": ("", "import time\n    return time.time()"),
@@ -111,7 +169,7 @@ IMPURE = {
     "a dict by a text": ("KNOWN = {}\ndef g(x): globals()['KNOWN'][x] = 1", "return KNOWN.get(x)"),
     "a dict of dicts": ("KNOWN = {1: {}}", "known = KNOWN[1]\n    known[x] = 1\n    return len(known)"),
     "a dict that is deleted from": ("KNOWN = {1: 2}", "del KNOWN[x]\n    return 1"),
-    "a class that is made": ("from inmanta.execute.util import Unknown", "return Unknown(x)"),
+    "a class that is made": ("from inmanta.execute.util import Unknown", "return Unknown(x).source"),
     "a class that is asked": ("from inmanta.execute.proxy import DynamicProxy", "return DynamicProxy.unwrap(x)"),
     "a library's variables": ("import os", "return os.path.expanduser(x)"),
     "a module of a module as a value": ("import os", "y = os.path\n    return y.join(x)"),
@@ -139,10 +197,28 @@ IMPURE = {
     "a function that reads any attribute": ("", "return list(map(getattr, [x], ['_get_instance']))"),
     "a module as a value": ("import re", "y = re\n    return y.sub('a', 'b', x)"),
     "something else of a module": ("import re", "re.purge()\n    return x"),
-    "a class": ("class Kept: n = 0", "Kept.n\n    return x"),
-
+    "a class": ("class Kept: n = 0", "y = Kept\n    return x"),
     "a file that is closed": ("", "with x as y: return y"),
     "the library's own memory": ("import functools\n@functools.lru_cache\ndef other(x): return x", "return other(x)"),
+    "a constant of a class that is set": ("class Own: n = 1\ndef g(): Own.n = 2", "return Own.n"),
+    "a list of a class": ("class Own: n = []", "return Own.n"),
+    "a property of a class": ("class Meta(type):\n    n = property(id)\nclass Own(metaclass=Meta): n = 1", "return Own.n"),
+    "an exception that is lost sometimes": ("", "try: return x.name\n    except Exception as e:\n        if x: return 1\n        raise"),
+    "an exception that becomes one that is caught": ("", "try: return x.name\n    except Exception as e:\n        raise ValueError()"),
+    "an exception that is lost in a loop": ("", "for y in x:\n        try: return x.name\n        except Exception as e:\n            continue\n            raise"),
+    "an attribute whose exception becomes another one": (
+        "from inmanta.plugins import PluginException",
+        "try: return x.name\n    except Exception as e: raise PluginException(str(e))",
+    ),
+    "an attribute that another function reads, whose exception becomes another one": (
+        "from inmanta.plugins import PluginException\ndef g(x): return x.name",
+        "try: return g(x)\n    except Exception as e: raise PluginException(str(e))",
+    ),
+    "an attribute that a key reads, whose exception becomes another one": (
+        "from inmanta.plugins import PluginException",
+        "try: return sorted(x, key=y)\n    except Exception as e: raise PluginException(str(e))",
+    ),
+    "an Unknown that is asked": ("from inmanta.execute.util import Unknown", "return str(Unknown(x))"),
     "all exceptions are caught": ("", "try: return x.name\n    except Exception: return 1"),
     "any exception is caught": ("", "try: return x.name\n    except: return 1"),
     "an exception is lost": ("", "try: return x.name\n    finally: return 1"),
@@ -252,6 +328,91 @@ class Judging(unittest.TestCase):
                 self.assertFalse(purity.is_pure(module.f))
                 self.assertFalse(purity.is_pure(module.f), "also when it is asked again")
 
+    def test_tables_in_tables_are_followed(self) -> None:
+        for body in TABLES:
+            with self.subTest(body):
+                module, purity = self.module(f"{TABLES_HEAD}\ndef f(x, y):\n    {body}\n")
+                self.assertTrue(purity.is_pure(module.f))
+        for body in NOT_TABLES:
+            with self.subTest(body):
+                module, purity = self.module(f"{TABLES_HEAD}\ndef f(x, y):\n    {body}\ndef g(x): return len(NAMES[x]) + len(RANGES[x]) + len(FLAT)\n")
+                self.assertFalse(purity.is_pure(module.f))
+                self.assertFalse(purity.is_pure(module.g))
+
+    def test_what_a_plugin_returns_of_a_table_is_copied(self) -> None:
+        from unittest import mock
+
+        text = f"from inmanta.plugins import plugin\n{TABLES_HEAD}\n@plugin\ndef f(x: str) -> list:\n    return FLAT[x]\n"
+        other, _ = self.module("def g(m): m.f('a').clear()\n")
+        reads, _ = self.module("def g(m): m.FLAT['a'].clear()\n")
+        with mock.patch("inmanta.plugins.plugin", lambda function: function):
+            for more, expected in (("", True), ("def g(x): f(x).clear()", False), ("def g(m): m.f('a').clear()", False), ("h = f", False)):
+                with self.subTest(more):
+                    module, purity = self.module(f"{text}{more}\n")
+                    self.assertIs(purity.is_pure(module.f), expected)
+            for returned in ("{**FLAT, 'c': [1]}", "[FLAT[x], *RANGES]", "FLAT[x] or [FLAT]", "FLAT if x else (1, {'a': NAMES})"):
+                with self.subTest(returned):
+                    module, purity = self.module(text.replace("return FLAT[x]", f"return {returned}"))
+                    self.assertTrue(purity.is_pure(module.f))
+            for returned in ("list(RANGES)", "{**FLAT}.pop(x)", "dict(**FLAT)", "[[FLAT[x]][0].pop()]", "(lambda: FLAT)()"):
+                with self.subTest(returned):
+                    module, purity = self.module(text.replace("return FLAT[x]", f"return {returned}"))
+                    self.assertFalse(purity.is_pure(module.f))
+            for file in (other.__file__, reads.__file__):
+                module, purity = self.module(text, file)
+                self.assertFalse(purity.is_pure(module.f))
+            module, purity = self.module(text.replace("import plugin", "import plugin as p").replace("@plugin", "@p"))
+            self.assertFalse(purity.is_pure(module.f))
+
+    def test_more_of_what_modules_do_only_computes(self) -> None:
+        head = (
+            "import ipaddress, uuid\nfrom inmanta.plugins import PluginException\nfrom inmanta.execute.util import Unknown\n"
+            "PRIVATE = ipaddress.ip_network('10.0.0.0/8')\nSPACE = uuid.UUID('6ba7b810-9dad-11d1-80b4-00c04fd430c8')\n"
+            "class Names:\n    PREFIX = 'net'\nclass Wrong(PluginException): pass\n"
+        )
+        for body in (
+            "try:\n        return str(ipaddress.ip_address(x))\n    except Exception as error:\n        raise PluginException('no')",
+            "return ipaddress.ip_address(x) in PRIVATE",
+            "return str(uuid.uuid5(SPACE, x))",
+            "return Names.PREFIX + x",
+            "try:\n        return int(x)\n    except Exception as error:\n        text = str(error)\n        raise PluginException(text) from error",
+            "try:\n        return int(x)\n    except:\n        raise Wrong('x')",
+            "try:\n        return int(x)\n    except Exception:\n        raise",
+            "if isinstance(x, Unknown):\n        return Unknown(source=None)\n    return x",
+            "return Unknown() if x else [Unknown(x)]",
+            "out = {'a': {'b': {}}}\n    out['a']['b'][x] = 1\n    return out",
+        ):
+            with self.subTest(body):
+                module, purity = self.module(f"{head}def f(x):\n    {body}\n")
+                self.assertTrue(purity.is_pure(module.f))
+
+    def test_what_a_logger_says_for_people_is_noted(self) -> None:
+        head = "import logging\nLOGGER = logging.getLogger('judged')\n"
+        root = logging.getLogger()
+        before = root.handlers[:]
+        self.addCleanup(lambda: root.handlers.__setitem__(slice(None), before))
+        computing.listener = logging.NullHandler()
+        self.addCleanup(setattr, computing, "listener", None)
+        root.handlers[:] = [computing.listener]  # type: ignore[list-item]
+        body = "if not x:\n        LOGGER.warning('no %s', x)\n    LOGGER.info('got')\n    return x"
+        for more, expected in (
+            ("", True),
+            ("LOGGER.propagate = False", False),
+            ("def g(): LOGGER.disabled = True", False),
+            ("def g(): LOGGER.addHandler(print)", False),
+            ("def g(): logging.disable()", False),
+            ("def g(): logging.getLogger().handlers.clear()", True),
+            ("LOGGER.info = print", False),
+        ):
+            with self.subTest(more):
+                module, purity = self.module(f"{head}{more}\ndef f(x):\n    {body}\n")
+                self.assertIs(purity.is_pure(module.f), expected)
+                vars(module.LOGGER).pop("info", None)
+                module.LOGGER.propagate, module.LOGGER.disabled = True, False
+        root.handlers.append(logging.NullHandler())
+        module, purity = self.module(f"{head}\ndef f(x):\n    {body}\n")
+        self.assertFalse(purity.is_pure(module.f), "somebody else hears it, too")
+
     def test_what_is_no_function_of_the_files_does_more(self) -> None:
         module, _ = self.module(PURE)
         self.assertFalse(Purity([]).is_pure(module.slug))
@@ -261,6 +422,8 @@ class Judging(unittest.TestCase):
     def test_getters_only_compute_without_the_exporter(self) -> None:
         text = """
 class Port:
+    prefix = "p"
+    own: list = []
     map = {"kind": lambda _, port: port.kind}
 
     @staticmethod
@@ -277,7 +440,15 @@ class Port:
 
     @classmethod
     def get_own(cls, _, port):
-        return cls.prefix + port.name
+        return cls.own + port.name
+
+    @staticmethod
+    def get_table(exporter, port):
+        return TABLE["a"][port.name]
+
+    @classmethod
+    def get_prefix(cls, _, port):
+        return cls.prefix + Port.prefix + port.name
 
     @staticmethod
     def get_all(exporter, port):
@@ -312,6 +483,7 @@ class Port:
         return KEPT.append(port.name)
 
 KEPT = []
+TABLE = {"a": {"b": "c"}}
 COLUMNS = ("name", "kind")
 
 def named(port, name):
@@ -319,7 +491,7 @@ def named(port, name):
 """
         module, purity = self.module(text)
         port = module.Port
-        for getter in (port.get_label, port.get_place, port.map["kind"], port.get_columns, port.get_joined):
+        for getter in (port.get_label, port.get_place, port.map["kind"], port.get_columns, port.get_table, port.get_prefix, port.get_joined):
             with self.subTest(getter=getter):
                 self.assertTrue(purity.is_pure_getter(getter))
         for getter in (port.get_file, port.get_own, port.get_all, port.get_kept, port.get_class, port.get_given, None, "name", len):
@@ -433,6 +605,13 @@ class Kind(Enum):
 class Text(StrEnum):
     C = "c"
 
+    @classmethod
+    def of(cls, given):
+        return cls.C if given else cls("c")
+
+    def __str__(self):
+        return self.value.upper()
+
 @dataclass(frozen=True, kw_only=True)
 class Base:
     name: str
@@ -455,9 +634,20 @@ class Range(Base):
     def at(first):
         return Range(name=Text.C, first=first)
 
+    @classmethod
+    def parse(cls, text):
+        name, first = text.split("/")
+        return cls(name=name, first=int(first))
+
+    def __str__(self):
+        return f"{self.name}/{self.first}"
+
 def makes(x):
     made = Range(name=Kind[x].value, first=3)
     return made.last, isinstance(made, Range), dataclasses.asdict(made.moved()), Kind.B.name, Kind(x)
+
+def parses(x):
+    return str(Range.parse(x)), Text.of(x).value, [kind.value for kind in Kind], f"{Range.parse(x)}"
 
 @dataclass
 class Open:
@@ -468,6 +658,29 @@ class Kept:
     name: str
     def save(self):
         os.environ["x"] = self.name
+
+@dataclass(frozen=True)
+class Reads:
+    name: str
+    @classmethod
+    def read(cls): return cls(os.environ["x"])
+
+@dataclass(frozen=True)
+class Shown:
+    name: str
+    def __str__(self): return os.environ["x"]
+
+@dataclass(frozen=True)
+class Keeps:
+    name: str
+    @classmethod
+    def read(cls):
+        cls.newest = cls("x")
+        return cls.newest
+
+def reads(x): return Reads.read()
+def shows(x): return str(Shown(x))
+def keeps(x): return Keeps.read()
 
 @dataclass(frozen=True)
 class Own:
@@ -502,7 +715,11 @@ class Plain:
             with self.subTest(name):
                 self.assertTrue(purity.is_plain(getattr(module, name)))
         self.assertTrue(purity.is_pure(module.makes))
-        for name in ("Open", "Kept", "Own", "Child", "Loud", "Sharing", "Patched", "Plain", "os"):
+        self.assertTrue(purity.is_pure(module.parses))
+        for name in ("reads", "shows", "keeps"):
+            with self.subTest(name):
+                self.assertFalse(purity.is_pure(getattr(module, name)))
+        for name in ("Open", "Kept", "Reads", "Shown", "Keeps", "Own", "Child", "Loud", "Sharing", "Patched", "Plain", "os"):
             with self.subTest(name):
                 self.assertFalse(purity.is_plain(getattr(module, name)))
         self.assertFalse(purity.is_plain(Exception))

@@ -137,7 +137,8 @@ fn model_of(machine: &mut Machine, id: RefId, loc: Loc) -> Result<ExportedRefere
         Origin::Python {
             arguments: Some(arguments),
             ..
-        } => {
+        }
+        | Origin::Plain { arguments, .. } => {
             let arguments = arguments.iter().map(|(name, value)| (&**name, *value));
             model_from(machine, &reference.kind, arguments, loc)?
         }

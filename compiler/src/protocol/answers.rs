@@ -12,8 +12,9 @@
 //! | [`RENDERED`] | in the same format a tuple: the values of fields, then what the id is made of: a tuple of its four parts or an empty one, and a tuple of the id attribute's value or an empty one; then, in some, what the getters have read, as above |
 //!
 //! Only values come so that the model and MessagePack have, too: null, booleans, numbers, texts, lists, and dicts whose
-//! keys are texts. An instance in a result of [`COMPUTED`] is the decimal digits of its number as bytes, and an object
-//! that is nothing but its fields is the letter `d` as a byte and behind it what stands in [`EXT_DATACLASS`]. What has more to it (instances, Unknowns, objects) comes in MessagePack. The host looks at its start
+//! keys are texts. An instance in a result of [`COMPUTED`] is the decimal digits of its number as bytes, an object
+//! that is nothing but its fields is the letter `d` as a byte and behind it what stands in [`EXT_DATACLASS`], and a reference
+//! that is nothing but its arguments the letter `r` and what stands in [`EXT_REFERENCE`]; the letter `u` is an Unknown. What has more to it (instances, Unknowns, objects) comes in MessagePack. The host looks at its start
 //! whether its Python writes the format as it is read here (`steward_host/calls.py`).
 
 use std::io;
@@ -21,7 +22,9 @@ use std::io;
 use num_bigint::{BigInt, BigUint};
 use rmpv::Value as Wire;
 
-use super::{EXT_BIGINT, EXT_DATACLASS, EXT_INSTANCE, FromHost, OwnId, Reads};
+use super::{
+    EXT_BIGINT, EXT_DATACLASS, EXT_INSTANCE, EXT_REFERENCE, EXT_UNKNOWN, FromHost, OwnId, Reads,
+};
 
 /// First byte of a result that is a text.
 pub const TEXT: u8 = 0xc1;
@@ -220,11 +223,17 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.bytes()?).map_err(|_| broken("a text that is not UTF-8"))
     }
 
-    /// An instance: its number in decimal digits; or an object that is nothing but its fields.
+    /// An instance: its number in decimal digits; or an object or a reference that is nothing but what it was made of.
     fn instance_or_object(&mut self) -> io::Result<Wire> {
         let bytes = self.bytes()?;
         if let Some(payload) = bytes.strip_prefix(b"d") {
             return Ok(Wire::Ext(EXT_DATACLASS, payload.to_vec()));
+        }
+        if bytes == b"u" {
+            return Ok(Wire::Ext(EXT_UNKNOWN, Vec::new()));
+        }
+        if let Some(payload) = bytes.strip_prefix(b"r") {
+            return Ok(Wire::Ext(EXT_REFERENCE, payload.to_vec()));
         }
         let number = std::str::from_utf8(bytes).ok();
         let number: Option<u32> = number.and_then(|number| number.parse().ok());

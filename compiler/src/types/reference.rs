@@ -33,6 +33,26 @@ pub enum Origin {
         /// Its arguments in order, if its exported form is made of them alone.
         arguments: Option<Vec<(Box<str>, Value)>>,
     },
+    /// Made by a plugin that only computes, of a class whose references are nothing but their arguments
+    /// (`python/steward_host/plain_references.py`): another one with the same arguments does as well.
+    Plain {
+        /// The object that the Python host keeps; `None`: it is known from an earlier compile, and Python makes one if it needs it.
+        object: Option<u32>,
+        text: Option<Box<str>>,
+        repr: Option<Box<str>>,
+        arguments: Vec<(Box<str>, Value)>,
+    },
+}
+
+impl Origin {
+    /// The arguments of a reference of a Python class, in order, if it is known by them.
+    pub fn class_arguments(&self) -> Option<&[(Box<str>, Value)]> {
+        match self {
+            Origin::Native(_) => None,
+            Origin::Python { arguments, .. } => arguments.as_deref(),
+            Origin::Plain { arguments, .. } => Some(arguments),
+        }
+    }
 }
 
 /// Instances in the keys of references: by number.
@@ -67,25 +87,45 @@ impl Heap {
         a == b
             || match (&self.reference(a).origin, &self.reference(b).origin) {
                 (Origin::Python { equal: a, .. }, Origin::Python { equal: b, .. }) => a == b,
-                _ => false,
+                (of_a, of_b) => match (of_a.class_arguments(), of_b.class_arguments()) {
+                    (Some(of_a), Some(of_b)) => {
+                        let (a, b) = (self.reference(a), self.reference(b));
+                        a.class == b.class && a.kind == b.kind && self.equal_arguments(of_a, of_b)
+                    }
+                    _ => false,
+                },
             }
+    }
+
+    fn equal_arguments(&self, a: &[(Box<str>, Value)], b: &[(Box<str>, Value)]) -> bool {
+        a.len() == b.len()
+            && a.iter().all(|(name, value)| {
+                let other = b.iter().find(|(other, _)| other == name);
+                other.is_some_and(|(_, other)| self.equal(*value, *other))
+            })
     }
 
     pub fn knows_reference(&self, id: RefId) -> bool {
         id.index() < self.references.len()
     }
 
-    /// One value each: native references of one kind with equal arguments, and a Python object.
+    /// One value each: native references of one kind with the same arguments, those of a class that are nothing but their
+    /// arguments, and a Python object.
     pub fn new_reference(&mut self, reference: Reference) -> Value {
         let key = match &reference.origin {
             Origin::Native(arguments) => {
-                let mut key = reference.kind.to_string();
-                for (name, value) in arguments {
-                    key.push_str(&format!("\0{name}={}", self.repr(*value, &InstanceNumbers)));
-                }
-                key
+                let arguments = arguments.iter().map(|(name, value)| (*name, *value));
+                self.reference_key(reference.kind.to_string(), arguments)
             }
             Origin::Python { object, .. } => format!("\0{object}"),
+            Origin::Plain { arguments, .. } => {
+                let start = format!(
+                    "\0\0{}\0{}\0{}",
+                    reference.kind, reference.class, reference.of.0
+                );
+                let arguments = arguments.iter().map(|(name, value)| (&**name, *value));
+                self.reference_key(start, arguments)
+            }
         };
         let next = RefId(self.references.len() as u32);
         let id = *self.known_references.entry(key.into()).or_insert(next);
@@ -93,6 +133,22 @@ impl Heap {
             self.references.push(reference);
         }
         Value::Reference(id)
+    }
+
+    fn reference_key<'n>(
+        &self,
+        mut key: String,
+        arguments: impl Iterator<Item = (&'n str, Value)>,
+    ) -> String {
+        for (name, value) in arguments {
+            let value = match value {
+                // Its own text may be that of others, too.
+                Value::Reference(id) => format!("#{}", id.0),
+                value => self.repr(value, &InstanceNumbers),
+            };
+            key.push_str(&format!("\0{name}={value}"));
+        }
+        key
     }
 
     /// Whether a value is a reference, or a list or dict that holds one.
@@ -118,6 +174,9 @@ impl Heap {
         match &reference.origin {
             Origin::Python {
                 repr: Some(repr), ..
+            }
+            | Origin::Plain {
+                repr: Some(repr), ..
             } => repr.to_string(),
             _ => format!("<{} object at 0x7f{:010x}>", reference.class, id.0),
         }
@@ -127,6 +186,9 @@ impl Heap {
         let reference = self.reference(id);
         match &reference.origin {
             Origin::Python {
+                text: Some(text), ..
+            }
+            | Origin::Plain {
                 text: Some(text), ..
             } => text.to_string(),
             Origin::Native(arguments) if &*reference.kind == "std::FactReference" => {

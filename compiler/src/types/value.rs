@@ -112,9 +112,11 @@ impl Heap {
         self.bigs.truncate(mark.bigs);
         self.n_unknowns = mark.unknowns;
         self.wide.truncate(mark.wide);
-        self.references.truncate(mark.references);
-        let known = &mut self.known_references;
-        known.retain(|_, id| id.index() < mark.references);
+        if self.references.len() > mark.references {
+            self.references.truncate(mark.references);
+            let known = &mut self.known_references;
+            known.retain(|_, id| id.index() < mark.references);
+        }
     }
 
     /// Asks for large pages for the memory of values, when there is much of it.

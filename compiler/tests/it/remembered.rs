@@ -469,3 +469,200 @@ fn dataclasses_with_more_to_them_are_made_each_time() {
         assert_eq!(first.contains("more"), more == changes, "{first}");
     }
 }
+
+/// A class of references, plugins that make some and hand them on, and resources that hold them. `OWN` is what the class adds.
+const SECRETS: &str = "import os\nfrom inmanta.plugins import plugin\nfrom inmanta.references import Reference, reference\n\
+                       from inmanta.resources import Resource, resource\n\n\n@reference(\"m::Vault\")\nclass Vault(Reference[str]):\n    \
+                       def __init__(self, path: str | Reference[str], key: str = \"k\") -> None:\n        \
+                       super().__init__()\n        self.path = path\n        self.key = key\n\n    \
+                       def resolve(self, logger) -> str:\n        return os.environ[self.key]\nOWN\n\n\
+                       @plugin\ndef vault(path: str | Reference[str], key: str = \"k\") -> Reference[str]:\n    \
+                       return Vault(path, key)\n\n\n\
+                       @plugin\ndef inner(path: str) -> Reference[str]:\n    found = Vault(path, \"inner\")\n    return Vault(found)\n\n\n\
+                       @plugin\ndef same(given: str | Reference[str]) -> str | Reference[str]:\n    return given\n\n\n\
+                       @plugin\ndef looks(given: str | Reference[str]) -> str:\n    return repr(given)[:0] + type(given).__name__\n\n\n\
+                       @plugin\ndef all_of(names: list[str]) -> list[Reference[str]]:\n    return [Vault(name) for name in names]\n\n\n\
+                       @resource(\"__config__::Secret\", id_attribute=\"name\", agent=\"agent\")\nclass Secret(Resource):\n    \
+                       fields = (\"name\", \"value\")\n";
+const SECRET: &str = "import m\nentity Secret extends std::Resource:\n    string name\n    string agent = \"a\"\n    string value\nend\n\
+                      implement Secret using std::none\nhome = std::create_environment_reference(\"HOME\")\n\
+                      Secret(name=\"text\", value=m::vault(\"path\"))\nSecret(name=\"home\", value=m::vault(home, key=\"x\"))\n\
+                      Secret(name=\"inner\", value=m::inner(\"deep\"))\nSecret(name=\"same\", value=m::same(home))\n\
+                      Secret(name=\"twice\", value=m::vault(m::vault(home)))\n\
+                      Secret(name=\"first\", value=m::same(\"a\"))\n";
+
+/// Given: plugins that give references that are nothing but their arguments, and hand on those that they get. Expected: the next
+/// compile knows them, and Python makes one that it needs.
+#[test]
+fn references_that_are_nothing_but_their_arguments_are_known() {
+    let secret = SECRET.replace(
+        "value=m::same(\"a\")",
+        "value=[one for one in m::all_of([\"a\"])] == [m::vault(\"a\")] ? \"equal\" : \"other\"",
+    );
+    let case = case(&secret, &SECRETS.replace("OWN", ""));
+    case.check(1);
+    case.check(0);
+    let (seen, _) = case.run(true);
+    assert_eq!(
+        seen.export.matches("\"core::Replace\"").count(),
+        5,
+        "{}",
+        seen.export
+    );
+    assert_eq!(
+        seen.export.matches("\"equal\"").count(),
+        1,
+        "{}",
+        seen.export
+    );
+    // Another argument of the inner one, and another order.
+    let other = "home = std::create_environment_reference(\"HOME\")\n";
+    let path = format!("path = std::create_environment_reference(\"PATH\")\n{other}");
+    let changed = secret
+        .replace(other, &path)
+        .replace("m::vault(home, key", "m::vault(path, key");
+    case.write("main.cf", &changed);
+    case.check(1);
+    case.check(0);
+    // One that is known goes to Python, which looks at it, and asks what stands behind it.
+    case.write(
+        "main.cf",
+        &format!("{secret}std::print(m::looks(m::inner(\"deep\")))\nstd::print(m::looks(m::vault(home, key=\"x\")))\n"),
+    );
+    for _ in 0..2 {
+        assert_eq!(printed(&case, 1), "Vault\nVault\n");
+    }
+}
+
+/// Given: the same variable, set to two equal references, one of which an earlier compile knew. Expected: no second value.
+#[test]
+fn equal_references_are_equal_wherever_they_come_from() {
+    let head = "import m\nentity Holder:\n    string value\nend\nimplement Holder using std::none\nh = Holder()\n";
+    let code = format!(
+        "{}\n@plugin\ndef kept(path: str) -> Reference[str]:\n    os.environ[\"KEPT\"] = path\n    return Vault(path)\n",
+        SECRETS
+            .replace("OWN", "")
+            .replace("__config__::Secret", "m::Thing")
+    );
+    let case = case("", &code);
+    for (model, expected) in [
+        ("h.value = m::vault(\"a\")\n", true),
+        (
+            "h.value = m::vault(\"a\")\nh.value = m::kept(\"a\")\n",
+            true,
+        ),
+        (
+            "h.value = m::kept(\"a\")\nh.value = m::vault(\"a\")\n",
+            true,
+        ),
+        (
+            "h.value = m::vault(\"a\")\nh.value = m::vault(\"b\")\n",
+            false,
+        ),
+        (
+            "h.value = m::vault(\"a\")\nh.value = m::kept(\"b\")\n",
+            false,
+        ),
+    ] {
+        case.write("main.cf", &format!("{head}{model}"));
+        for _ in 0..2 {
+            let (_, kept) = case.run(true);
+            let (_, plain) = case.run(false);
+            assert_eq!(
+                kept.succeeded(),
+                expected,
+                "{model}: {:#?}",
+                kept.diagnostics
+            );
+            assert_eq!(kept.diagnostics, plain.diagnostics);
+        }
+    }
+}
+
+/// Given: references with code of their own, and plugins that look at those that they get. Expected: they are made each time.
+#[test]
+fn references_with_more_to_them_are_made_each_time() {
+    let hidden = "\n    @property\n    def arguments(self):\n        return {\"path\": \"p\", \"key\": \"k\"}\n";
+    let text = "\n    def __repr__(self):\n        return os.environ.get(\"HOME\", \"\")[:0] + \"Vault\"\n";
+    for own in [hidden, text] {
+        let case = case(SECRET, &SECRETS.replace("OWN", own));
+        case.check(1);
+        case.check(1);
+    }
+    // What stands behind a reference may be another value by now.
+    let model = format!("{SECRET}std::print(m::read(home))\n");
+    let code = format!(
+        "{}\n@plugin\ndef read(given: str | Reference[str]) -> str:\n    return given.name\n",
+        SECRETS.replace("OWN", "")
+    );
+    let case = case(&model, &code);
+    for _ in 0..2 {
+        assert_eq!(printed(&case, 1), "HOME\n");
+    }
+}
+
+/// Given: a plugin that gives an Unknown for some arguments. Expected: that is known, and resources wait for it as before.
+#[test]
+fn unknowns_that_a_plugin_gives_are_known() {
+    let model = "import m\nm::Thing(name=m::place(\"a\"), agent=\"x\")\nm::Thing(name=m::place(\"b\"), agent=\"x\")\n\
+                 std::print(std::is_unknown(m::place(\"a\")))\n";
+    let code = format!(
+        "from inmanta.execute.util import Unknown\n{CLASS}@plugin\ndef place(name: \"string\") -> \"string\":\n    \
+         if name == \"a\":\n        return Unknown(source=None)\n    return name\n"
+    );
+    let case = case(model, &code);
+    case.check(1);
+    assert_eq!(printed(&case, 0), "True\n");
+    let asked = code.replace("Unknown(source=None)", "Unknown(source=object())");
+    case.write("libs/m/plugins/__init__.py", &asked);
+    case.check(1);
+    case.check(1);
+}
+
+const CLASS: &str = "from inmanta.plugins import plugin\nfrom inmanta.resources import Resource, resource\n\n\
+                     @resource(\"m::Thing\", id_attribute=\"name\", agent=\"agent\")\nclass Thing(Resource):\n    fields = (\"name\",)\n\n";
+
+/// Given: a plugin that warns about some arguments. Expected: the warning comes in each compile, and other calls are known.
+#[test]
+fn calls_that_say_something_are_made_each_time_and_others_are_known() {
+    let quiet = "import m\nstd::print(m::shout(\"a\"))\n";
+    let loud = "import m\nstd::print(m::shout(\"a\"))\nstd::print(m::shout(\"\"))\n";
+    let code = "import logging\nLOGGER = logging.getLogger(__name__)\n\n@plugin\ndef shout(text: \"string\") -> \"string\":\n    \
+                if not text:\n        LOGGER.warning(\"nothing to %s\", \"shout\")\n    return text.upper()\n";
+    let case = case(quiet, &format!("{HEAD}{code}"));
+    case.check(1);
+    case.check(0);
+    case.write("main.cf", loud);
+    for _ in 0..2 {
+        case.check(1);
+        let (_, compiled) = case.run(true);
+        let said = compiled.diagnostics.iter();
+        let said = said.filter(|it| it.message == "nothing to shout");
+        assert_eq!(said.count(), 1);
+    }
+}
+
+/// Given: plugins that read tables with dicts and lists in them, which nobody changes, or which a plugin changes. Expected: the
+/// former are known, the latter are called.
+#[test]
+fn plugins_that_read_tables_in_tables_are_known() {
+    let model =
+        "import m\nstd::print(m::named(\"a\", \"x\"))\nstd::print(m::named(\"b\", \"x\"))\n";
+    let code = "NAMES = {\"a\": {\"x\": \"one\"}, \"b\": {\"x\": \"two\", \"y\": \"three\"}}\n\n\
+                @plugin\ndef named(of: \"string\", kind: \"string\") -> \"string\":\n    names = NAMES.get(of) or {}\n    return names[kind]\n";
+    let case = case(model, &format!("{HEAD}{code}"));
+    case.check(1);
+    assert_eq!(printed(&case, 0), "one\ntwo\n");
+    let changing = format!(
+        "{HEAD}{code}\n@plugin\ndef add(of: \"string\", name: \"string\") -> \"string\":\n    names = NAMES[of]\n    \
+         names[\"x\"] += name\n    return name\n"
+    );
+    case.write("libs/m/plugins/__init__.py", &changing);
+    case.check(1);
+    case.write(
+        "main.cf",
+        &format!("{model}std::print(m::add(\"a\", \"!\"))\n"),
+    );
+    case.check(1);
+    case.check(1);
+}

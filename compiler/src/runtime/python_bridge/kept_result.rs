@@ -4,9 +4,11 @@ use rmp::Marker;
 use rmpv::Value as Wire;
 use smallvec::SmallVec;
 
+use super::references::rename_references;
 use super::remembered::{Hit, MAX_DEPTH};
-use crate::protocol::EXT_INSTANCE;
+use crate::protocol::{EXT_INSTANCE, EXT_REFERENCE};
 use crate::runtime::Machine;
+use crate::types::reference::RefId;
 use crate::types::{InstId, Value};
 
 /// A result that is read where it is kept.
@@ -15,6 +17,7 @@ pub(super) struct KeptResult<'k> {
     bytes: &'k [u8],
     /// Those that it names by their positions.
     instances: &'k [InstId],
+    references: &'k [RefId],
 }
 
 impl<'k> KeptResult<'k> {
@@ -44,8 +47,13 @@ impl Machine<'_> {
     ) -> Option<T> {
         let mut memo = self.python.memo.take()?;
         let result = memo.result(hit.at).and_then(|bytes| {
-            let instances = &hit.instances;
-            read(self, &mut KeptResult { bytes, instances })
+            let (instances, references) = (&hit.instances, &hit.references);
+            let mut kept = KeptResult {
+                bytes,
+                instances,
+                references,
+            };
+            read(self, &mut kept)
         });
         if result.is_some() {
             for record in &hit.records {
@@ -87,6 +95,11 @@ impl Machine<'_> {
                     let id = *kept.instances.get(position as usize)?;
                     Some(state.number_of(id))
                 })?;
+                if let Wire::Ext(EXT_REFERENCE, _) = value {
+                    rename_references(&mut value, &|position| {
+                        kept.references.get(position as usize).map(|id| id.0)
+                    })?;
+                }
                 self.value_of(&value, depth).ok()?
             }
         })

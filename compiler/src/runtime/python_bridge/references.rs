@@ -10,6 +10,7 @@ use rmpv::Value as Wire;
 
 use crate::diagnostics::{Fail, fail, runtime, typing};
 use crate::hir::plugin::PluginError;
+use crate::protocol::EXT_REFERENCE;
 use crate::runtime::Machine;
 use crate::span::Loc;
 use crate::types::reference::{Origin, RefId, Reference};
@@ -291,7 +292,21 @@ impl Machine<'_> {
     pub(in crate::runtime) fn reference_to_wire(&self, id: RefId) -> Vec<u8> {
         let reference = self.state.heap.reference(id);
         let parts = match &reference.origin {
-            Origin::Python { object, .. } => vec![Wire::from(*object)],
+            Origin::Python { object, .. }
+            | Origin::Plain {
+                object: Some(object),
+                ..
+            } => vec![Wire::from(*object)],
+            Origin::Plain { arguments, .. } => {
+                let arguments = arguments
+                    .iter()
+                    .map(|(name, value)| (Wire::from(&**name), self.to_wire(*value)));
+                vec![
+                    Wire::from(id.0),
+                    Wire::from(&*reference.kind),
+                    Wire::Map(arguments.collect()),
+                ]
+            }
             Origin::Native(arguments) => {
                 let arguments = arguments
                     .iter()
@@ -310,8 +325,8 @@ impl Machine<'_> {
     }
 
     /// Payload: a MessagePack array, of our number, or of a Python object's number, kind, class, type, text, repr, the number
-    /// of the first object that it equals, and its arguments if its exported form is made of them alone. `depth`: how deep
-    /// inside of another value it is.
+    /// of the first object that it equals, its arguments if its exported form is made of them alone, and true if it is nothing but
+    /// these. Of such a one that is kept the numbers are null. `depth`: how deep inside of another value it is.
     pub(in crate::runtime) fn reference_of(
         &mut self,
         mut payload: &[u8],
@@ -320,15 +335,16 @@ impl Machine<'_> {
         let unreadable = || "a reference that can not be read".to_owned();
         let wire = rmpv::decode::read_value(&mut payload).map_err(|_| unreadable())?;
         let parts = wire.as_array().ok_or_else(unreadable)?;
-        let number = parts
-            .first()
-            .and_then(Wire::as_u64)
-            .and_then(|number| u32::try_from(number).ok())
-            .ok_or_else(unreadable)?;
+        let number_at = |at: usize| {
+            let number = parts.get(at).and_then(Wire::as_u64);
+            number.and_then(|number| u32::try_from(number).ok())
+        };
+        let number = number_at(0);
         let text = |at: usize| parts.get(at).and_then(Wire::as_str);
         let (Some(kind), Some(class), Some(of)) = (text(1), text(2), text(3)) else {
-            return match self.state.heap.knows_reference(RefId(number)) {
-                true => Ok(Value::Reference(RefId(number))),
+            let id = number.map(RefId).ok_or_else(unreadable)?;
+            return match self.state.heap.knows_reference(id) {
+                true => Ok(Value::Reference(id)),
                 false => Err(unreadable()),
             };
         };
@@ -349,21 +365,30 @@ impl Machine<'_> {
             }
             _ => None,
         };
+        let (shown, repr) = (text(4).map(Into::into), text(5).map(Into::into));
+        let origin = match (parts.get(8), arguments) {
+            (Some(Wire::Boolean(true)), Some(arguments)) => Origin::Plain {
+                object: number,
+                text: shown,
+                repr,
+                arguments,
+            },
+            (_, arguments) => {
+                let object = number.ok_or_else(unreadable)?;
+                Origin::Python {
+                    object,
+                    equal: number_at(6).unwrap_or(object),
+                    text: shown,
+                    repr,
+                    arguments,
+                }
+            }
+        };
         Ok(self.state.heap.new_reference(Reference {
             kind: kind.into(),
             class: class.into(),
             of,
-            origin: Origin::Python {
-                object: number,
-                equal: parts
-                    .get(6)
-                    .and_then(Wire::as_u64)
-                    .and_then(|equal| u32::try_from(equal).ok())
-                    .unwrap_or(number),
-                text: text(4).map(Into::into),
-                repr: text(5).map(Into::into),
-                arguments,
-            },
+            origin,
         }))
     }
 
@@ -393,4 +418,45 @@ impl Machine<'_> {
         let at = program.types.iter().position(|ty| *ty == wanted)?;
         Some(TypeId(at as u32))
     }
+}
+
+/// Gives the references in a value that are named by numbers other ones, and takes the numbers of Python's objects out of the rest,
+/// which another compile does not have. `None`: one of them is more than its arguments.
+pub(super) fn rename_references(
+    value: &mut Wire,
+    other: &dyn Fn(u32) -> Option<u32>,
+) -> Option<()> {
+    match value {
+        Wire::Ext(EXT_REFERENCE, payload) => {
+            let mut parts = rmpv::decode::read_value(&mut payload.as_slice()).ok()?;
+            let Wire::Array(items) = &mut parts else {
+                return None;
+            };
+            match items.as_mut_slice() {
+                [number] => {
+                    let known = number.as_u64().and_then(|number| number.try_into().ok())?;
+                    *number = Wire::from(other(known)?);
+                }
+                [object, _, _, _, _, _, equal, given, Wire::Boolean(true)] => {
+                    rename_references(given, other)?;
+                    (*object, *equal) = (Wire::Nil, Wire::Nil);
+                }
+                _ => return None,
+            }
+            payload.clear();
+            rmpv::encode::write_value(payload, &parts).ok()?;
+        }
+        Wire::Array(items) => {
+            for item in items {
+                rename_references(item, other)?;
+            }
+        }
+        Wire::Map(entries) => {
+            for (_, value) in entries {
+                rename_references(value, other)?;
+            }
+        }
+        _ => {}
+    }
+    Some(())
 }

@@ -3,8 +3,8 @@
 //!
 //! A call is looked up in its turn, by reading what the plugin would read, in the same order. Where an attribute has no value
 //! yet, the plugin would let the exception through that says so, and the step waits for it as it would then. Where a value is
-//! one that only Python understands (an object, a reference, an Unknown, a dataclass with more to it than its fields), the call is made as if nothing were
-//! known. An answer that Python gives comes with what the plugin has read for it, if it only computes, and is added then:
+//! one that only Python understands (an object, an Unknown, a reference that is read, a dataclass with more to it than its fields),
+//! the call is made as if nothing were known. An answer that Python gives comes with what the plugin has read for it, if it only computes, and is added then:
 //! the model stands still until the step is over, so the values are those that the plugin saw.
 //!
 //! The getters of a resource are one call, whose argument is the instance. The model is complete then.
@@ -15,14 +15,16 @@ use rmpv::Value as Wire;
 use smallvec::SmallVec;
 
 use crate::hir::plugin::{Bound, PluginError};
-use crate::protocol::{EXT_DATACLASS, EXT_INSTANCE, ParameterKind, Reads};
+use crate::protocol::{EXT_DATACLASS, EXT_INSTANCE, EXT_REFERENCE, ParameterKind, Reads};
 use crate::python_host::memo::{Memo, Next, Place, place};
 use crate::runtime::exec::calls::Site;
 use crate::runtime::python_bridge::dataclasses::without_objects;
 use crate::runtime::python_bridge::kept_result::rename_instances;
+use crate::runtime::python_bridge::references::rename_references;
 use crate::runtime::python_bridge::rendering::Rendering;
 use crate::runtime::{InstId, Machine, ReadError, VarId};
 use crate::types::Value;
+use crate::types::reference::{Origin, RefId};
 
 /// Bytes of a call's arguments, or of a value that it reads, at most.
 const MOST_BYTES: usize = 64 << 10;
@@ -58,6 +60,8 @@ pub(super) struct Hit {
     pub(super) at: u32,
     /// The instances that the call came upon: the result names them by their positions.
     pub(super) instances: SmallVec<[InstId; 8]>,
+    /// The same of the references among its arguments.
+    pub(super) references: SmallVec<[RefId; 2]>,
 }
 
 /// A call on its way through what is known.
@@ -65,6 +69,9 @@ struct Path {
     place: Place,
     /// The instances that it came upon, in order.
     instances: SmallVec<[InstId; 8]>,
+    /// The references among its arguments. Those that it reads are none of its: it may do with them what is not noted.
+    references: SmallVec<[RefId; 2]>,
+    takes_references: bool,
     /// What was found last, in the form that goes into the digest.
     found: Vec<u8>,
 }
@@ -162,6 +169,7 @@ impl Machine<'_> {
                         records,
                         at,
                         instances: path.instances,
+                        references: path.references,
                     }));
                 }
                 Next::Read { instance, name } => {
@@ -182,12 +190,16 @@ impl Machine<'_> {
         let mut path = Path {
             place: memo.start(),
             instances: SmallVec::new(),
+            references: SmallVec::new(),
+            takes_references: false,
             found: Vec::new(),
         };
         match asked {
             Computation::Call(site, bound) => {
                 path.text(b'c', name);
+                path.takes_references = true;
                 self.find_arguments(site, bound, &mut path)?;
+                path.takes_references = false;
             }
             Computation::Fields(asked) => {
                 path.text(b'r', name);
@@ -276,12 +288,47 @@ impl Machine<'_> {
                     path.text(b'e', self.program.entity_name(entity));
                 }
             }
+            Value::Reference(id) if path.takes_references => {
+                self.find_reference(id, path, depth)?;
+            }
             Value::Skip
             | Value::Str(_)
             | Value::Big(_)
             | Value::Unknown(_)
             | Value::Opaque(_)
             | Value::Reference(_) => return None,
+        }
+        Some(())
+    }
+
+    /// The same of a reference. `None`: it is an object of Python's.
+    fn find_reference(&self, id: RefId, path: &mut Path, depth: u32) -> Option<()> {
+        let known = path.references.iter().position(|known| *known == id);
+        path.tag(b'p', known.unwrap_or(path.references.len()));
+        if known.is_some() {
+            return Some(());
+        }
+        path.references.push(id);
+        let reference = self.state.heap.reference(id);
+        path.text(b's', &reference.kind);
+        path.text(b's', &reference.class);
+        path.text(b's', &self.program.type_text(reference.of));
+        match &reference.origin {
+            Origin::Python { .. } => return None,
+            Origin::Native(arguments) => {
+                path.tag(b'm', arguments.len());
+                for (name, value) in arguments {
+                    path.text(b's', name);
+                    self.find_value(*value, path, depth + 1)?;
+                }
+            }
+            Origin::Plain { arguments, .. } => {
+                path.tag(b'm', arguments.len());
+                for (name, value) in arguments {
+                    path.text(b's', name);
+                    self.find_value(*value, path, depth + 1)?;
+                }
+            }
         }
         Some(())
     }
@@ -349,6 +396,13 @@ impl Machine<'_> {
             rename_instances(value.to_mut(), &|number| {
                 let id = self.state.of_number(number)?;
                 let position = path.instances.iter().position(|known| *known == id)?;
+                u32::try_from(position).ok()
+            })?;
+        }
+        if has_any(&value, EXT_REFERENCE) {
+            rename_references(value.to_mut(), &|number| {
+                let mut known = path.references.iter();
+                let position = known.position(|known| known.0 == number)?;
                 u32::try_from(position).ok()
             })?;
         }
