@@ -6,6 +6,7 @@
 //! otherwise started with (`docker run --init`).
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode};
 
 use nix::errno::Errno;
@@ -33,6 +34,10 @@ const OF_KERNEL: i32 = 0x80;
 /// Call it before there is any thread.
 pub fn run_as_init() -> Option<ExitCode> {
     if std::process::id() != 1 {
+        // What such a process 1 holds back is for it alone, and its child began with the same signals blocked.
+        if std::os::unix::process::parent_id() == 1 {
+            let _ = held_back().thread_unblock();
+        }
         return None;
     }
     match started().and_then(|(signals, child)| wait(&signals, &child)) {
@@ -45,15 +50,22 @@ pub fn run_as_init() -> Option<ExitCode> {
     }
 }
 
-fn started() -> io::Result<(SignalFd, Child)> {
+fn held_back() -> SigSet {
     let mut signals: SigSet = PASSED_ON.into_iter().collect();
     signals.add(Signal::SIGCHLD);
+    signals
+}
+
+fn started() -> io::Result<(SignalFd, Child)> {
+    let signals = held_back();
     signals.thread_block()?;
     let signals = SignalFd::new(&signals)?;
-    // The child begins with no signal blocked: the standard library sees to that.
-    let child = Command::new(super::own_program()?)
-        .args(std::env::args_os().skip(1))
-        .spawn()?;
+    let mut arguments = std::env::args_os();
+    let mut command = Command::new(super::own_program()?);
+    if let Some(name) = arguments.next() {
+        command.arg0(name);
+    }
+    let child = command.args(arguments).spawn()?;
     Ok((signals, child))
 }
 
