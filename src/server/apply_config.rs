@@ -40,12 +40,15 @@ async fn warn_of_left_out(store: &Store, configured: &[EnvironmentId]) -> Result
         let project = projects
             .iter()
             .find(|project| project.id == environment.project_id);
+        let Some(project) = project else {
+            continue;
+        };
         // Those that the API has made have other ids.
-        let is_of_configuration = project.is_some_and(|project| {
-            environment.id == EnvironmentId::named(&project.name, &environment.name)
-        });
+        let is_of_configuration =
+            environment.id == EnvironmentId::named(&project.name, &environment.name);
         if is_of_configuration && !environment.halted && !configured.contains(&environment.id) {
             tracing::warn!(
+                environment = format_args!("{}/{}", project.name, environment.name),
                 environment.id = %environment.id,
                 "the configuration does not name this environment any more; it goes on, with what is in force, until it is halted or deleted over the API"
             );
