@@ -24,7 +24,7 @@ from enum import EnumMeta
 from types import CodeType, FunctionType, MethodType, ModuleType
 
 from inmanta.execute.util import Unknown
-from steward_host import nested_tables, quiet_loggers, spoken_names, tables
+from steward_host import library, nested_tables, quiet_loggers, spoken_names, tables
 from steward_host.computing import has_hidden_name
 from steward_host.plain_classes import PlainClasses
 from steward_host.plain_references import HandedOn, PlainReferences
@@ -41,34 +41,6 @@ _BUILTINS = frozenset(
 )
 # Those that read an attribute whose name is a text.
 _BY_NAME = ("getattr", "hasattr")
-# What of the standard library only computes.
-_LIBRARY = {
-    "re": "ASCII DOTALL I IGNORECASE M MULTILINE S VERBOSE X compile escape findall finditer fullmatch match search split sub subn",
-    "ipaddress": "AddressValueError IPv4Address IPv4Interface IPv4Network IPv6Address IPv6Interface IPv6Network NetmaskValueError"
-    " collapse_addresses ip_address ip_interface ip_network summarize_address_range",
-    "math": "ceil copysign e fabs floor fmod gcd hypot inf isclose isfinite isinf isnan isqrt log log10 log2 nan pi pow prod sqrt"
-    " trunc",
-    "itertools": "accumulate chain combinations count cycle dropwhile groupby islice pairwise permutations product repeat starmap"
-    " takewhile zip_longest",
-    "functools": "reduce",
-    "fnmatch": "filter fnmatch fnmatchcase",
-    "operator": "attrgetter itemgetter",
-    "string": "ascii_letters ascii_lowercase ascii_uppercase digits hexdigits octdigits punctuation",
-    "textwrap": "dedent fill indent shorten wrap",
-    "base64": "b16encode b32encode b64decode b64encode urlsafe_b64decode urlsafe_b64encode",
-    "hashlib": "md5 sha1 sha256 sha384 sha512",
-    "collections": "Counter OrderedDict defaultdict deque",
-    "dataclasses": "asdict astuple replace",
-    "json": "JSONDecodeError dumps loads",
-    "os": "path sep",
-    "posixpath": "basename commonpath commonprefix dirname isabs join normpath sep split splitext",
-    "urllib": "parse",
-    "urllib.parse": "parse_qs parse_qsl quote quote_plus unquote unquote_plus urlencode urljoin urlparse urlsplit urlunparse urlunsplit",
-    "shlex": "join quote split",
-    "uuid": "NAMESPACE_DNS NAMESPACE_OID NAMESPACE_URL NAMESPACE_X500 UUID uuid3 uuid5",
-    "netaddr": "AddrFormatError EUI IPAddress IPNetwork IPRange IPSet all_matching_cidrs cidr_exclude cidr_merge"
-    " iprange_to_cidrs spanning_cidr valid_ipv4 valid_ipv6 valid_mac",
-}
 # Of these, a value may be asked whether it is of a class.
 _CLASSES_OF = frozenset(("collections", "inmanta", "ipaddress", "netaddr", "numbers"))
 _STATEMENTS = (
@@ -245,7 +217,7 @@ class Purity:
         if name in self._names_that_change():
             return False
         if isinstance(found, ModuleType):
-            return found.__name__ in _LIBRARY or self._is_own_module(found)
+            return found.__name__ in library.MEMBERS or self._is_own_module(found)
         if type(found) in tables.KINDS:
             file = function.__code__.co_filename
             if tables.is_flat(found, _is_constant):
@@ -257,7 +229,7 @@ class Purity:
 
     def _is_settled(self, found: object) -> bool:
         """Whether a value of a module, which is no table, only computes and never changes."""
-        is_known = _is_constant(found) or self._is_exception(found) or _is_of_library(found) or self._is_pure_for_all(found)
+        is_known = _is_constant(found) or self._is_exception(found) or library.has(found) or self._is_pure_for_all(found)
         return is_known or self.is_plain(found)
 
     def _is_exception(self, found: object) -> bool:
@@ -317,8 +289,8 @@ class Purity:
 
     def _may_ask(self, module: ModuleType, name: str) -> bool:
         """Whether what a module has by this name only computes."""
-        if module.__name__ in _LIBRARY:
-            return name in _LIBRARY[module.__name__].split()
+        if module.__name__ in library.MEMBERS:
+            return name in library.MEMBERS[module.__name__].split()
         return name in vars(module) and name not in self._names_that_change() and self._is_settled(vars(module)[name])
 
     def _other_trees(self, file: str) -> Iterator[ast.Module]:
@@ -382,7 +354,7 @@ class Purity:
                 elif of is not _NOTHING and isinstance(part.value, ast.Name):
                     if not _is_constant(of) and type(of) not in tables.KINDS:
                         return False
-                elif of is not _NOTHING and not _is_constant(of) and not _is_of_library(of):
+                elif of is not _NOTHING and not _is_constant(of) and not library.has(of):
                     return False
         return True
 
@@ -565,7 +537,7 @@ def _may_read(part: ast.AST, known: dict[str, object]) -> bool:
         if called in _BUILTINS and called not in known:
             # Some call functions that they are given.
             return called in (*_BY_NAME, "filter", "map", "max", "min", "sorted")
-        return not _is_of_library(_found(part.func, known))
+        return not library.has(_found(part.func, known))
     return False
 
 
@@ -599,7 +571,7 @@ def _is_caught(kind: ast.expr | None, known: dict[str, object]) -> bool:
     if isinstance(kind, ast.Name) and kind.id not in known:
         return kind.id in _CAUGHT
     found = _NOTHING if kind is None else _found(kind, known)
-    return _is_of_library(found) and isinstance(found, type) and issubclass(found, Exception)
+    return library.has(found) and isinstance(found, type) and issubclass(found, Exception)
 
 
 def _is_asked_for(found: object) -> bool:
@@ -617,14 +589,6 @@ def _is_own(target: ast.expr) -> bool:
         # What is in a list or dict that is the function's, too. Of a table of the module this is seen (`tables`).
         target = target.value
     return isinstance(target, ast.Name)
-
-
-def _is_of_library(value: object) -> bool:
-    for name, members in _LIBRARY.items():
-        module = sys.modules.get(name)
-        if module is not None and any(getattr(module, member, None) is value for member in members.split()):
-            return True
-    return False
 
 
 def _is_constant(value: object) -> bool:

@@ -21,6 +21,8 @@ KINDS = (dict, list, set)
 _METHODS = frozenset("copy count difference get index intersection items keys union values".split())
 # Functions that go through their only argument: of two lists, `max` gives one back.
 _FUNCTIONS = frozenset("all any dict enumerate frozenset len list max min set sorted sum tuple".split())
+# Operators that make something new of two values.
+_OPERATORS = (ast.Add, ast.BitAnd, ast.BitOr, ast.BitXor, ast.Mult, ast.Sub)
 # By these, code may get hold of names that are not written there.
 _BY_OTHER_NAMES = frozenset("eval exec globals locals vars".split())
 
@@ -134,13 +136,26 @@ def _read_by(node: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
         yield node.value
     elif isinstance(node, ast.Call):
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
-            yield node.func.value
+        if isinstance(node.func, ast.Attribute):
+            if node.func.attr in _METHODS:
+                yield node.func.value
+            if node.func.attr == "join" and isinstance(node.func.value, ast.Constant):
+                yield from node.args
         elif isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS and len(node.args) == 1:
             yield node.args[0]
+        elif isinstance(node.func, ast.Name) and node.func.id == "zip":
+            yield from node.args
     elif isinstance(node, ast.Compare):
         yield from node.comparators
     elif isinstance(node, (ast.For, ast.comprehension)):
         yield node.iter
     elif isinstance(node, (ast.FormattedValue, ast.Starred)):
+        yield node.value
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, _OPERATORS):
+        yield from (node.left, node.right)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        yield node.operand
+    elif isinstance(node, ast.Dict):
+        yield from (value for key, value in zip(node.keys, node.values) if key is None)
+    elif isinstance(node, ast.keyword) and node.arg is None:
         yield node.value

@@ -228,6 +228,39 @@ IMPURE = {
 HEADS = {"another decorator": "@functools.lru_cache\ndef f(x):", "a default that can change": "def f(x, y=[]):"}
 
 
+# What a function may do with a table of its module, and after what somebody may have changed it.
+TABLE_HEAD = """
+import operator, random, socket, struct, typing, unicodedata, zlib
+from typing import cast
+BASE = {"kind": "port"}
+NAMES = ["a", "b"]
+"""
+READ_TABLES = (
+    "return {**BASE, 'name': x}",
+    "return BASE | {'name': x}",
+    "return {'name': x} | BASE",
+    "return dict(**BASE, name=x)",
+    "return NAMES + [x]",
+    "return [*NAMES, x] * 2",
+    "return dict(zip(NAMES, BASE))",
+    "return x if not NAMES else ', '.join(NAMES)",
+    "return cast('str', x).upper() + typing.cast('str', NAMES[0])",
+    "return struct.unpack('!I', socket.inet_aton(x))[0] + zlib.crc32(unicodedata.normalize('NFKD', x).encode())",
+)
+CHANGED_TABLES = (
+    "return BASE or {}",
+    "return NAMES if x else []",
+    "y = BASE\n    y['name'] = x\n    return y",
+    "return x.join(NAMES)",
+    "return operator.setitem(BASE, 'name', x)",
+    "return cast('dict', BASE)",
+    "return [BASE] + [x]",
+    "return {'more': BASE}",
+    "return socket.gethostbyname(x)",
+    "return random.choice(NAMES)",
+)
+
+
 # Functions that read attributes whose names are texts: `x` and `names` are given to them, and `name`, which need not be given.
 SPOKEN_HEAD = """
 import functools, operator
@@ -327,6 +360,13 @@ class Judging(unittest.TestCase):
                 module, purity = self.module(f"{before}\n{head}\n    {body}\n")
                 self.assertFalse(purity.is_pure(module.f))
                 self.assertFalse(purity.is_pure(module.f), "also when it is asked again")
+
+    def test_tables_are_read_in_expressions(self) -> None:
+        for bodies, is_pure in ((READ_TABLES, True), (CHANGED_TABLES, False)):
+            for body in bodies:
+                with self.subTest(body):
+                    module, purity = self.module(f"{TABLE_HEAD}\ndef f(x):\n    {body}\n")
+                    self.assertEqual(purity.is_pure(module.f), is_pure)
 
     def test_tables_in_tables_are_followed(self) -> None:
         for body in TABLES:

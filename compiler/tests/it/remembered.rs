@@ -151,6 +151,33 @@ fn attributes_that_are_read_by_their_names_are_known() {
     case.check(1);
 }
 
+/// Given: plugins that ask whether an instance has an attribute, which its entity has not. Expected: what they gave is known, until the
+/// entity gets the attribute.
+#[test]
+fn attributes_that_an_entity_has_not_are_known_to_be_absent() {
+    let model = "import m\nentity Port:\n    string name\nend\nentity Trunk extends Port:\n    string tag = \"t\"\nend\n\
+                 implement Port using std::none\nimplement Trunk using std::none\n\
+                 p = Port(name=\"p\")\nt = Trunk(name=\"q\")\nstd::print([m::label(p), m::label(t), m::either(p), m::caught(p)])\n";
+    let code = format!(
+        "{HEAD}@plugin\ndef label(x: \"any\") -> \"string\":\n    return x.tag if hasattr(x, \"tag\") else x.name\n\n\
+         @plugin\ndef either(x: \"any\") -> \"string\":\n    return getattr(x, \"tag\", x.name.upper())\n\n\
+         @plugin\ndef caught(x: \"any\") -> \"string\":\n    try:\n        return x.tag\n    except AttributeError as error:\n        \
+         return str(error)\n"
+    );
+    let case = case(model, &code);
+    let absent = "[p, t, P, could not find attribute with name: tag in type __config__::Port]\n";
+    assert_eq!(printed(&case, 1), absent);
+    assert_eq!(printed(&case, 0), absent);
+    let more = model.replace(
+        "string name\nend",
+        "string name\n    string tag = \"u\"\nend",
+    );
+    case.write("main.cf", &more);
+    assert_eq!(printed(&case, 1), "[u, t, u, u]\n");
+    case.write("main.cf", model);
+    assert_eq!(printed(&case, 0), absent);
+}
+
 #[test]
 fn exceptions_come_each_time() {
     let model = "import m\nstd::print(m::refused(\"x\"))\n";

@@ -350,7 +350,12 @@ def _noted(instance: Instance, attribute: str) -> object:
     noted = _reads
     assert noted is not None
     noted.append(None)
-    value = instance.value(attribute)
+    try:
+        value = instance.value(attribute)
+    except AttributeNotFound:
+        # What it says is made of the names of the entity and the attribute alone.
+        noted[-1] = (instance.id, attribute)
+        raise
     noted[-1] = (instance.id, attribute)
     return value
 

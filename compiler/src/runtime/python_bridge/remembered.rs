@@ -28,6 +28,8 @@ use crate::types::reference::{Origin, RefId};
 
 /// Bytes of a call's arguments, or of a value that it reads, at most.
 const MOST_BYTES: usize = 64 << 10;
+/// Stands for an attribute that the entity does not have, in what was found. No value begins with it.
+const ABSENT: u8 = b'a';
 /// Attributes that one call reads at most.
 const MOST_READS: usize = 10_000;
 /// How deeply values are nested at most.
@@ -173,11 +175,13 @@ impl Machine<'_> {
                     }));
                 }
                 Next::Read { instance, name } => {
-                    let slot = self.slot_of(&path, instance, memo.name(name)?)?;
-                    match self.state.read_slot(slot) {
-                        Ok(value) => self.find_value(value, &mut path, 0)?,
-                        Err(ReadError::NotReady(_)) => return Some(Known::Waits(slot)),
-                        Err(_) => return None,
+                    match self.slot_of(&path, instance, memo.name(name)?)? {
+                        None => path.found.push(ABSENT),
+                        Some(slot) => match self.state.read_slot(slot) {
+                            Ok(value) => self.find_value(value, &mut path, 0)?,
+                            Err(ReadError::NotReady(_)) => return Some(Known::Waits(slot)),
+                            Err(_) => return None,
+                        },
                     }
                     path.go_on();
                 }
@@ -235,10 +239,12 @@ impl Machine<'_> {
         Some(())
     }
 
-    /// The slot of an attribute of an instance that a call came upon.
-    fn slot_of(&self, path: &Path, instance: u32, name: &str) -> Option<VarId> {
+    /// The slot of an attribute of an instance that a call came upon; `Some(None)`: its entity has no such attribute, as
+    /// `hasattr` finds out.
+    fn slot_of(&self, path: &Path, instance: u32, name: &str) -> Option<Option<VarId>> {
         let id = *path.instances.get(instance as usize)?;
-        self.state.slot(id, self.program.names.find(name)?)
+        let name = self.program.names.find(name);
+        Some(name.and_then(|name| self.state.slot(id, name)))
     }
 
     /// Adds a value to what was found. `None`: it is one that only Python understands, or too large.
@@ -380,12 +386,16 @@ impl Machine<'_> {
             let instance = path.instances.iter().position(|known| *known == id)?;
             let instance = u32::try_from(instance).ok()?;
             steps.push((path.place, instance, name));
-            let slot = self.slot_of(&path, instance, name)?;
-            let value = match self.state.read_slot(slot) {
-                Ok(value) => value,
-                Err(_) => assumed.iter().find(|(of, _)| *of == slot)?.1?,
-            };
-            self.find_value(value, &mut path, 0)?;
+            match self.slot_of(&path, instance, name)? {
+                None => path.found.push(ABSENT),
+                Some(slot) => {
+                    let value = match self.state.read_slot(slot) {
+                        Ok(value) => value,
+                        Err(_) => assumed.iter().find(|(of, _)| *of == slot)?.1?,
+                    };
+                    self.find_value(value, &mut path, 0)?;
+                }
+            }
             path.go_on();
         }
         let mut value = Cow::Borrowed(value);
