@@ -39,8 +39,8 @@ async fn get(rvid: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
         let stored = app.store.action_store_of(environment, version).await?;
         let (stored, kind) = (stored.as_ref(), kind.as_deref());
         let limit = match args.parsed::<usize>("log_limit")?.unwrap_or(0) {
-            0 => versions::MOST_ACTIONS,
-            limit => limit.min(versions::MOST_ACTIONS),
+            0 => usize::MAX,
+            limit => limit,
         };
         logs = versions::actions(&app, environment, &id, stored, version, kind, limit).await?;
     }

@@ -91,11 +91,11 @@ fn unknown_id(
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
-/// Actions of a resource that are shown at most.
-pub(super) const MOST_ACTIONS: usize = 1000;
+/// Actions that are shown of a resource that is asked for alone, at most.
+const MAX_ACTIONS_OF_ONE: usize = 1000;
 
 /// What was done to a resource in a version, newest first. `stored`: how the version was stored; `kind`: only actions of this
-/// one; `limit`: so many of them.
+/// one; `limit`: so many of them, and a thousand at most.
 pub(super) async fn actions(
     app: &App,
     environment: EnvironmentId,
@@ -118,16 +118,16 @@ pub(super) async fn actions(
             }
         },
     };
-    let rows = i64::try_from(limit).unwrap_or(i64::MAX);
+    let limit = limit.min(MAX_ACTIONS_OF_ONE);
     let actions = app
         .store
-        .action_of_version(environment, resource, version, kind, rows)
+        .action_of_version(environment, resource, version, kind, limit as i64)
         .await?;
-    let stored = stored.map(|stored| (stored.has_brought(resource), &stored.action));
-    let stored = stored.filter(|(has_brought, action)| {
-        *has_brought && action.version == version && kind.is_none_or(|kind| action.action == kind)
+    let stored = stored.filter(|stored| stored.has_brought(resource));
+    let stored = stored.map(|stored| &stored.action).filter(|action| {
+        action.version == version && kind.is_none_or(|kind| action.action == kind)
     });
-    let shown = actions.iter().chain(stored.map(|(_, action)| action));
+    let shown = actions.iter().chain(stored);
     let brought = std::slice::from_ref(resource);
     Ok(shown
         .take(limit)

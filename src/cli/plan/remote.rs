@@ -47,16 +47,16 @@ fn dry_run(remote: &Remote, version: i64) -> Result<Plan, RemoteError> {
     let started = remote.call("POST", &path, None)?;
     let run = started["data"].as_str().unwrap_or_default().to_owned();
     let path = format!("{path}/{run}");
-    let mut said = Instant::now();
+    let mut spoken_at = Instant::now();
     let mut report = loop {
         let report = remote.get(&path)?;
         let summary = &report["data"]["summary"];
         if summary["todo"] == 0 {
             break report;
         }
-        if said.elapsed() > SILENCE {
+        if spoken_at.elapsed() > SILENCE {
             say_progress(version, summary);
-            said = Instant::now();
+            spoken_at = Instant::now();
         }
         std::thread::sleep(LOOK_EVERY * 5);
     };

@@ -56,8 +56,8 @@ pub(super) async fn find_mark(
             Ok(0) | Err(_) => return Greeting::Ended,
             Ok(n) => n_bytes += n,
         }
-        let said = line.trim_ascii();
-        if let Some(mark) = marks.iter().find(|mark| said == mark.as_bytes()) {
+        let printed = line.trim_ascii();
+        if let Some(mark) = marks.iter().find(|mark| printed == mark.as_bytes()) {
             return Greeting::Complete(mark);
         }
     }
