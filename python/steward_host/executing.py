@@ -5,6 +5,7 @@ No exception of module code ends the host; it ends when Steward says `stop` or c
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 
@@ -15,9 +16,10 @@ from inmanta.agent._tasks import _reason
 from inmanta.agent.cache import AgentCache
 from inmanta.agent.executor import AgentInstance
 from inmanta.agent.handler import Commander, HandlerContext, SkipResource, SkipResourceForDependencies
-from inmanta.const import Change, HandlerResourceState, ResourceState
+from inmanta.const import HandlerResourceState, ResourceState
 from steward_host import failure, hidden, loader, warming, zygote
 from steward_host.pipe import Pipe, TooLarge
+from steward_host.reports import as_json, line_of, loggable, report, text_of, unreadable, without_secrets
 from steward_host.telling import Telling
 
 TYPE_CHECKING = False
@@ -25,10 +27,9 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from typing import Any
 
-    from inmanta import data
     from inmanta.agent.handler import HandlerAPI
     from inmanta.plugins import Answer
-    from steward_host.messages import Discovered, Fact, Facts, HandlerOutcome, LoadExecutor, LogLine, Task
+    from steward_host.messages import Facts, HandlerOutcome, LoadExecutor, LogLine, Task
 
 
 # The methods of the API that the loop of an environment answers by itself (`src/deploy/ask.rs`). Other calls go to the API as
@@ -145,7 +146,7 @@ class Executing:
                     broken.append(
                         {
                             "module": module["name"],
-                            "message": f"{file}: {type(error).__name__}: {clip(_text(error))}{_needs(error)}",
+                            "message": f"{file}: {type(error).__name__}: {clip(text_of(error))}{_needs(error)}",
                             "traceback": clip_middle(failure.traceback_text(error, self._files)),
                         }
                     )
@@ -189,7 +190,7 @@ class Executing:
         with self._pipe.lock:
             self._running = None
         try:
-            self._pipe.send("deployed", {"id": request["id"], "outcome": outcome})
+            self._pipe.send("deployed", {"id": request["id"], "outcome": as_json(outcome)})
         except TooLarge as error:
             # What was done stays done; only its description is too long.
             last: LogLine = {
@@ -198,8 +199,8 @@ class Executing:
                 "kwargs": {},
                 "timestamp_us": time.time_ns() // 1000,
             }
-            shortened = {**outcome, "status": "failed", "changes": {}, "logs": [last], "facts": [], "discovered": []}
-            self._pipe.send("deployed", {"id": request["id"], "outcome": shortened})
+            shortened: HandlerOutcome = {**outcome, "status": "failed", "changes": {}, "logs": [last], "facts": [], "discovered": []}
+            self._pipe.send("deployed", {"id": request["id"], "outcome": as_json(shortened)})
 
     def _ask(self, method: str, arguments: dict[str, Any]) -> Answer | None:
         """The answer to a method of the API that needs no request to it, if it is one; None: there is none, or nobody to ask."""
@@ -242,6 +243,8 @@ class Run:
         self._cache = cache
         self._files = files
         self._request = request
+        # All its fields, `requires` and `id`, as the compile exported them.
+        self._exported: dict[str, Any] = json.loads(request["resource"])
         self._dry_run: bool = request["dry_run"]
         self.number: int = request["id"]
         self._context: HandlerContext | None = None
@@ -254,7 +257,7 @@ class Run:
     def is_deployment_of(self, resource_version_id: object) -> bool:
         """Whether it deploys this resource, in this version."""
         is_deployment = not self._facts and not self._dry_run
-        return is_deployment and str(resource_version_id) == self._request["resource"].get("id")
+        return is_deployment and str(resource_version_id) == self._exported.get("id")
 
     def logged(self, n_known: int) -> tuple[list[LogLine], int, str]:
         """Lines that were logged behind the first `n_known`, how many there were ever, and the mark for those that were cut. Called
@@ -267,16 +270,16 @@ class Run:
             # What is secret is not known yet.
             kept, n_added = kept[: self._n_before], min(n_added, self._n_before)
         new = kept[-(n_added - n_known) :] if n_added > n_known else []
-        lines, secrets = [_line(line) for line in new], hidden.Printed.secrets
+        lines, secrets = [line_of(line) for line in new], hidden.Printed.secrets
         if secrets is not None:
-            lines = [_without_secrets(line, secrets) for line in lines]
+            lines = [without_secrets(line, secrets) for line in lines]
         return lines, n_added, context._lines.mark()
 
     def outcome(self) -> HandlerOutcome:
         """A `HandlerOutcome`. Never raises for what module code does."""
         started = time.monotonic()
         hidden.Printed.secrets = None
-        resource_id = self._request["resource"].get("id")
+        resource_id = self._exported.get("id")
         unread: Any = _Named(resource_id)
         context = self._context = HandlerContext(
             unread, dry_run=self._dry_run, action_id=self._request["action_id"]
@@ -308,11 +311,11 @@ class Run:
             return report(context, secrets)
         except Exception as error:
             # The handler left things in its context that are not what they should be.
-            return _unreadable(error, secrets)
+            return unreadable(error, secrets)
 
     def _run(self, context: HandlerContext) -> None:
         try:
-            resource = resources.Resource.deserialize(self._request["resource"])
+            resource = resources.Resource.deserialize(self._exported)
         except Exception as error:
             self._unavailable(context, "Resource Deserialization Failed", "Unable to deserialize", error)
             return
@@ -358,7 +361,7 @@ class Run:
                 named = {fact["id"] for fact in context.facts}
                 for name, value in returned.items():
                     if name not in named:
-                        context.set_fact(name, _text(value))
+                        context.set_fact(name, text_of(value))
             elif self._dry_run:
                 handler.execute(context, resource, True)
                 if context.resource_state is HandlerResourceState.failed:
@@ -389,7 +392,7 @@ class Run:
         context.set_resource_state(state)
         context.warning(
             "Resource %(resource_id)s was skipped: %(reason)s",
-            resource_id=str(self._request["resource"].get("id")),
+            resource_id=str(self._exported.get("id")),
             reason=_reason(error),
         )
 
@@ -398,7 +401,7 @@ class Run:
         context.set_resource_state(state)
         context.exception(
             text + " %(resource_id)s (exception: %(exception)s)",
-            resource_id=str(self._request["resource"].get("id")),
+            resource_id=str(self._exported.get("id")),
             exception=_bounds.text_of(error),
         )
         if self._dry_run:
@@ -409,7 +412,7 @@ class Run:
         doing = "while the facts were collected of" if self._facts else "during deployment of"
         context.exception(
             f"An error occurred {doing} %(resource_id)s (exception: %(exception)s)",
-            resource_id=str(self._request["resource"].get("id")),
+            resource_id=str(self._exported.get("id")),
             exception=_bounds.text_of(error),
         )
         if self._dry_run:
@@ -448,88 +451,6 @@ class _Named:
         return self._text.rsplit(",v=", 1)[0]
 
 
-def report(context: HandlerContext, secrets: hidden.Hidden | None = None) -> HandlerOutcome:
-    """The `HandlerOutcome` of a context, without the secrets of its resource."""
-    # First what may have something to say in the log.
-    facts, discovered = _facts(context), _discovered(context)
-    changes = {
-        _text(name): {"current": loggable(change.current), "desired": loggable(change.desired)}
-        for name, change in context.changes.items()
-    }
-    logs = _lines(context)
-    if secrets is not None:
-        secrets.learn((name, change["current"], change["desired"]) for name, change in changes.items())
-        changes = {
-            name: {side: secrets.side(name, value) for side, value in change.items()} for name, change in changes.items()
-        }
-        logs = [_without_secrets(line, secrets) for line in logs]
-    return {
-        "status": getattr(context.resource_state, "value", "failed"),
-        "change": _change(context.change),
-        "changes": {name: {side: _clipped(of) for side, of in change.items()} for name, change in changes.items()},
-        "logs": logs,
-        "facts": facts,
-        "discovered": discovered,
-    }
-
-
-def _facts(context: HandlerContext) -> list[Fact]:
-    # Of several values of one fact the last counts.
-    newest = list({_text(fact["id"]): fact for fact in context.facts}.items())[: _bounds.FACTS]
-    facts: list[Fact] = [
-        {"name": name, "value": _text(fact["value"]), "expires": bool(fact["expires"])} for name, fact in newest
-    ]
-    return [fact for fact in facts if _is_short(context, "fact", fact["name"], len(fact["value"]))]
-
-
-def _discovered(context: HandlerContext) -> list[Discovered]:
-    import json
-
-    found: list[Discovered] = []
-    for rid, values in list(context._discovered.items())[: _bounds.DISCOVERED]:
-        values = loggable(values)
-        rid = _text(rid)
-        if _is_short(context, "discovered resource", rid, len(json.dumps(values))):
-            found.append({"resource_id": rid, "values": values})
-    return found
-
-
-def _is_short(context: HandlerContext, what: str, name: str, size: int) -> bool:
-    """What would be wrong when it is cut is left out, and the log says so."""
-    if size <= _bounds.VALUE:
-        return True
-    context.warning(
-        "The %(what)s %(name)s was not taken: it has %(size)s characters, the limit is %(limit)s",
-        what=what,
-        name=name,
-        size=size,
-        limit=_bounds.VALUE,
-    )
-    return False
-
-
-def _unreadable(error: Exception, secrets: hidden.Hidden | None) -> HandlerOutcome:
-    """The outcome of a run whose context no report can be made of."""
-    message = f"The handler left a report that cannot be read (exception: {_bounds.text_of(error)})"
-    line: LogLine = {
-        "level": "ERROR",
-        "msg": message if secrets is None else secrets.text(message),
-        "kwargs": {},
-        "timestamp_us": time.time_ns() // 1000,
-    }
-    return {"status": "failed", "change": "nochange", "changes": {}, "logs": [line], "facts": [], "discovered": []}
-
-
-def _text(value: object) -> str:
-    """What stands for a value where only a text may be."""
-    if isinstance(value, str):
-        return value
-    try:
-        return str(value)
-    except Exception:
-        return f"<{type(value).__name__}>"
-
-
 def _needs(error: BaseException) -> str:
     """What a mistake in syntax most often comes from, on another machine than the one that compiled with the code."""
     if not isinstance(error, SyntaxError):
@@ -538,72 +459,12 @@ def _needs(error: BaseException) -> str:
     return f" (this is Python {version}, and the code may need a newer one)"
 
 
-def _change(change: object) -> str:
-    # Modules also assign `ctx._change` directly.
-    return change.value if isinstance(change, Change) else _text(change)
-
-
-def loggable(value: object) -> Any:
-    """A value as JSON can hold it; text for anything else."""
-    try:
-        value = resources.to_json(value)
-    except Exception:
-        try:
-            return str(value)
-        except Exception:
-            return f"<{type(value).__name__}>"
-    return _within_64_bits(value)
-
-
-def _within_64_bits(value: object) -> object:
-    if type(value) is int and not -(1 << 63) <= value < 1 << 64:
-        return str(value)
-    if type(value) is list:
-        return [_within_64_bits(item) for item in value]
-    if type(value) is dict:
-        return {key: _within_64_bits(item) for key, item in value.items()}
-    return value
+_STATES = {state.value: state for state in ResourceState}
 
 
 def _state(state: str) -> Any:
-    try:
-        return ResourceState(state)
-    except ValueError:
-        return state
-
-
-def _clipped(value: Any) -> Any:
-    """One side of a difference, cut to what is kept of it."""
-    if type(value) is str:
-        return clip(value, _bounds.VALUE)
-    if type(value) in (list, dict):
-        import json
-
-        text = json.dumps(value)
-        return value if len(text) <= _bounds.VALUE else clip(text, _bounds.VALUE)
-    return value
-
-
-def _line(line: data.LogLine) -> LogLine:
-    return {
-        "level": line.level.value,
-        "msg": line.msg,
-        "kwargs": {key: loggable(value) for key, value in line.kwargs.items()},
-        "timestamp_us": line.timestamp_us,
-    }
-
-
-def _without_secrets(line: LogLine, secrets: hidden.Hidden) -> LogLine:
-    return {**line, "msg": secrets.text(line["msg"]), "kwargs": secrets.arguments(line["kwargs"])}
-
-
-def _lines(context: HandlerContext) -> list[LogLine]:
-    """What was logged, and a mark if that is not all."""
-    lines = [_line(line) for line in context.logs]
-    mark = context._lines.mark()
-    if mark:
-        lines.insert(-1, {"level": "INFO", "msg": mark, "kwargs": {}, "timestamp_us": time.time_ns() // 1000})
-    return lines
+    """The member of an enumeration that stands for a state, if there is one."""
+    return _STATES.get(state, state)
 
 
 def _attach_logging() -> None:

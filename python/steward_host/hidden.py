@@ -42,7 +42,7 @@ _secret_fields: dict[type, frozenset[str]] = {}
 def of(resource: Resource) -> Hidden | None:
     """What the report of a run of this resource has to hide; None if it has no secrets."""
     names = _secret_names(type(resource))
-    filled = _filled(resource)
+    filled = _filled(resource) if resource.mutators else frozenset()
     if not names and not filled:
         return None
     return Hidden(resource, names | filled, filled)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from steward_host.held import Held
 
-PROTOCOL = 3
+PROTOCOL = 4
 
 # Seconds between two looks at the cache while there is nothing to do.
 TICK = 1.0

@@ -102,7 +102,8 @@ class Serialize(TypedDict):
 
 class Facts(TypedDict):
     id: int
-    resource: dict[str, Any]
+    # All its fields, `requires` and `id`, as JSON text.
+    resource: str
     action_id: str
 
 
@@ -110,7 +111,8 @@ class Task(TypedDict):
     """`Deploy`."""
 
     id: int
-    resource: dict[str, Any]
+    # All its fields, `requires` and `id`, as JSON text.
+    resource: str
     requires: dict[str, str]
     dry_run: bool
     reason: str

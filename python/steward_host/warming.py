@@ -10,6 +10,7 @@ No code of a module runs here, and nothing stays: neither the class, nor its han
 
 from __future__ import annotations
 
+import json
 import os
 
 from steward_host.pipe import Pipe
@@ -59,7 +60,7 @@ def warm_up() -> list[str]:
             name, fields = pipe.receive()
             executing.deploy(fields)
             name, fields = pipe.receive()
-            changes.append(fields["outcome"]["change"])
+            changes.append(json.loads(fields["outcome"])["change"])
         executing.stop()
         return changes
     finally:
@@ -86,7 +87,7 @@ def _task(number: int) -> Task:
     }
     return {
         "id": number,
-        "resource": resource,
+        "resource": json.dumps(resource),
         "action_id": "00000000-0000-4000-8000-000000000000",
         "requires": {f"{TYPE}[{name},name=other],v=1": "deployed"},
         "dry_run": False,

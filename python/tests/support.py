@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -116,6 +117,8 @@ class Host:
         self.hello = self.read()[1]
 
     def send(self, name: str, fields: dict | None = None) -> None:
+        if name in ("deploy", "facts") and isinstance(fields, dict):
+            fields = {**fields, "resource": json.dumps(fields["resource"])}
         if name == "call" and isinstance(fields, dict):
             fields = [fields[field] for field in ("id", "plugin", "args", "kwargs", "file", "line", "namespace")]
         body = msgpack.pack(name if fields is None else {name: fields})
@@ -128,6 +131,8 @@ class Host:
         if isinstance(message, str):
             return message, None
         name, body = next(iter(message.items()))
+        if name == "deployed":
+            body["outcome"] = json.loads(body["outcome"])
         # Behind these two it may say that it is the last one of its frame.
         return name, dict(zip(("id", "value", "is_last"), body)) if name == "result" else body
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import logging
+import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -28,7 +30,8 @@ from inmanta.data.model import AttributeStateChange
 from inmanta.protocol.common import Result
 from inmanta.resources import Id, PurgeableResource
 from steward_host import pipe
-from steward_host.executing import Executing, _unreadable, report
+from steward_host.executing import Executing
+from steward_host.reports import as_json, report, unreadable
 from tests.support import ACTION, Host, Modules
 
 
@@ -886,13 +889,37 @@ class Reports(unittest.TestCase):
         executing = Executing(pipe.Pipe(incoming, outgoing))
         self.addCleanup(setattr, pipe, "MAX_FRAME_BYTES", pipe.MAX_FRAME_BYTES)
         pipe.MAX_FRAME_BYTES = 1000
-        request = {"id": 3, "resource": {"id": "nonsense"}, "requires": {}, "dry_run": False, "action_id": ACTION}
+        request = {"id": 3, "resource": '{"id": "nonsense"}', "requires": {}, "dry_run": False, "action_id": ACTION}
         with self.assertLogs("inmanta.agent.handler", "ERROR"):
             executing.deploy({**request, "reason": "x" * 2000, "dependency_changed": False})
         name, body = pipe.Pipe(incoming, outgoing).receive()
-        (line,) = body["outcome"]["logs"]
-        self.assertEqual((name, body["id"], body["outcome"]["status"]), ("deployed", 3, "failed"))
+        outcome = json.loads(body["outcome"])
+        (line,) = outcome["logs"]
+        self.assertEqual((name, body["id"], outcome["status"]), ("deployed", 3, "failed"))
         self.assertIn("too large", line["msg"])
+
+    def test_it_is_json_that_steward_reads_whatever_a_handler_says(self) -> None:
+        """Rust reads 128 levels of JSON, no NaN, and UTF-8 alone."""
+        deep: object = "inside"
+        for _ in range(300):
+            deep = [deep]
+        context = HandlerContext(row(), logger=_silent())
+        context.add_change("deep", desired=deep, current={"level": deep})
+        context.add_change("odd", desired=float("nan"), current=[float("inf"), {"surrogate \udc80": "\udc80"}, 2**70])
+        context.info("%(deep)s", deep=deep)
+        context._discovered.update({"net::Row[a,name=deep]": {"deep": deep}, "net::Row[a,name=flat]": {"odd": float("-inf")}})
+        text = as_json(report(context)).encode("utf-8", "replace").decode()
+        told = json.loads(text, parse_constant=self.fail)
+        depth = deepest = 0
+        for character in re.sub(r'"(?:[^"\\]|\\.)*"', "", text):
+            depth += (character in "[{") - (character in "]}")
+            deepest = max(depth, deepest)
+        self.assertLess(deepest, 128)
+        self.assertEqual(told["changes"]["deep"]["desired"], "[" * 300 + '"inside"' + "]" * 300)
+        odd = {"current": [None, {"surrogate ?": "?"}, str(2**70)], "desired": None}
+        self.assertEqual(told["changes"]["odd"], odd)
+        self.assertEqual([found["resource_id"] for found in told["discovered"]], ["net::Row[a,name=flat]"])
+        self.assertIn("net::Row[a,name=deep] was not taken", told["logs"][-1]["msg"])
 
 
     def test_much_that_is_said_is_cut_where_it_is_said(self) -> None:
@@ -1002,7 +1029,7 @@ class OddReports(unittest.TestCase):
         self.assertEqual(report(context)["logs"], [])
 
     def test_a_report_that_cannot_be_read_fails_the_run(self) -> None:
-        told = _unreadable(ValueError("odd"), None)
+        told = unreadable(ValueError("odd"), None)
         self.assertEqual((told["status"], told["change"]), ("failed", "nochange"))
         self.assertIn("cannot be read (exception: ValueError('odd'))", told["logs"][0]["msg"])
 

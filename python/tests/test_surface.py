@@ -726,7 +726,7 @@ class Imports(unittest.TestCase):
 
     def test_starting_up_imports_nothing_heavy(self) -> None:
         code = f"import sys; sys.path.insert(0, {PACKAGE!r}); before = set(sys.modules)\n"
-        code += "from steward_host import host, pipe, compiling, executing\nimport inmanta.plugins, inmanta.resources\n"
+        code += "from steward_host import host, pipe, compiling\nimport inmanta.plugins, inmanta.resources\n"
         code += "print(*sorted(set(sys.modules) - before))"
         done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, check=True, text=True)
         heavy = {"asyncio", "inspect", "typing", "dataclasses", "json", "logging", "re", "socket", "ssl", "urllib.request"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -75,9 +76,9 @@ class Host(Peer):
         fields = {"name": name, "purged": False, "purge_on_delete": False, "report_only": False, "references": []}
         resource = {**fields, "mutators": [], "receive_events": True, "send_event": True, "requires": []}
         resource["id"] = f"net::Row[host,name={name}],v=1"
-        task = {"id": 1, "resource": resource, "requires": {}, "dry_run": False, "reason": "a test"}
+        task = {"id": 1, "resource": json.dumps(resource), "requires": {}, "dry_run": False, "reason": "a test"}
         self.send({"deploy": {**task, "action_id": ACTION, "dependency_changed": False}})
-        logs = self.read()["deployed"]["outcome"]["logs"]
+        logs = json.loads(self.read()["deployed"]["outcome"])["logs"]
         return next(line["msg"] for line in logs if line["msg"].startswith("seen"))
 
 

@@ -57,10 +57,13 @@ pub(crate) fn load(code: &Code, agent: &str, limit: Duration) -> io::Result<Load
     let python = code.python.as_ref().ok_or_else(missing)?;
     let (mut peer, printed) = Peer::start(python)?;
     let output = Output::follow(printed, agent)?;
+    output.begin();
     peer.arm(limit);
     let loaded = import(&mut peer, code, agent);
     let what = "importing the Python modules";
-    let (broken, can_fork) = peer.disarm(what, limit, " (`executor.import_timeout`)", loaded)?;
+    let loaded = peer.disarm(what, limit, " (`executor.import_timeout`)", loaded);
+    let printed = output.end();
+    let (broken, can_fork) = loaded.map_err(|error| with_lines(&error, &printed))?;
     let broken: Arc<[BrokenModule]> = code.broken.iter().cloned().chain(broken).collect();
     Ok(if can_fork {
         Loaded::Zygote(Arc::new(Zygote::new(peer, broken)))
@@ -73,6 +76,16 @@ pub(crate) fn load(code: &Code, agent: &str, limit: Duration) -> io::Result<Load
             logged: Logged::default(),
         })
     })
+}
+
+/// An error with what the process printed before it, such as the traceback of a crash.
+fn with_lines(error: &io::Error, printed: &[LogLine]) -> io::Error {
+    let mut text = error.to_string();
+    for line in printed {
+        text.push('\n');
+        text.push_str(&line.msg);
+    }
+    io::Error::other(text)
 }
 
 /// The modules that could not be imported, and whether the process can be forked.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::protocol::{
     AttributeInfo, AttributeValue, ConditionInfo, DataclassInfo, Depends, HandlerOutcome, Identify,
     LogLine, OwnId, PluginInfo, PostProcessed, ResourceClassInfo, UnknownInfo, Unprocessed,
+    as_json,
 };
 
 /// One module of the project whose Python code the host must be able to import.
@@ -257,7 +258,8 @@ pub enum ToHost {
     Deploy {
         /// The number of this request; its answer has the same.
         id: u64,
-        /// All fields plus `requires` (list of ids) and `id` (with `,v=N`).
+        /// All fields plus `requires` (list of ids) and `id` (with `,v=N`), as JSON text.
+        #[serde(with = "as_json")]
         resource: serde_json::Map<String, serde_json::Value>,
         /// State of each direct dependency (`deployed`, `failed`, `skipped`, `available`, `undefined`, ...).
         requires: BTreeMap<String, String>,
@@ -275,6 +277,7 @@ pub enum ToHost {
         /// The number of this request; its answer has the same.
         id: u64,
         /// As in `deploy`.
+        #[serde(with = "as_json")]
         resource: serde_json::Map<String, serde_json::Value>,
         /// The id of the question in the history.
         action_id: String,
@@ -610,7 +613,8 @@ pub enum FromHost {
     Deployed {
         /// The number of the request.
         id: u64,
-        /// What the handler did.
+        /// What the handler did, as JSON text.
+        #[serde(with = "as_json")]
         outcome: HandlerOutcome,
     },
     /// What the handler of a task has logged since this was told last: told of a task that takes long, since one that never ends

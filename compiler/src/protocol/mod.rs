@@ -26,6 +26,7 @@
 //! `log` (no answer) before its own answer.
 
 mod answers;
+mod as_json;
 pub mod calls;
 mod declarations;
 mod depth;
@@ -53,7 +54,7 @@ pub use crate::protocol::messages::{
 pub use crate::protocol::model::{AttributeInfo, AttributeValue, ConditionInfo};
 
 /// The version of this schema; both sides refuse another one.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The extension type of an integer that does not fit 64 bits: its decimal digits.
 pub const EXT_BIGINT: i8 = 1;

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from inmanta import data
 
 # Characters of one log line, its arguments included.
@@ -93,7 +91,10 @@ def shorten(described: object, left: int = _CHAIN) -> None:
 
 
 def _size(line: data.LogLine) -> int:
-    return 80 + len(line.msg) + sum(len(str(value)) for value in line.kwargs.values())
+    size = 80 + len(line._msg)
+    for value in line._kwargs.values():
+        size += len(value) if type(value) is str else len(str(value))
+    return size
 
 
 class Lines:
@@ -116,9 +117,9 @@ class Lines:
             self._left = RUN - sum(self._sizes)
             self._levels = {}
             for kept in self._kept:
-                self._levels[kept.level.to_int] = self._levels.get(kept.level.to_int, 0) + 1
+                self._levels[kept._level.to_int] = self._levels.get(kept._level.to_int, 0) + 1
         size = _size(line)
-        rank = line.level.to_int
+        rank = line._level.to_int
         while self._left < size or len(self._kept) >= RUN_LINES - 1:
             index = self._least(rank)
             if index is None:
@@ -138,10 +139,10 @@ class Lines:
         least = min(self._levels)
         if least >= rank and not (least == rank and rank >= 40):
             return None
-        return max(index for index, line in enumerate(self._kept) if line.level.to_int == least)
+        return max(index for index, line in enumerate(self._kept) if line._level.to_int == least)
 
     def _drop(self, index: int) -> None:
-        level = self._kept.pop(index).level.to_int
+        level = self._kept.pop(index)._level.to_int
         self._levels[level] -= 1
         if not self._levels[level]:
             del self._levels[level]
@@ -159,8 +160,14 @@ class Lines:
         return f"… {self._n_cut} more lines were cut; the limit is {RUN_LINES} lines and {RUN >> 20} MiB a run"
 
 
-def clipped(arguments: Mapping[str, object]) -> dict[str, object]:
+def clipped(arguments: dict[str, object]) -> dict[str, object]:
     """The arguments of a line; long texts are cut before they are put together."""
+    for key, value in arguments.items():
+        if len(key) > 200 or type(value) is str and len(value) > ARGUMENT:
+            break
+    else:
+        if len(arguments) <= 100:
+            return arguments
     return {
         clip(key, 200): clip(value, ARGUMENT) if type(value) is str else value for key, value in list(arguments.items())[:100]
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 
 import inmanta
 from inmanta import const, data
@@ -62,9 +63,7 @@ class HandlerContext(LoggerABC):
     @property
     def logger(self) -> logging.Logger:
         if self._logger is None:
-            import logging
-
-            self._logger = logging.getLogger("inmanta.agent.handler")
+            self._logger = _default_logger()
         return self._logger
 
     def set_logger(self, logger: logging.Logger) -> None:
@@ -97,12 +96,13 @@ class HandlerContext(LoggerABC):
 
     def set_resource_state(self, new_state: HandlerResourceState) -> None:
         """Sets the result. InvalidOperation for `non_compliant` without any difference."""
-        new_state = HandlerResourceState(word_of(new_state))
-        if new_state == HandlerResourceState.non_compliant and not self._changes:
+        states = _STATES.get(new_state)
+        if states is None:
+            # Of another enumeration; ValueError for what is none.
+            states = _STATES[HandlerResourceState(word_of(new_state))]
+        if states[0] is HandlerResourceState.non_compliant and not self._changes:
             raise InvalidOperation("A resource without changes is not non_compliant: report them with add_change first")
-        self._resource_state = new_state
-        text = "skipped" if new_state == HandlerResourceState.skipped_for_dependency else new_state.value
-        self._status = ResourceState(text)
+        self._resource_state, self._status = states
 
     # --- facts and scratch values ------------------------------------------------------------------------------------
 
@@ -215,21 +215,47 @@ class HandlerContext(LoggerABC):
             error = sys.exc_info()[1]
             # As `traceback.format_exc` says it without an exception.
             kwargs["traceback"] = "NoneType: None\n" if error is None else _bounds.traceback_of(error)
-        kwargs = _bounds.clipped(kwargs)
-        for key, value in kwargs.items():
-            if type(value) is not str:
-                kwargs[key] = _loggable(key, value)
-        line = data.LogLine.log(level, msg if "%" in msg else _bounds.clip(msg, _bounds.LINE), **kwargs)
-        if len(line.msg) > _bounds.LINE:
-            line._msg = _bounds.clip(line.msg, _bounds.LINE)
+        if kwargs:
+            kwargs = _bounds.clipped(kwargs)
+            for key, value in kwargs.items():
+                if type(value) is not str:
+                    kwargs[key] = _loggable(key, value)
+        text = msg if "%" in msg else _bounds.clip(msg, _bounds.LINE)
+        if "timestamp" in kwargs:
+            line = data.LogLine.log(level, text, **kwargs)
+        else:
+            line = data.LogLine(const.INTEGER_TO_LOG_LEVEL[level], data._filled(text, kwargs), kwargs, time.time_ns() // 1000)
+        if len(line._msg) > _bounds.LINE:
+            line._msg = _bounds.clip(line._msg, _bounds.LINE)
         self._lines.add(line)
         logger = self.logger
         if logger.isEnabledFor(level):
             logger.log(level, "resource %s: %s", self._resource.id.resource_version_str(), line.msg)
 
 
+# What a handler can say -> that, and what its users see. Found by the text as well, since the members are equal to it.
+_STATES = {
+    state: (state, ResourceState("skipped" if state == "skipped_for_dependency" else state.value))
+    for state in HandlerResourceState
+}
+
+_logger: logging.Logger | None = None
+
+
+def _default_logger() -> logging.Logger:
+    """Where lines go that a run logs, besides its report."""
+    global _logger
+    if _logger is None:
+        import logging
+
+        _logger = logging.getLogger("inmanta.agent.handler")
+    return _logger
+
+
 def _loggable(key: str, value: object) -> object:
     """An argument of a log line as JSON; text if it has no such form (an exception under test)."""
+    if value is None or type(value) in (bool, float) or type(value) is int and abs(value) < 1 << 63:
+        return value
     import json
 
     from inmanta.util import api_boundary_json_encoder

@@ -83,6 +83,8 @@ class HandlerAPI(Subscripted[R], ABC):
 
     def _blocked(self, ctx: HandlerContext, requires: Mapping[str, ResourceState]) -> bool:
         states = {rid: word_of(state) for rid, state in requires.items()}
+        if all(state == "deployed" for state in states.values()):
+            return False
 
         def among(*wanted: str) -> list[str]:
             return sorted(rid for rid, state in states.items() if state in wanted)
@@ -97,10 +99,8 @@ class HandlerAPI(Subscripted[R], ABC):
             )
         elif outdated:
             ctx.info("Skipped because a dependency has a newer desired state: %(dependencies)s", dependencies=outdated)
-        elif failed:
-            ctx.info("Skipped because of failed dependencies: %(dependencies)s", dependencies=failed)
         else:
-            return False
+            ctx.info("Skipped because of failed dependencies: %(dependencies)s", dependencies=failed)
         ctx.set_resource_state(HandlerResourceState.skipped_for_dependency)
         return True
 

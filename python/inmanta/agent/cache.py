@@ -92,6 +92,8 @@ class AgentCache:
 
     def __exit__(self, *_: object) -> None:
         self._tasks -= 1
+        if not self._used:
+            return
         now = self._clock()
         with self._lock:
             for key in self._used:
@@ -101,7 +103,7 @@ class AgentCache:
 
     def clean_stale_entries(self) -> None:
         """Drops what is stale; never in the middle of a task."""
-        if self._tasks:
+        if self._tasks or not self._items:
             return
         now = self._clock()
         with self._lock:

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
-use crate::domain::{ActionKind, EnvironmentId, ResourceId, VersionNumber};
+use crate::domain::{ActionKind, EnvironmentId, Interval, ResourceId, VersionNumber};
 use crate::executor::waiting::{Awaited, Waiting};
 use crate::store::{Action, Environment, FactAge, ResourceState, Result, Store, StoredResource};
 use reasons::{Reason, Surroundings, awaited};
@@ -165,11 +165,16 @@ async fn surroundings(
         .map(|fact| (fact.resource_id, fact.name))
         .collect();
     let is_open = |unknown: &(ResourceId, String)| !known.contains(unknown);
+    let settings = store.settings_fetch(environment.id).await?;
+    let intervals = [settings.deploy_interval(), settings.repair_interval()];
     Ok(Surroundings {
         is_halted: environment.halted,
         paused: paused.map(|agent| agent.name).collect(),
         away,
         unknowns: unknowns.into_iter().filter(is_open).collect(),
+        has_no_interval: intervals
+            .iter()
+            .all(|interval| matches!(interval, Interval::Never)),
     })
 }
 

@@ -17,6 +17,8 @@ pub(super) struct Surroundings {
     pub(super) away: HashMap<AgentName, Timestamp>,
     /// The facts that the version in force waits for: resource and name.
     pub(super) unknowns: Vec<(ResourceId, String)>,
+    /// Neither of the environment's intervals has anything tried again.
+    pub(super) has_no_interval: bool,
 }
 
 impl Surroundings {
@@ -164,10 +166,18 @@ impl Reason {
                 | Self::Skipped
                 | Self::NonCompliant
         );
-        let standstill = around.standstill(&state.agent).filter(|_| was_tried);
-        standstill.map_or_else(String::new, |why| {
-            format!("; it is not tried again yet: {why}")
-        })
+        if !was_tried {
+            return String::new();
+        }
+        match around.standstill(&state.agent) {
+            Some(why) => format!("; it is not tried again yet: {why}"),
+            None if around.has_no_interval => {
+                "; it is not tried again by itself: `autostart_agent_deploy_interval` and \
+                 `autostart_agent_repair_interval` are 0"
+                    .to_owned()
+            }
+            None => String::new(),
+        }
     }
 
     /// A sentence without its subject, which is the resource. `next`: the resource that the chain goes on with.
@@ -321,6 +331,9 @@ mod tests {
         let mut around = Surroundings::default();
         let end = |around: &Surroundings| Reason::Failed.hindrance(&state(), around);
         assert_eq!(end(&around), "");
+        around.has_no_interval = true;
+        assert!(end(&around).starts_with("; it is not tried again by itself: "));
+        assert_eq!(Reason::Waiting.hindrance(&state(), &around), "");
         around.away.insert(AgentName::new("one"), Timestamp(0));
         assert!(
             end(&around).starts_with(

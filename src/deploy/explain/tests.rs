@@ -172,6 +172,20 @@ async fn what_failed_says_that_it_is_not_tried_again_while_nothing_runs() {
         activated.await.unwrap();
         let (_, root) = explained(&store, &environment, "one").await;
         assert_eq!(root["text"], "failed");
+        for name in [
+            "autostart_agent_deploy_interval",
+            "autostart_agent_repair_interval",
+        ] {
+            let never = json!("0");
+            let set = store.setting_set(environment.id, name, &never);
+            set.await.unwrap();
+        }
+        let (_, root) = explained(&store, &environment, "one").await;
+        assert_eq!(
+            root["text"],
+            "failed; it is not tried again by itself: `autostart_agent_deploy_interval` and \
+             `autostart_agent_repair_interval` are 0"
+        );
         store.environment_halt(environment.id, true).await.unwrap();
         let halted = store.environment_fetch(environment.id).await.unwrap();
         let found = explain(&store, &halted.unwrap(), &id("one")).await.unwrap();

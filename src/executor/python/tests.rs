@@ -222,6 +222,10 @@ fn an_import_that_hangs_or_ends_the_host_says_so() {
         start("import os\nos._exit(3)"),
         "the Python host ended: exit status: 3"
     );
+    assert_eq!(
+        start("import os\nos.write(2, b'no licence\\nserver not reached')\nos._exit(4)"),
+        "the Python host ended: exit status: 4\nprinted: no licence\nprinted: server not reached"
+    );
 }
 
 /// What failed for one agent would fail for the next thousand as well, and take as long each time.
