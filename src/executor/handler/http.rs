@@ -90,8 +90,12 @@ fn secret(desired: &Attributes) -> Vec<&str> {
 /// a secret one that is missing is one that the service does not tell.
 fn compare(is: &Value, shall: &Value, at: &str, secrets: &[&str], changes: &mut Attributes) {
     let (Value::Object(all), Value::Object(wanted)) = (is, shall) else {
-        if !is_same(is, shall) {
-            changes.extend([change(at, is, shall)]);
+        if !is_same(is, shall, secrets) {
+            changes.extend([change(
+                at,
+                &without_secrets(is, secrets),
+                &without_secrets(shall, secrets),
+            )]);
         }
         return;
     };
@@ -100,7 +104,7 @@ fn compare(is: &Value, shall: &Value, at: &str, secrets: &[&str], changes: &mut 
         let at = format!("{at}.{name}");
         if !secrets.contains(&name.as_str()) {
             compare(is.unwrap_or(&Value::Null), shall, &at, secrets, changes);
-        } else if is.is_some_and(|is| !is_same(is, shall)) {
+        } else if is.is_some_and(|is| !is_same(is, shall, &[])) {
             changes.extend([change(&at, &json!(HIDDEN), &json!(HIDDEN))]);
         }
     }
@@ -109,7 +113,7 @@ fn compare(is: &Value, shall: &Value, at: &str, secrets: &[&str], changes: &mut 
 /// What of `shall` is otherwise in `is`, with the objects around it.
 fn different_part(is: &Value, shall: &Value, secrets: &[&str]) -> Option<Value> {
     let (Value::Object(all), Value::Object(wanted)) = (is, shall) else {
-        return (!is_same(is, shall)).then(|| shall.clone());
+        return (!is_same(is, shall, secrets)).then(|| shall.clone());
     };
     let mut part = Map::new();
     for (name, shall) in wanted {
@@ -124,20 +128,43 @@ fn different_part(is: &Value, shall: &Value, secrets: &[&str]) -> Option<Value> 
     (!part.is_empty()).then_some(Value::Object(part))
 }
 
-/// Equal values; of numbers, 1 and 1.0 are.
-fn is_same(is: &Value, shall: &Value) -> bool {
+/// Equal values; of numbers, 1 and 1.0 are. A secret member that is missing is one that the service does not tell.
+fn is_same(is: &Value, shall: &Value, secrets: &[&str]) -> bool {
     match (is, shall) {
         (Value::Number(is), Value::Number(shall)) => is == shall || is.as_f64() == shall.as_f64(),
         (Value::Array(is), Value::Array(shall)) => {
-            is.len() == shall.len() && is.iter().zip(shall).all(|(is, shall)| is_same(is, shall))
+            let mut pairs = is.iter().zip(shall);
+            is.len() == shall.len() && pairs.all(|(is, shall)| is_same(is, shall, secrets))
         }
         (Value::Object(is), Value::Object(shall)) => {
-            is.len() == shall.len()
-                && shall
-                    .iter()
-                    .all(|(name, shall)| is.get(name).is_some_and(|is| is_same(is, shall)))
+            is.keys().all(|name| shall.contains_key(name))
+                && shall.iter().all(|(name, shall)| match is.get(name) {
+                    Some(is) => is_same(is, shall, secrets),
+                    None => secrets.contains(&name.as_str()),
+                })
         }
         _ => is == shall,
+    }
+}
+
+/// A value without what its secret members are.
+fn without_secrets(value: &Value, secrets: &[&str]) -> Value {
+    match value {
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| {
+                let value = match secrets.contains(&name.as_str()) {
+                    true => json!(HIDDEN),
+                    false => without_secrets(value, secrets),
+                };
+                (name.clone(), value)
+            };
+            Value::Object(members.iter().map(member).collect())
+        }
+        Value::Array(items) => items
+            .iter()
+            .map(|item| without_secrets(item, secrets))
+            .collect(),
+        _ => value.clone(),
     }
 }
 

@@ -202,6 +202,38 @@ fn a_secret_that_the_service_does_not_tell_is_not_compared_and_never_shown() {
     );
 }
 
+/// Given: secret members of objects that are in lists, or in an object that the service does not have. Expected: a difference
+/// there has no secret of either side, and one that the service does not tell is no difference.
+#[test]
+fn secret_members_are_hidden_wherever_they_are() {
+    let service = Service::start();
+    let wanted = |keys: Value| {
+        let body = json!({"name": "one", "keys": keys});
+        service.object(body, json!({}))
+    };
+    let old = json!([{"user": "a", "password": "hunter2"}]);
+    check(TYPE, wanted(old), "deployed created");
+    let new = wanted(json!([{"user": "a", "password": "swordfish"}]));
+    let changes = json!({"body.keys": {
+        "current": [{"user": "a", "password": "(hidden)"}],
+        "desired": [{"user": "a", "password": "(hidden)"}],
+    }});
+    assert_eq!(Value::Object(dry_run(TYPE, &new).changes), changes);
+    let log = check(TYPE, new.clone(), "deployed updated");
+    assert!(
+        !log.contains("hunter2") && !log.contains("swordfish"),
+        "{log}"
+    );
+    let mut objects = service.objects.lock().unwrap();
+    objects.get_mut("/things/one").unwrap()["keys"] = json!([{"user": "a"}]);
+    drop(objects);
+    check(TYPE, new, "deployed nochange");
+    let nested = json!({"name": "one", "login": {"password": "swordfish"}});
+    let dry = dry_run(TYPE, &service.object(nested, json!({})));
+    let changes = json!({"body.login": {"current": null, "desired": {"password": "(hidden)"}}});
+    assert_eq!(Value::Object(dry.changes), changes);
+}
+
 #[test]
 fn a_busy_service_is_tried_again_and_one_that_is_away_is_a_failure() {
     let service = Service::start();
