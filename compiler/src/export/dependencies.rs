@@ -168,8 +168,6 @@ fn add_named(
     let mut named: Named = Map::default();
     for at in 0..catalog.len() {
         let kind = match catalog.entity_type(machine, at) {
-            // One that lists its members comes after these.
-            "steward::Group" if has_members(machine, catalog.owner(at)) => continue,
             "steward::Group" => "group",
             "steward::Unit" => "unit",
             _ => continue,
@@ -202,8 +200,15 @@ fn add_named(
         for name in names {
             for found in named.get(&(host, kind, &*name)).into_iter().flatten() {
                 let used = *found as usize;
+                let members = members_of(machine, catalog.owner(used));
                 if goes_first(machine, catalog, at, used) {
                     preferences.note(at, *found);
+                } else if let Some(members) = members {
+                    // One that lists its members comes after these, and before others.
+                    let (_, user) = catalog.agent_and_value(machine, at);
+                    if !members.contains(&user) {
+                        preferences.note(used, at as u32);
+                    }
                 } else {
                     requires.push(*found);
                 }
@@ -234,6 +239,10 @@ fn add_owners(machine: &Machine, catalog: &Catalog, preferences: &mut Preference
         return;
     }
     for at in 0..catalog.len() {
+        if catalog.entity_type(machine, at) == "steward::Group" {
+            add_members(machine, catalog, at, &accounts, preferences);
+            continue;
+        }
         let named: &[(&str, &str)] = match catalog.entity_type(machine, at) {
             "steward::File" | "steward::Directory" | "steward::Archive" | "fs::File"
             | "fs::Directory" | "std::File" | "std::ConfigFile" | "std::Directory" => {
@@ -257,6 +266,28 @@ fn add_owners(machine: &Machine, catalog: &Catalog, preferences: &mut Preference
             if let Some(account) = accounts.get(&(host, *kind, name)) {
                 preferences.note(*account as usize, at as u32);
             }
+        }
+    }
+}
+
+/// A group that lists its members comes after those of its host, but for one that names the group itself.
+fn add_members(
+    machine: &Machine,
+    catalog: &Catalog,
+    at: usize,
+    accounts: &Map<(InstId, &str, &str), u32>,
+    preferences: &mut Preferences,
+) {
+    let group = catalog.owner(at);
+    let Some(host) = host_of(machine, group).filter(|_| !is_purged(machine, group)) else {
+        return;
+    };
+    let (_, name) = catalog.agent_and_value(machine, at);
+    for member in members_of(machine, group).into_iter().flatten() {
+        if let Some(user) = accounts.get(&(host, "user", member))
+            && !groups_of(machine, catalog.owner(*user as usize)).contains(&Cow::Borrowed(name))
+        {
+            preferences.note(*user as usize, at as u32);
         }
     }
 }
@@ -302,11 +333,17 @@ fn with_template(name: &str) -> Vec<Cow<'_, str>> {
     iter::once(name).chain(template).collect()
 }
 
-fn has_members(machine: &Machine, group: InstId) -> bool {
-    !matches!(
-        machine.state.read_attribute(group, "members"),
-        Ok(Value::Null) | Err(_)
-    )
+/// The members that a group lists, if it does.
+fn members_of(machine: &Machine, group: InstId) -> Option<Vec<&str>> {
+    let Ok(Value::List(members)) = machine.state.read_attribute(group, "members") else {
+        return None;
+    };
+    let heap = &machine.state.heap;
+    let text = |value: &Value| match value {
+        Value::Str(text) => Some(heap.str(*text)),
+        _ => None,
+    };
+    Some(heap.list(members).iter().filter_map(text).collect())
 }
 
 /// The names of the first and the further groups of a user.
