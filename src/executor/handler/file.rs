@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -43,6 +43,14 @@ impl Handler for File {
             return Ok(None);
         };
         let metadata = fs::symlink_metadata(path).map_err(Error::io("look at", path))?;
+        let kind = metadata.file_type();
+        if (kind.is_block_device() || kind.is_char_device()) && !flag(desired, "purged") {
+            let message = format!(
+                "{} is a device; remove it before a file can take its place",
+                path.display()
+            );
+            return Err(Error::Failed(message));
+        }
         let mut current = Attributes::new();
         match (&content, digest) {
             (Some(_), Some(_)) => {
@@ -68,7 +76,7 @@ impl Handler for File {
                     path.display()
                 )));
             }
-            // A symlink, socket or device: replaced by the file.
+            // A symlink, FIFO or socket: replaced by the file.
             (None, None) => {
                 current.insert("content".to_owned(), json!(NOT_REGULAR));
             }

@@ -432,6 +432,16 @@ fn odd_things_in_the_place_of_a_file_neither_hang_nor_confuse() {
     assert_eq!(fs::read_to_string(at("fifo")).unwrap(), "new");
     std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
     check("fs::File", file("socket"), "deployed updated");
+    // Who may not make devices has none to lose.
+    let mut mknod = std::process::Command::new("mknod");
+    let device = mknod.arg(at("device")).args(["c", "1", "3"]).output();
+    if device.unwrap().status.success() {
+        let log = check("fs::File", file("device"), "failed nochange");
+        assert!(log.contains("is a device"), "{log}");
+        let mut gone = file("device");
+        gone["purged"] = json!(true);
+        check("fs::File", gone, "deployed purged");
+    }
     // A terabyte, of which nobody reads more than a little.
     let large = fs::File::create(at("large")).unwrap();
     large.set_len(1 << 40).unwrap();
