@@ -159,6 +159,10 @@ impl<'a> Runs<'a> {
             .cloned()
             .collect();
         states.reverse();
+        for state in &mut states {
+            // Its next run has begun since.
+            state.is_deploying |= deploying.binary_search(&&state.resource_id).is_ok();
+        }
         let is_left = |end: &&ActionEnd| open.contains_key(&end.id);
         Self {
             ended: ends.iter().filter(is_left).collect(),

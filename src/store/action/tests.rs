@@ -1,5 +1,7 @@
 //! Batches of runs, on each database.
 
+use std::slice;
+
 use super::*;
 use crate::domain::LastRun;
 use crate::store::tests::{check, environment, state};
@@ -88,6 +90,47 @@ async fn states_behind_runs_are_written_and_counted_whether_they_were_there_or_n
         counts.retain(|_, n| *n != 0);
         let expected = [(ResourceStatus::Deployed, 3), (known[1].status(), 1)];
         assert_eq!(counts, expected.into());
+    })
+    .await;
+}
+
+/// Given: the end of a run in one batch with the beginning of the next run of its resource, as after a change of what is
+/// wanted or an event. Expected: it is being deployed, and a crash of the server closes that run.
+#[tokio::test]
+async fn a_resource_that_runs_again_at_once_is_being_deployed() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let known = [state("x")];
+        store
+            .version_activate(id, VersionNumber::new(1), &known, &[], &[])
+            .await
+            .unwrap();
+        let ((first, end), (again, end_again)) = (run("x", 5), run("x", 6));
+        store.action_write(id, &[first], &[]).await.unwrap();
+        store.action_write(id, &[again], &[end]).await.unwrap();
+        let now = async || store.state_fetch(id, &known[0].resource_id).await.unwrap();
+        let deploying = now().await.unwrap();
+        assert_eq!(deploying.status(), ResourceStatus::Deploying);
+        assert_eq!(deploying.last_run, LastRun::Successful);
+        let mut counts = store.state_counts(id).await.unwrap();
+        counts.retain(|_, n| *n != 0);
+        assert_eq!(counts, [(ResourceStatus::Deploying, 1)].into());
+        store
+            .action_write(id, &[], slice::from_ref(&end_again))
+            .await
+            .unwrap();
+        assert_eq!(now().await, end_again.state);
+        let (third, _) = run("x", 8);
+        store
+            .action_write(id, &[third], &[end_again])
+            .await
+            .unwrap();
+        assert_eq!(store.action_close_interrupted(None).await.unwrap(), 1);
+        let closed = now().await.unwrap();
+        assert_eq!(
+            (closed.is_deploying, closed.last_run),
+            (false, LastRun::Failed)
+        );
     })
     .await;
 }
