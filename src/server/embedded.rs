@@ -161,11 +161,16 @@ impl Embedded {
 /// # Errors
 /// It cannot be read.
 pub async fn read_embedded(folder: &Path) -> Result<Option<(Store, EnvironmentId)>, store::Error> {
-    let database = DataDir::new(folder).database();
+    let data = DataDir::new(folder);
+    let database = data.database();
     if !database.is_file() {
         return Ok(None);
     }
     let store = Store::open_sqlite(&database).await?;
+    if let Some(_lock) = locks::try_lock(&data) {
+        // A command that was killed has left its runs open. What cannot be written is shown as it is.
+        let _ = store.action_close_interrupted(None).await;
+    }
     let known = store.environment_list().await?;
     Ok(known.first().map(|known| (store, known.id)))
 }

@@ -117,6 +117,13 @@ pub(super) fn lock(data: &DataDir) -> Result<File, Error> {
     Err(Error::Busy(data.path().display().to_string()))
 }
 
+/// The lock of a data directory that nobody uses just now.
+pub(super) fn try_lock(data: &DataDir) -> Option<File> {
+    let file = fs::OpenOptions::new().write(true).open(data.lock()).ok()?;
+    let locked = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
+    locked.is_ok().then_some(file)
+}
+
 /// The key that digests of secrets are made with: random, of this data directory, and not in the database. With another one
 /// all that has secrets is compiled once more.
 pub(super) fn digest_key(data: &DataDir) -> Result<[u8; 32], Error> {

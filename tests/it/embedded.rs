@@ -324,6 +324,27 @@ fn an_interrupted_deploy_says_so_and_the_next_one_does_the_rest() {
     assert!(project.root().join("second").exists());
 }
 
+/// Given: a deploy that is killed while a handler runs. Expected: an explanation says so, and not that it goes on.
+#[test]
+fn what_a_killed_deploy_was_running_is_explained_as_cut_off() {
+    let project = Project::new(
+        "import exec\nroot = std::get_env(\"ROOT\")\nhost = std::Host(name=\"localhost\", os=std::linux)\n\
+         exec::Run(host=host, cwd=root, command=\"touch began; sleep 600\")\n",
+    );
+    let explain = || text(&project.run(&["explain", "began", "--local"]).stdout);
+    let mut child = project.command(&["deploy"]).spawn().unwrap();
+    wait_until("the command runs", || project.root().join("began").exists());
+    wait_until("its beginning is written", || {
+        explain().contains("is being deployed")
+    });
+    signal(child.id(), rustix::process::Signal::KILL);
+    child.wait().unwrap();
+    wait_until("nothing uses the state any more", || {
+        !explain().contains("is being deployed")
+    });
+    assert!(explain().contains("was cut off"), "{}", explain());
+}
+
 #[test]
 fn a_model_that_waits_for_a_fact_is_deployed_in_one_go() {
     let project = Project::with_box(
