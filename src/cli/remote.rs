@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use ureq::http;
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::domain::plain_cause;
 
@@ -89,7 +89,7 @@ pub(super) struct Remote {
 /// Why a request came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RemoteError {
-    #[error("cannot reach {url}: {}; {WHERE}", plain_cause(cause))]
+    #[error("cannot reach {url}: {}; {}", plain_cause(cause), hint_of_cause(cause))]
     Unreachable {
         url: String,
         /// In the text, so it is no source.
@@ -104,6 +104,18 @@ pub(super) enum RemoteError {
     },
     #[error("the server {url} {reason}")]
     NoEnvironment { url: String, reason: String },
+}
+
+/// What to do about a connection that was not made.
+fn hint_of_cause(cause: &ureq::Error) -> &'static str {
+    let text = cause.to_string();
+    if text.contains("CaUsedAsEndEntity") {
+        "the server shows the certificate of an authority, as `openssl req -x509` makes it: make one for a server, with `-addext basicConstraints=critical,CA:FALSE`"
+    } else if text.contains("invalid peer certificate") {
+        "its certificate, or that of the authority, is named with --ssl-ca-cert, or as `ssl_ca_cert_file` below `[compiler_rest_transport]` of .inmanta"
+    } else {
+        WHERE
+    }
 }
 
 /// What to do about an answer.
@@ -450,9 +462,9 @@ fn agent(certificate: Option<&Path>) -> Result<ureq::Agent, String> {
     if let Some(path) = certificate {
         let text = std::fs::read(path)
             .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        let certificate = Certificate::from_pem(&text)
+        let certificates = certificates(&text)
             .map_err(|error| format!("{} is no certificate: {error}", path.display()))?;
-        tls = tls.root_certs(RootCerts::new_with_certs(&[certificate]));
+        tls = tls.root_certs(RootCerts::new_with_certs(&certificates));
     }
     Ok(ureq::Agent::config_builder()
         .http_status_as_error(false)
@@ -460,6 +472,20 @@ fn agent(certificate: Option<&Path>) -> Result<ureq::Agent, String> {
         .tls_config(tls.build())
         .build()
         .into())
+}
+
+/// All certificates of a file in PEM: there may be several authorities, or one and those that it stands for.
+fn certificates(text: &[u8]) -> Result<Vec<Certificate<'static>>, String> {
+    let mut certificates = Vec::new();
+    for item in parse_pem(text) {
+        if let PemItem::Certificate(certificate) = item.map_err(|error| error.to_string())? {
+            certificates.push(certificate);
+        }
+    }
+    match certificates.is_empty() {
+        true => Err("it has no `BEGIN CERTIFICATE`".to_owned()),
+        false => Ok(certificates),
+    }
 }
 
 /// A text as a segment of a path.
@@ -504,6 +530,17 @@ mod tests {
         assert_eq!(settings.get(TRANSPORT, "host"), None);
         let error = settings.add(file, "[config]\nnonsense\n").unwrap_err();
         assert!(error.contains(".inmanta:2"), "{error}");
+    }
+
+    #[test]
+    fn all_certificates_of_a_file_count() {
+        let one = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let found = |text: &str| certificates(text.as_bytes()).map(|all| all.len());
+        assert_eq!(found(one), Ok(1));
+        assert_eq!(found(&format!("# an authority\n{one}\n{one}")), Ok(2));
+        let key = one.replace("CERTIFICATE", "PRIVATE KEY");
+        assert_eq!(found(&format!("{key}{one}")), Ok(1));
+        assert!(found(&key).is_err() && found("").is_err());
     }
 
     #[test]
