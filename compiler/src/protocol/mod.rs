@@ -5,7 +5,8 @@
 //! entry, `{"call": {"id": 1, ...}}`; a variant without fields is the bare string of its name. The same
 //! enums are the schema the Python side is checked against by a test. Calls of plugins and their results are many, and
 //! names are what takes longest to read in Python: these two travel as arrays of their fields in order,
-//! `{"call": [1, ...]}`, or in a format of their own, several calls in one frame ([`calls`]).
+//! `{"call": [1, ...]}`, or in a format of their own, several calls in one frame ([`calls`]). The resource of a run of a handler and
+//! its report are JSON texts inside of their messages.
 //!
 //! Model values travel as MessagePack values ([`rmpv::Value`]): null, bool, int, float, str, array, map with
 //! string keys, and these extension types:
