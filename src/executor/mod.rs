@@ -7,7 +7,8 @@
 //! An executor on another machine that somebody started there (`steward agent`) speaks [`remote`] with the server.
 //! What packages the code of handlers needs, [`packages`] has installed before it runs.
 //! Whether bytes move on a slow line, `progress` counts.
-//! [`limits`] says how many there are; how much of what handlers say is kept is in [`bounds`].
+//! [`limits`] says how many there are; how much of what handlers say is kept is in [`bounds`],
+//! and which of it is not shown in [`secret_names`].
 
 pub mod access;
 mod agent;
@@ -34,6 +35,7 @@ pub mod protocol;
 mod python;
 pub mod remote;
 pub(crate) mod replies;
+pub(crate) mod secret_names;
 pub(crate) mod transport;
 mod unreached;
 pub mod variables;

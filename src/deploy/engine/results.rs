@@ -14,6 +14,7 @@ use crate::domain::{
 use crate::executor::bounds::{bound, messages_json};
 use crate::executor::link::{Message, Purpose, TaskResult};
 use crate::executor::protocol::{Task, TaskOutcome};
+use crate::executor::secret_names;
 use crate::executor::waiting::Begin;
 use crate::observe::{EventKind, ResourceDone, Summary};
 use crate::store::{ActionEnd, ActionStart, Compared};
@@ -78,7 +79,8 @@ impl Reconciler {
         }
     }
 
-    pub(super) async fn on_task_done(&mut self, result: TaskResult) {
+    pub(super) async fn on_task_done(&mut self, mut result: TaskResult) {
+        secret_names::hide(&mut result.outcome, &result.resource_id);
         match result.purpose {
             Purpose::Deploy => {
                 let resource_id = result.resource_id.clone();
