@@ -398,10 +398,17 @@ impl Page {
         let has_facts = awaited["facts"]
             .as_array()
             .is_some_and(|facts| !facts.is_empty());
-        if !awaited.is_null() && !has_facts {
-            self.line(&format!(
-                "{indent}   no fact is waited for: a variable of the environment, or a parameter, has no value"
-            ));
+        // Which unknown value went into an attribute, no version knows.
+        let others = match has_facts {
+            true => {
+                "if that is not its value: a variable of the environment has none (the compile's report warns of it)"
+            }
+            false => {
+                "no fact is waited for: a variable of the environment, or a parameter, has no value"
+            }
+        };
+        if !awaited.is_null() {
+            self.line(&format!("{indent}   {others}"));
         }
     }
 

@@ -152,6 +152,10 @@ fn an_undefined_resource_names_the_fact_that_it_waits_for_and_who_would_give_it(
     let shown = text(&project.run(&["explain", "name=behind]"]).stdout);
     assert!(shown.contains("the model waits for fact `colour` of box::Box[angry,name=angry]; its handler was asked at "), "{shown}");
     assert!(shown.contains("not known: size"), "{shown}");
+    // It waits for another value, which no version names.
+    let shown = text(&project.run(&["explain", "name=env]"]).stdout);
+    let other = "if that is not its value: a variable of the environment has none";
+    assert!(shown.contains(other), "{shown}");
 }
 
 #[test]
