@@ -11,6 +11,9 @@ use crate::runtime::{Machine, VarId};
 use crate::types::json::{write_json, write_text};
 use crate::types::{InstId, Value};
 
+/// How the text begins that `std::file` gives.
+const FILE_MARKER: &str = "imp-module-source:file://";
+
 /// Values that Python computed, by field.
 pub(super) type Computed = Vec<(Arc<str>, Value)>;
 
@@ -177,10 +180,37 @@ pub(super) fn write(
             out.push_str(", ");
         }
         out.push_str(&field.key);
-        undefined |= write_value(machine, value, out);
+        match marked_file(machine, plan, value) {
+            Some(path) => write_text(&content_of(machine, instance, path)?, out),
+            None => undefined |= write_value(machine, value, out),
+        }
     }
     out.push('}');
     Ok(undefined)
+}
+
+/// The file that a value of a resource without a class in Python stands for: what `std::file` gives. Classes in Python know it.
+fn marked_file<'m>(machine: &'m Machine, plan: &Plan, value: Value) -> Option<&'m str> {
+    match value {
+        Value::Str(text) if plan.registration.class.is_none() => {
+            machine.state.heap.str(text).strip_prefix(FILE_MARKER)
+        }
+        _ => None,
+    }
+}
+
+fn content_of(machine: &Machine, instance: InstId, path: &str) -> Result<String, Fail> {
+    let content = machine.world.read(path).map_err(|error| error.to_string());
+    let text = content.and_then(|content| {
+        String::from_utf8(content).map_err(|_| {
+            "it is not UTF-8: name its digest as `sha256` of a steward::File, and where it is as `source`".to_owned()
+        })
+    });
+    text.map_err(|error| {
+        let loc = machine.state.instance(instance).loc;
+        let message = format!("Cannot take the content of the file {path}: {error}");
+        fail("ExternalException", loc, message)
+    })
 }
 
 /// Appends what Python made of the fields, all of which have a JSON form. True: one is Unknown.
