@@ -25,6 +25,9 @@ unknown_parameters: list[dict[str, Any]] = []
 # Gives the definitions of services in the model, if a module of it knows services.
 describe_services: Callable[[], list[dict[str, Any]] | None] | None = None
 
+# What `std::file` gives in a model begins so. There it is a text like any other, so nobody sees by its class what it stands for.
+_FILE_MARKER = "imp-module-source:file://"
+
 ModelDict = dict
 ResourceDict = dict
 ProxiedType = DynamicProxy
@@ -125,6 +128,15 @@ def cfg_export() -> Option:
     return Option("config", "export", "", "The export functions that run at the end of an export", is_list)
 
 
+def _content_of_marker(marker: str) -> str | bytes:
+    """The content of the file that a marker stands for. Where there is no such file, it is a text that only looks so."""
+    try:
+        with open(marker.removeprefix(_FILE_MARKER), "rb") as file:
+            return file.read()
+    except OSError:
+        return marker
+
+
 def required_ids(resource: Resource, resources: dict[Id, Resource]) -> set[Id]:
     """The requirements of a resource as ids: managers also add resources and texts.
 
@@ -197,6 +209,8 @@ class Exporter:
             (content,) = older
         if content is None:
             raise Exception("There is no content to upload")
+        if isinstance(content, str) and content.startswith(_FILE_MARKER):
+            content = _content_of_marker(content)
         data = content.encode("utf-8") if isinstance(content, str) else content
         digest = hash_file(data)
         self._file_store[digest] = data

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import unittest
 
+from inmanta.util import hash_file
 from steward_host import msgpack
 from tests.support import Compiling, UNKNOWN, instance
 
@@ -38,7 +40,7 @@ class Mapping(Compiling):
 
                 @resource("net::Port", agent="agent", id_attribute="name")
                 class Port(Resource):
-                    fields = ("name", "simple", "nested", "upload", "ignored", "broken", "unknown", "partly", "secret", "text")
+                    fields = ("name", "simple", "nested", "upload", "ignored", "broken", "unknown", "partly", "secret", "text", "marked")
                     map = {"simple": lambda exporter, o: o.name + "!", "nested": lambda exporter, o: "never"}
                     @staticmethod
                     def get_nested(exporter, o):
@@ -46,6 +48,9 @@ class Mapping(Compiling):
                     @staticmethod
                     def get_upload(exporter, o):
                         return [exporter.upload_file("hello"), exporter.upload_file("aaf4c61d", b"hello"), len(exporter._file_store)]
+                    @staticmethod
+                    def get_marked(exporter, o):
+                        return exporter.upload_file(o.text)
                     @staticmethod
                     def get_ignored(exporter, o):
                         raise IgnoreResourceException("not today")
@@ -87,6 +92,20 @@ class Mapping(Compiling):
         _, body = self.net.map(0, self.port, "upload")
         digest = "aaf4c61ddcc5e8a2dabede0f3b482cd9aea9434d"
         self.assertEqual(body["values"], [[digest, digest, 1]])
+
+    def test_what_std_file_gives_is_uploaded_as_the_content_of_the_file(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "ä b.txt")
+            with open(path, "wb") as file:
+                file.write(b"hello")
+            self.net.model[4]["text"] = f"imp-module-source:file://{path}"
+            _, body = self.net.map(0, self.port, "marked")
+        self.assertEqual(body["values"], ["aaf4c61ddcc5e8a2dabede0f3b482cd9aea9434d"])
+
+    def test_a_text_that_only_looks_like_a_marker_is_uploaded_as_it_is(self) -> None:
+        self.net.model[4]["text"] = "imp-module-source:file:///nowhere/at/all"
+        _, body = self.net.map(0, self.port, "marked")
+        self.assertEqual(body["values"], [hash_file(b"imp-module-source:file:///nowhere/at/all")])
 
     def test_an_ignored_resource(self) -> None:
         self.assertEqual(self.net.map(0, self.port, "name", "ignored"), ("ignored", {"id": 9, "reason": "not today"}))
