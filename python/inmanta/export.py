@@ -129,12 +129,27 @@ def cfg_export() -> Option:
 
 
 def _content_of_marker(marker: str) -> str | bytes:
-    """The content of the file that a marker stands for. Where there is no such file, it is a text that only looks so."""
+    """The content of the file that a marker stands for. Where there is no such file among those of the modules and of the project, which
+    are all that `std::file` gives, it is a text that only looks so: it may come from somebody who may not read other files."""
+    path = marker.removeprefix(_FILE_MARKER)
     try:
-        with open(marker.removeprefix(_FILE_MARKER), "rb") as file:
+        if not _is_given(path):
+            return marker
+        with open(path, "rb") as file:
             return file.read()
     except OSError:
         return marker
+
+
+def _is_given(path: str) -> bool:
+    """Whether it is below the folder `files` of a module or of the project."""
+    import os
+
+    from inmanta.module import Project
+
+    project = Project.get()
+    roots = [project.path, *(module.path for module in project.modules.values())]
+    return os.path.normpath(path) == path and any(path.startswith(os.path.join(root, "files", "")) for root in roots)
 
 
 def required_ids(resource: Resource, resources: dict[Id, Resource]) -> set[Id]:

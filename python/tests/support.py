@@ -287,5 +287,5 @@ class Compiling(unittest.TestCase):
             written.write(name, code)
         host = Host(self, "compile")
         self.loaded = host.load(written, **request)
-        self.path = written.path
+        self.path, self.modules = written.path, written
         return host

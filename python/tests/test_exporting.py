@@ -94,18 +94,28 @@ class Mapping(Compiling):
         self.assertEqual(body["values"], [[digest, digest, 1]])
 
     def test_what_std_file_gives_is_uploaded_as_the_content_of_the_file(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "ä b.txt")
-            with open(path, "wb") as file:
-                file.write(b"hello")
-            self.net.model[4]["text"] = f"imp-module-source:file://{path}"
-            _, body = self.net.map(0, self.port, "marked")
+        folder = os.path.join(self.modules.described[0]["root"], "files")
+        os.mkdir(folder)
+        path = os.path.join(folder, "ä b.txt")
+        with open(path, "wb") as file:
+            file.write(b"hello")
+        self.net.model[4]["text"] = f"imp-module-source:file://{path}"
+        _, body = self.net.map(0, self.port, "marked")
         self.assertEqual(body["values"], ["aaf4c61ddcc5e8a2dabede0f3b482cd9aea9434d"])
 
     def test_a_text_that_only_looks_like_a_marker_is_uploaded_as_it_is(self) -> None:
-        self.net.model[4]["text"] = "imp-module-source:file:///nowhere/at/all"
-        _, body = self.net.map(0, self.port, "marked")
-        self.assertEqual(body["values"], [hash_file(b"imp-module-source:file:///nowhere/at/all")])
+        root = self.modules.described[0]["root"]
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        elsewhere = os.path.join(folder.name, "secret")
+        with open(elsewhere, "w", encoding="utf-8") as file:
+            file.write("of somebody else")
+        paths = ("/nowhere/at/all", elsewhere, os.path.join(root, "files", "nothing"), f"{root}/files/..{'/..' * 30}{elsewhere}")
+        for number, path in enumerate(paths, 5):
+            marker = f"imp-module-source:file://{path}"
+            self.net.model[number] = {**self.net.model[4], "text": marker}
+            _, body = self.net.map(0, instance(number, "net::Port"), "marked")
+            self.assertEqual(body["values"], [hash_file(marker.encode())], path)
 
     def test_an_ignored_resource(self) -> None:
         self.assertEqual(self.net.map(0, self.port, "name", "ignored"), ("ignored", {"id": 9, "reason": "not today"}))

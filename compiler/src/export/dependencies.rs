@@ -334,7 +334,7 @@ fn with_template(name: &str) -> Vec<Cow<'_, str>> {
 }
 
 /// The members that a group lists, if it does.
-fn members_of(machine: &Machine, group: InstId) -> Option<Vec<&str>> {
+fn members_of<'m>(machine: &'m Machine, group: InstId) -> Option<Vec<&'m str>> {
     let Ok(Value::List(members)) = machine.state.read_attribute(group, "members") else {
         return None;
     };

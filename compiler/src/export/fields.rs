@@ -190,13 +190,26 @@ pub(super) fn write(
 }
 
 /// The file that a value of a resource without a class in Python stands for: what `std::file` gives. Classes in Python know it.
+/// Other files are not meant: the text may come from somebody who may not read them, such as a client of the API of services.
 fn marked_file<'m>(machine: &'m Machine, plan: &Plan, value: Value) -> Option<&'m str> {
-    match value {
-        Value::Str(text) if plan.registration.class.is_none() => {
-            machine.state.heap.str(text).strip_prefix(FILE_MARKER)
-        }
-        _ => None,
+    let Value::Str(text) = value else {
+        return None;
+    };
+    if plan.registration.class.is_some() {
+        return None;
     }
+    let path = machine.state.heap.str(text).strip_prefix(FILE_MARKER)?;
+    let is_plain = !path.split('/').any(|part| part == "..");
+    let roots = machine.program.module_roots.values();
+    let mut folders = roots
+        .map(|root| format!("{root}/files"))
+        .chain(["files".to_owned()]);
+    let is_given = is_plain
+        && folders.any(|folder| {
+            let below = path.strip_prefix(&machine.world.absolute(&folder));
+            below.is_some_and(|rest| rest.starts_with('/'))
+        });
+    is_given.then_some(path)
 }
 
 fn content_of(machine: &Machine, instance: InstId, path: &str) -> Result<String, Fail> {
