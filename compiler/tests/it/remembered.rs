@@ -693,3 +693,30 @@ fn plugins_that_read_tables_in_tables_are_known() {
     case.check(1);
     case.check(1);
 }
+
+/// Given: plugins that use more of Python's library and objects of their own, and one that copies an instance, which shows all of
+/// it. Expected: the former are known, with what they give; the latter is called each time.
+#[test]
+fn plugins_that_use_more_of_the_library_are_known() {
+    let model = "import m\nentity Site:\n    string name\nend\nimplement Site using std::none\ns = Site(name=\"s\")\n\
+                 std::print(m::slug(\"A b/c\") + m::document(s, [\"x\", \"y\"]) + m::days(\"1970-02-01\"))\n";
+    let code = "import copy, datetime, json\nimport xml.etree.ElementTree as ET\nfrom dataclasses import dataclass\n\n\
+                TABLE = str.maketrans({\" \": \"_\", \"/\": \"-\"})\nBASE = {\"of\": {\"kind\": \"site\"}}\n\n\
+                @dataclass\nclass Part:\n    name: str\n    size: int = 1\n\n\
+                @plugin\ndef slug(text: \"string\") -> \"string\":\n    return text.lower().translate(TABLE)\n\n\
+                @plugin\ndef document(site: \"any\", names: \"string[]\") -> \"string\":\n    \
+                out = copy.deepcopy(BASE)\n    out[\"of\"][\"name\"] = site.name\n    \
+                for part in [Part(name) for name in names]:\n        out.setdefault(\"parts\", {})[part.name] = part.size\n    \
+                root = ET.Element(type(site).__name__)\n    ET.SubElement(root, \"a\").text = json.dumps(out)\n    \
+                return ET.tostring(root).decode()\n\n\
+                @plugin\ndef days(text: \"string\") -> \"string\":\n    return str((datetime.date.fromisoformat(text) - datetime.date(1970, 1, 1)).days)\n";
+    let case = case(model, &format!("{HEAD}{code}"));
+    let expected = "a_b-c<DynamicProxy><a>{\"of\": {\"kind\": \"site\", \"name\": \"s\"}, \"parts\": {\"x\": 1, \"y\": 1}}</a></DynamicProxy>31\n";
+    assert_eq!(printed(&case, 1), expected);
+    assert_eq!(printed(&case, 0), expected);
+    let copied = code.replace("type(site)", "type(copy.copy(site))");
+    case.write("libs/m/plugins/__init__.py", &format!("{HEAD}{copied}"));
+    for _ in 0..2 {
+        assert_eq!(printed(&case, 1), expected);
+    }
+}

@@ -16,7 +16,7 @@ from inmanta.util import JSONSerializable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, NoReturn, Self
+    from typing import Any, NoReturn, Self, SupportsIndex
 
     from inmanta.ast.entity import Entity
 
@@ -339,6 +339,11 @@ class DynamicProxy:
         if not _is_plain(instance):
             note_more()
         return f"@{_shown(instance)}"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        # A copy has all that the instance is made of.
+        note_more()
+        return super().__reduce_ex__(protocol)
 
 
 # What a module may put something else in the place of.
