@@ -649,23 +649,64 @@ fn unknowns_that_a_plugin_gives_are_known() {
 const CLASS: &str = "from inmanta.plugins import plugin\nfrom inmanta.resources import Resource, resource\n\n\
                      @resource(\"m::Thing\", id_attribute=\"name\", agent=\"agent\")\nclass Thing(Resource):\n    fields = (\"name\",)\n\n";
 
-/// Given: a plugin that warns about some arguments. Expected: the warning comes in each compile, and other calls are known.
+/// Given: a plugin that warns about some arguments, and says something about all. Expected: it is known, and what it says comes in
+/// each compile, once.
 #[test]
-fn calls_that_say_something_are_made_each_time_and_others_are_known() {
+fn what_a_known_call_says_comes_in_each_compile() {
     let quiet = "import m\nstd::print(m::shout(\"a\"))\n";
     let loud = "import m\nstd::print(m::shout(\"a\"))\nstd::print(m::shout(\"\"))\n";
     let code = "import logging\nLOGGER = logging.getLogger(__name__)\n\n@plugin\ndef shout(text: \"string\") -> \"string\":\n    \
-                if not text:\n        LOGGER.warning(\"nothing to %s\", \"shout\")\n    return text.upper()\n";
+                if not text:\n        LOGGER.warning(\"nothing to %s\", \"shout\")\n    LOGGER.info(\"shouts é\\n\" + text)\n    return text.upper()\n";
     let case = case(quiet, &format!("{HEAD}{code}"));
-    case.check(1);
-    case.check(0);
-    case.write("main.cf", loud);
+    for (model, n_warnings, said) in [
+        (quiet, 0, "shouts é\na\n"),
+        (loud, 1, "shouts é\na\nshouts é\n\n"),
+    ] {
+        case.write("main.cf", model);
+        for n_starts in [1, 0, 0] {
+            case.check(n_starts);
+            let (_, compiled) = case.run(true);
+            let warned = compiled.diagnostics.iter();
+            let warned = warned.filter(|it| it.message == "nothing to shout");
+            assert_eq!(warned.count(), n_warnings);
+            assert_eq!(compiled.plugin_output, said);
+            let (_, plain) = case.run(false);
+            assert_eq!(plain.plugin_output, said);
+        }
+    }
+    // One that fails says it, too, and is asked each time.
+    let failing = code.replace("return text", "return [text][len(text)]");
+    case.write("libs/m/plugins/__init__.py", &format!("{HEAD}{failing}"));
+    case.write("main.cf", "import m\nm::shout(\"a\")\n");
     for _ in 0..2 {
-        case.check(1);
+        let (seen, compiled) = case.run(true);
+        assert!(!compiled.succeeded() && seen.n_starts == 1);
+        assert_eq!(compiled.plugin_output, "shouts é\na\n");
+    }
+}
+
+/// Given: a plugin that says something in a call that Python makes ahead, and is called in its turn. Expected: it is said once.
+#[test]
+fn what_a_call_says_that_was_made_ahead_is_said_once() {
+    let text = "a = Site(name=\"a\", ends=[End(name=\"x\", port=10)])\nb = Site(name=\"b\")\nc = Site(name=\"c\")\nd = Site(name=\"d\")\n";
+    let head = format!("import logging\nLOGGER = logging.getLogger(__name__)\n{HEAD}");
+    let code = DESCRIBED.replace(
+        "    return",
+        "    LOGGER.info(site.name)\n    LOGGER.warning(site.name)\n    return",
+    );
+    let case = case(&sites(text), &format!("{head}{code}"));
+    let mut first = None;
+    for n_starts in [1, 0] {
+        case.check(n_starts);
         let (_, compiled) = case.run(true);
-        let said = compiled.diagnostics.iter();
-        let said = said.filter(|it| it.message == "nothing to shout");
-        assert_eq!(said.count(), 1);
+        let warned = compiled.diagnostics.iter();
+        let mut said: Vec<_> = compiled.plugin_output.lines().map(str::to_owned).collect();
+        said.sort();
+        assert_eq!(said, ["a", "b", "c", "d"]);
+        let mut warned: Vec<_> = warned.map(|it| it.message.clone()).collect();
+        warned.sort();
+        let before = first.get_or_insert_with(|| warned.clone());
+        assert_eq!(*before, warned);
     }
 }
 
