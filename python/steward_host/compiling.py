@@ -357,9 +357,12 @@ class Compiling:
         """Calls a plugin, and answers with what it has read, or with that it does more than compute; no answer if there is more
         to its result than data. `is_hidden`: what it is given may show it more than what is noted."""
         if not self._computing.noted[name]:
-            self._computing.forget(name)
             result = call()
-            return result, calls.computed(number, result, False, self._values.object_by_value)
+            packed = calls.computed(number, result, False, self._values.object_by_value)
+            if packed is not None:
+                # A call that waits, or gives more than data, has not reported it.
+                self._computing.forget(name)
+            return result, packed
         self._values.lent.clear()
         proxy.begin_reads(keeps_said=True)
         packed = None

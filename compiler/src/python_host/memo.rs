@@ -36,7 +36,7 @@ const FORM: &[u8; 8] = b"memo\0\0\0\x05";
 /// Places at most. More are not added.
 const MOST_PLACES: usize = 1_000_000;
 /// Bytes of all results at most, for the same reason.
-const MOST_BYTES: usize = 16 << 20;
+const MOST_BYTES: usize = 38 << 20;
 /// Bytes of a record: the place, and two numbers.
 const RECORD: usize = 24;
 /// In the place of the number of an instance: the record is that of a result.

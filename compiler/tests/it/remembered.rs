@@ -81,6 +81,24 @@ fn a_plugin_that_does_more_than_compute_is_called_each_time() {
     }
 }
 
+/// Given: a plugin that does more than compute, whose first call waits for a relation. Expected: what it is, is kept: finding that out
+/// takes longer than many calls.
+#[test]
+fn what_a_plugin_is_is_kept_though_its_call_waits() {
+    let text = "a = Site(name=\"a\", ends=[End(name=\"x\", port=10)])\nEnd(name=\"y\", port=n, site=a)\n\
+                b = Site(name=\"b\")\nn = b.name == \"b\" ? 11 : 12\n";
+    let code = DESCRIBED.replace("    ends =", "    KEPT.append(site.name)\n    ends =");
+    let case = case(&sites(text), &format!("{HEAD}KEPT = []\n{code}"));
+    printed(&case, 1);
+    let is_kept = std::cell::Cell::new(false);
+    let verdict = b"m::described\xc2";
+    case.damage(|kept| {
+        let is_here = kept.windows(verdict.len()).any(|part| part == verdict);
+        is_kept.set(is_kept.get() || is_here);
+    });
+    assert!(is_kept.get());
+}
+
 #[test]
 fn what_is_not_a_value_of_the_model_is_made_each_time() {
     let model = "import m\nstd::print(m::shown(std::Host(name=\"a\", os=std::linux)))\nstd::print(m::failed(\"x\"))\n";
