@@ -136,7 +136,11 @@ class PlainClasses:
         """Whether a statement of a class adds a field, a member, or what only computes."""
         if isinstance(part, (ast.AnnAssign, ast.Assign)):
             targets = part.targets if isinstance(part, ast.Assign) else [part.target]
-            return all(isinstance(target, ast.Name) and not target.id.startswith("_") for target in targets)
+            names = [target.id for target in targets if isinstance(target, ast.Name) and not target.id.startswith("_")]
+            # What is no field and no member is the same for all objects.
+            is_shared = isinstance(part, ast.Assign) and not isinstance(cls, enum.EnumMeta)
+            is_known = not is_shared or all(self._is_constant(vars(cls).get(name)) for name in names)
+            return len(names) == len(targets) and is_known
         if isinstance(part, ast.FunctionDef):
             found = vars(cls).get(part.name)
             if isinstance(found, property):

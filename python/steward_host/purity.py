@@ -75,11 +75,10 @@ _OF_PLAIN_CLASS = frozenset(("__module__", "__doc__", "__firstlineno__", "__stat
 # More classes whose objects nobody can change.
 _UNCHANGING = (
     ("re", "Pattern"), ("uuid", "UUID"), ("ipaddress", "IPv4Address"), ("ipaddress", "IPv6Address"), ("ipaddress", "IPv4Interface"),
-    ("ipaddress", "IPv6Interface"), ("ipaddress", "IPv4Network"), ("ipaddress", "IPv6Network"), ("decimal", "Decimal"),
-    ("string", "Template"),
+    ("ipaddress", "IPv6Interface"), ("ipaddress", "IPv4Network"), ("ipaddress", "IPv6Network"), ("string", "Template"),
 )  # fmt: skip
-# The same of dates, as long as nobody asks one for the clock.
-_DATES = ("date", "datetime", "time", "timedelta", "timezone")
+# The same of modules that have to be as they were (`Library.has_module`).
+_UNCHANGING_OF = {"datetime": ("date", "datetime", "time", "timedelta", "timezone"), "decimal": ("Decimal",)}
 _NOTHING = object()
 
 
@@ -281,8 +280,9 @@ class Purity:
             return True
         if type(value) in (tuple, frozenset):
             return all(map(self._is_unchanging, value))  # type: ignore[call-overload]  # it has elements
-        if self._library().has_module("datetime") and any(type(value) is cls for cls in _classes_of("datetime", _DATES)):
-            return True
+        for module, names in _UNCHANGING_OF.items():
+            if any(type(value) is cls for cls in _classes_of(module, names)):
+                return self._library().has_module(module)
         fields = self._classes.fields_of(value)
         return fields is not None and all(map(self._is_unchanging, fields))
 

@@ -138,7 +138,9 @@ def _used_otherwise(tree: ast.Module, translates: bool) -> Iterator[str]:
         harmless.update(map(id, _read_by(node)))
         if isinstance(node, ast.Call) and len(node.args) == 1:
             is_read = translates and isinstance(node.func, ast.Attribute) and node.func.attr == "translate"
-            if is_read or library.called_of(node, copied) in ("copy", "deepcopy") or library.called_of(node, written) == "dumps":
+            is_plain = all(keyword.arg not in (None, "cls", "default") for keyword in node.keywords)
+            is_written = is_plain and library.called_of(node, written) == "dumps"
+            if is_read or is_written or library.called_of(node, copied) in ("copy", "deepcopy"):
                 harmless.add(id(node.args[0]))
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id in _BY_OTHER_NAMES:

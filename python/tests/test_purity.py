@@ -348,6 +348,7 @@ DASHES = str.maketrans({" ": "_", "/": "-"})
 BASE = {"kind": {"name": "port"}, "tags": ["a"]}
 FLAT = {"kind": "port"}
 EPOCH = date(1970, 1, 1)
+PRICE = decimal.Decimal("0.1")
 """
 OF_LIBRARY = (
     "return x.strip().translate(DASHES)",
@@ -384,6 +385,7 @@ NOT_OF_LIBRARY = (
     "out = copy.copy(BASE)\n    out['kind']['name'] = x\n    return out",
     "copy = x\n    return copy.deepcopy(BASE)",
     "return json.dumps(BASE, default=x.keep)",
+    "return json.dumps(FLAT, cls=x.keep)",
     "json = x\n    return json.dumps(BASE)",
     "return type(x)",
     "return type(x)(1)",
@@ -433,6 +435,7 @@ CHANGING = {
     "from functools import reduce\ndef g(x): return reduce(getattr, x, x)": "return date(2020, 1, 1).isoformat()",
     "def g(): decimal.getcontext().prec = 3": "return str(decimal.Decimal(x))",
     "def g(): decimal.setcontext(1)": "return str(decimal.Decimal(x))",
+    "def g(x): decimal.setcontext(x)": "return str(PRICE * 2)",
     "from decimal import localcontext": "return str(decimal.Decimal(x))",
     "def g(x): ET.register_namespace('a', x)": "return ET.tostring(ET.Element(x))",
     "class Other:\n    def translate(self, table): table['a'] = 1": "return x.translate(FLAT)",
@@ -1130,6 +1133,20 @@ class Patched:
 
 def patches(): Patched.upper = print
 
+@dataclass(frozen=True)
+class Caching:
+    name: str
+    known = {}
+    def number(self): return self.known.setdefault(self.name, len(self.known))
+
+@dataclass(frozen=True)
+class Asking:
+    name: str
+    value = lambda self: os.environ[self.name]
+
+def caches(x): return Caching(x).number()
+def asks(x): return Asking(x).value()
+
 class Plain:
     name = 1
 """
@@ -1139,10 +1156,10 @@ class Plain:
                 self.assertTrue(purity.is_plain(getattr(module, name)))
         self.assertTrue(purity.is_pure(module.makes))
         self.assertTrue(purity.is_pure(module.parses))
-        for name in ("reads", "shows", "keeps"):
+        for name in ("reads", "shows", "keeps", "caches", "asks"):
             with self.subTest(name):
                 self.assertFalse(purity.is_pure(getattr(module, name)))
-        for name in ("Open", "Kept", "Reads", "Shown", "Keeps", "Own", "Child", "Loud", "Sharing", "Patched", "Plain", "os"):
+        for name in ("Open", "Kept", "Reads", "Shown", "Keeps", "Own", "Child", "Loud", "Sharing", "Patched", "Plain", "Caching", "Asking", "os"):
             with self.subTest(name):
                 self.assertFalse(purity.is_plain(getattr(module, name)))
         self.assertFalse(purity.is_plain(Exception))
