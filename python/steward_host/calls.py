@@ -116,11 +116,15 @@ def result(number: int, value: object) -> bytes | None:
 
 
 def computed(
-    number: int, value: Any, reads: list[tuple[int, str]] | bool | None, as_object: Callable[[object], bytes | None]
+    number: int,
+    value: Any,
+    reads: list[tuple[int, str]] | bool | None,
+    as_object: Callable[[object], bytes | None],
+    said: list[tuple[str, str]] | None = None,
 ) -> bytes | None:
     """The answer to a call of which is said what it has read (False: it does more than compute); None as above.
 
-    `as_object`: how an object that is nothing but its values is written, behind the letter of its kind; None for any other.
+    `said`: what it has logged for people, which is said when the answer is taken. `as_object`: how an object that is nothing but its values is written, behind the letter of its kind; None for any other.
     """
     head = _head(_COMPUTED, number)
     if type(value) not in _PLAIN:
@@ -128,7 +132,10 @@ def computed(
     if value is _MORE or _packed(head, value) is None:
         return None
     # The numbers of instances may look like half of a character.
-    return head + _dumps((value, reads), _FORMAT)
+    if not said:
+        return head + _dumps((value, reads), _FORMAT)
+    texts = [text for pair in said for text in pair]
+    return head + _dumps((value, reads, texts), _FORMAT) if _is_whole(texts) else None
 
 
 def _with_numbers(value: Any, as_object: Callable[[object], bytes | None]) -> Any:

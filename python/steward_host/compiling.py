@@ -79,6 +79,8 @@ class Compiling:
         self._plugins = self._declared.plugins
         # Those of them that were called and need nothing but their arguments; None: it needs more.
         self._plain: dict[str, tuple[plugins.Plugin, list[Argument]] | None] = {}
+        # Where what modules log goes.
+        self._log: Callable[[str, str], None] = lambda level, text: None
         self._computing = Computing()
         self._values.is_plain = self._computing.is_plain
         self._values.is_plain_reference = self._computing.is_plain_reference
@@ -355,18 +357,28 @@ class Compiling:
         """Calls a plugin, and answers with what it has read, or with that it does more than compute; no answer if there is more
         to its result than data. `is_hidden`: what it is given may show it more than what is noted."""
         if not self._computing.noted[name]:
-            self._computing.forget(name)
             result = call()
-            return result, calls.computed(number, result, False, self._values.object_by_value)
+            packed = calls.computed(number, result, False, self._values.object_by_value)
+            if packed is not None:
+                # A call that waits, or gives more than data, has not reported it.
+                self._computing.forget(name)
+            return result, packed
         self._values.lent.clear()
-        proxy.begin_reads()
+        proxy.begin_reads(keeps_said=True)
+        packed = None
         try:
             result = call()
-        finally:
             reads = proxy.end_reads()
-            is_changed = self._values.has_changed_lent()
-        plain = DynamicProxy._plain(result)
-        return result, calls.computed(number, plain, None if is_changed or is_hidden else reads, self._values.by_value)
+            known = None if self._values.has_changed_lent() or is_hidden else reads
+            packed = calls.computed(number, DynamicProxy._plain(result), known, self._values.by_value, proxy.said())
+            return result, packed
+        finally:
+            # Steward says the rest when it takes the answer.
+            proxy.end_reads()
+            said = proxy.end_said()
+            if packed is None:
+                for level, text in said:
+                    self._log(level, text)
 
     def hold(self, _: None) -> None:
         """Steward reads answers that are held. No answer."""
@@ -516,13 +528,13 @@ class Compiling:
             return
         import logging
 
-        log = output.log
+        log = self._log = output.log
 
         class Handler(logging.Handler):
             def emit(self, record: logging.LogRecord) -> None:
-                # A call that says something to people is made again.
-                proxy.note_more()
-                log(record.levelname, self.format(record))
+                text = self.format(record)
+                if not proxy.say(record.levelname, text):
+                    log(record.levelname, text)
 
         root = logging.getLogger()
         computing.listener = handler = Handler()

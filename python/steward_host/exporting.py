@@ -110,8 +110,11 @@ class Exporting:
                         values.append(self._field(cls, entity, field, instance, getter))
             packed = None
             if noted is not None:
-                reads, noted = self._reads(noted), None
+                of, noted = noted, None
+                reads = self._reads(of)
                 packed = calls.noted(number, values, identity, id_value, reads)
+                if packed is not None:
+                    self._reported(of, reads)
             if packed is None and known is not None:
                 packed = calls.rendered(number, values, identity, id_value)
             if packed is None:
@@ -132,8 +135,10 @@ class Exporting:
             if noted is None:
                 self._pipe.send("ignored", {"id": number, "reason": str(error)})
             else:
-                reads, noted = self._reads(noted), None
+                of, noted = noted, None
+                reads = self._reads(of)
                 self._pipe.answer(calls.ignored(number, reads))
+                self._reported(of, reads)
             return True
         except BaseException as error:
             return bool(self._fail(number, error, field))
@@ -144,10 +149,11 @@ class Exporting:
     def _reads(self, noted: str) -> list[tuple[int, str]] | bool | None:
         """What the getters have read that ran since `begin_reads`; False: they do more than compute."""
         reads = proxy.end_reads()
-        if self._computing.noted[noted]:
-            return reads
-        self._computing.forget(noted)
-        return False
+        return reads if self._computing.noted[noted] else False
+
+    def _reported(self, noted: str, reads: list[tuple[int, str]] | bool | None) -> None:
+        if reads is False:
+            self._computing.forget(noted)
 
     def _getters(self, asked: Asked, known: dict[Asked, Getters] | None) -> Getters:
         """The getters of a class, and by which name the compiler knows whether they only compute."""

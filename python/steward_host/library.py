@@ -1,12 +1,17 @@
 """What of the standard library, and of `netaddr`, only computes: it gives the same for the same, and changes nothing but what it gives.
 
-None of it looks at the clock, at files, at the network, or at settings that a program can change (as `decimal` has them), and none of
-it calls back but with what it is given.
+None of it looks at the clock, at files or at the network, and none of it calls back but with what it is given. Some of it has settings
+that a program can change, or makes objects that have the clock: that holds as long as the project's files do nothing of this kind.
 """
 
 from __future__ import annotations
 
+import ast
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 # By module, its members, parted by spaces.
 MEMBERS = {
@@ -25,7 +30,9 @@ MEMBERS = {
     "base64": "b16decode b16encode b32decode b32encode b64decode b64encode b85decode b85encode standard_b64decode"
     " standard_b64encode urlsafe_b64decode urlsafe_b64encode",
     "hashlib": "blake2b blake2s md5 sha1 sha224 sha256 sha384 sha3_256 sha3_512 sha512",
-    "collections": "Counter OrderedDict defaultdict deque",
+    "collections": "Counter OrderedDict abc defaultdict deque",
+    "collections.abc": "Collection Container Hashable Iterable Mapping MutableMapping MutableSequence Sequence Set Sized",
+    "copy": "copy deepcopy",
     "dataclasses": "asdict astuple replace",
     "json": "JSONDecodeError dumps loads",
     "os": "path sep",
@@ -35,7 +42,8 @@ MEMBERS = {
     "shlex": "join quote split",
     "uuid": "NAMESPACE_DNS NAMESPACE_OID NAMESPACE_URL NAMESPACE_X500 UUID uuid3 uuid5",
     "binascii": "a2b_hex b2a_hex crc32 hexlify unhexlify",
-    "datetime": "timedelta",
+    "datetime": "MAXYEAR MINYEAR UTC date datetime time timedelta timezone",
+    "decimal": "Decimal InvalidOperation ROUND_CEILING ROUND_DOWN ROUND_FLOOR ROUND_HALF_DOWN ROUND_HALF_EVEN ROUND_HALF_UP ROUND_UP",
     "difflib": "get_close_matches",
     "fractions": "Fraction",
     "html": "escape unescape",
@@ -45,16 +53,165 @@ MEMBERS = {
     "struct": "calcsize pack unpack",
     "typing": "cast",
     "unicodedata": "category combining normalize",
+    "xml": "dom etree sax",
+    "xml.dom": "minidom",
+    "xml.dom.minidom": "parseString",
+    "xml.etree": "ElementTree",
+    "xml.etree.ElementTree": "Element ParseError QName SubElement fromstring indent tostring",
+    "xml.sax": "saxutils",
+    "xml.sax.saxutils": "escape quoteattr unescape",
+    "yaml": "YAMLError dump dump_all safe_dump safe_dump_all safe_load safe_load_all",
     "zlib": "adler32 crc32",
     "netaddr": "AddrFormatError EUI IPAddress IPNetwork IPRange IPSet all_matching_cidrs cidr_exclude cidr_merge"
     " iprange_to_cidrs spanning_cidr valid_ipv4 valid_ipv6 valid_mac",
 }
 
+# Of the classes of dates, and of their objects: what has the clock, or the place of this machine.
+CLOCKS = frozenset("astimezone fromtimestamp localtime now timestamp today utcfromtimestamp utcnow".split())
+# By module, attributes that change the settings of all, or that show more than what an object was made of.
+_CHANGED_BY = {
+    "collections.abc": frozenset(("register",)),
+    "datetime": CLOCKS,
+    "decimal": frozenset("BasicContext DefaultContext ExtendedContext getcontext localcontext setcontext".split()),
+    "xml.etree.ElementTree": frozenset(("register_namespace",)),
+    # Some of what it reads becomes dates.
+    "yaml": CLOCKS.union(
+        "add_constructor add_implicit_resolver add_multi_constructor add_multi_representer add_path_resolver add_representer"
+        " ignore_aliases yaml_constructors yaml_implicit_resolvers yaml_multi_constructors yaml_multi_representers"
+        " yaml_representers".split()
+    ),
+}
 
 def has(value: object) -> bool:
     """Whether a function or class is one of them."""
+    return module_of(value) is not None
+
+
+def module_of(value: object) -> str | None:
+    """The name of the module of which a function or class is one of them."""
     for name, members in MEMBERS.items():
         module = sys.modules.get(name)
         if module is not None and any(getattr(module, member, None) is value for member in members.split()):
+            return name
+    return None
+
+
+class Library:
+    """What of it only computes in a project."""
+
+    def __init__(self, trees: Iterable[ast.Module]) -> None:
+        """`trees`: of all files of the project."""
+        self._trees = [*trees]
+        self._known: dict[str, bool] = {}
+
+    def has(self, value: object) -> bool:
+        """The same as `has`, as far as the project's files leave it as it is."""
+        module = module_of(value)
+        return module is not None and self.has_module(module)
+
+    def has_module(self, name: str) -> bool:
+        """Whether a module is as it was, and what it gives is not asked for more."""
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = self._look_at(name)
+        return known
+
+    def _look_at(self, name: str) -> bool:
+        changing = _CHANGED_BY.get(name)
+        if changing is None:
             return True
-    return False
+        if name == "decimal" and not _is_usual_context():
+            return False
+        # Who asks a class of dates itself is seen where it does.
+        asked = {one for tree in self._trees for one in _asked(tree, changing >= CLOCKS)}
+        return changing.isdisjoint(asked) and not ("*" in asked and changing >= CLOCKS)
+
+    def changes(self, cls: object, attribute: str) -> bool:
+        """Whether an attribute of a class shows more than what it was made of."""
+        return attribute in _CHANGED_BY.get(module_of(cls) or "", ())
+
+
+def _is_usual_context() -> bool:
+    import decimal
+
+    context = decimal.getcontext()
+    return (context.prec, context.rounding, context.Emin, context.Emax, context.clamp) == (28, "ROUND_HALF_EVEN", -999999, 999999, 0)
+
+
+def _asked(tree: ast.Module, with_dates: bool) -> Iterator[str]:
+    """The names that a file asks of anything, or imports; `*`: some that are not written there."""
+    own = names_of(tree, "datetime") if with_dates else {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            if not _is_one_of(node.value, own):
+                yield node.attr
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield alias.name
+        elif isinstance(node, ast.Call):
+            yield from _asked_by_text(node)
+
+
+def _asked_by_text(call: ast.Call) -> Iterator[str]:
+    called = call.func.id if isinstance(call.func, ast.Name) else call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    names = call.args
+    if called == "getattr":
+        names = call.args[1:2] or call.args
+    elif called == "reduce":
+        names = [given for given in call.args[:1] if isinstance(given, ast.Name) and given.id == "getattr"]
+    elif called not in ("attrgetter", "methodcaller"):
+        return
+    for name in names:
+        if isinstance(name, ast.Constant) and isinstance(name.value, str):
+            yield from name.value.split(".")
+        else:
+            yield "*"
+
+
+def names_of(tree: ast.Module, module: str) -> dict[str, str]:
+    """The names that stand for a module of Python, or for something of it, and for nothing else in a file; each with what it is
+    called in the module, which is nothing for the module itself."""
+    imported: dict[str, str] = {}
+    others: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import) and node in tree.body:
+            imported.update((alias.asname or alias.name, "") for alias in node.names if alias.name == module)
+            others.update(alias.asname or alias.name for alias in node.names if alias.name != module)
+        elif isinstance(node, ast.ImportFrom):
+            names = {alias.asname or alias.name: alias.name for alias in node.names}
+            if node.module == module and node.level == 0 and node in tree.body:
+                imported.update(names)
+            else:
+                others.update(names)
+        elif isinstance(node, ast.Import):
+            others.update(alias.asname or alias.name for alias in node.names)
+        else:
+            others.update(_set_by(node))
+    return {name: called for name, called in imported.items() if name not in others}
+
+
+def _set_by(node: ast.AST) -> Iterator[str]:
+    """The names that a part of a file, which is no import, gives a value."""
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        yield node.id
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
+        if node.name is not None:
+            yield node.name
+    elif isinstance(node, ast.MatchMapping) and node.rest is not None:
+        yield node.rest
+
+
+def called_of(call: ast.Call, names: dict[str, str]) -> str | None:
+    """What of a module a call calls, if `names` stand for the module and what it has."""
+    if isinstance(call.func, ast.Name):
+        return names.get(call.func.id) or None
+    is_of_module = isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and names.get(call.func.value.id) == ""
+    return call.func.attr if is_of_module else None  # type: ignore[attr-defined]  # it is an attribute
+
+
+def _is_one_of(node: ast.expr, names: dict[str, str]) -> bool:
+    """Whether it is one of the names, or an attribute of one."""
+    named = node.value if isinstance(node, ast.Attribute) and node.attr in ("date", "datetime", "time") else node
+    return isinstance(named, ast.Name) and named.id in names

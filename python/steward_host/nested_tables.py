@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import ast
 
+from steward_host import library
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -56,6 +58,7 @@ class NestedTables:
         self._is_constant = is_constant
         self._is_only_plugin = is_only_plugin
         self._parents = {id(child): node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+        self._copied, self._written = library.names_of(tree, "copy"), library.names_of(tree, "json")
         # The variables that are being followed.
         self._followed: set[tuple[int, str]] = set()
 
@@ -125,6 +128,8 @@ class NestedTables:
 
     def _is_given_safely(self, call: ast.Call, node: ast.expr, elements: list[Any]) -> bool:
         """The same of what a function that Python has makes of it. `elements`: what one gets by going through it."""
+        if call.args[:1] == [node] and self._is_copied(call):
+            return True
         if not isinstance(call.func, ast.Name) or call.keywords or call.args != [node]:
             return isinstance(call.func, ast.Name) and call.func.id == "isinstance" and call.args[:1] == [node]
         if call.func.id in _READING:
@@ -132,6 +137,13 @@ class NestedTables:
         if call.func.id == "enumerate":
             return self._is_iterated_safely(call, [(0, one) for one in elements])
         return call.func.id in _PASSING and self._is_iterated_safely(call, elements)
+
+    def _is_copied(self, call: ast.Call) -> bool:
+        """Whether a function makes something else of all that is in it, however deep."""
+        if library.called_of(call, self._copied) == "deepcopy":
+            return len(call.args) == 1 and not call.keywords
+        is_plain = not any(keyword.arg in (None, "cls", "default") for keyword in call.keywords)
+        return library.called_of(call, self._written) == "dumps" and is_plain
 
     def _is_iterated_safely(self, node: ast.expr, elements: list[Any]) -> bool:
         """Whether an expression in which these values are is only gone through, and they are only read."""

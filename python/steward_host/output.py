@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
+from inmanta.execute import proxy
 from steward_host.pipe import Pipe
 
 TYPE_CHECKING = False
@@ -115,6 +116,8 @@ class Output:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
+        # It comes once from each place, so this call must be made again.
+        proxy.note_more()
         if file is not None:
             print(f"{filename}:{lineno}: {category.__name__}: {message}", file=file)
         else:

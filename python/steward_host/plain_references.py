@@ -39,6 +39,10 @@ _GIVEN = frozenset(
 )
 
 
+# Classes of which no value has a reference in it.
+_SCALARS = ("bool", "bytes", "float", "int", "str")
+
+
 class PlainReferences:
     """What is known of the classes of some files."""
 
@@ -174,9 +178,11 @@ def _is_registration(decorator: ast.expr, known: dict[str, Any]) -> bool:
 class HandedOn:
     """What a function does with the references that it makes or is given."""
 
-    def __init__(self, node: ast.FunctionDef | ast.Lambda, parts: list[ast.AST], makers: dict[str, bool]) -> None:
+    def __init__(
+        self, node: ast.FunctionDef | ast.Lambda, parts: list[ast.AST], makers: dict[str, bool], outside: Iterable[str]
+    ) -> None:
         """`parts`: of the function's statements; `makers`: the names of what makes references, and whether it only hands on what
-        it is given."""
+        it is given; `outside`: the names of its module that it uses."""
         self._parts = parts
         self._makers = makers
         arguments = node.args
@@ -185,8 +191,12 @@ class HandedOn:
             for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
             if argument is not None
         }
-        named = (part.id for part in parts if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load))
-        self._is_asked = "isinstance" not in {*self.arguments, *named}
+        named = {part.id for part in parts if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)}
+        set_names = {*self.arguments, *named, *outside}
+        self._is_asked = "isinstance" not in set_names
+        self._scalars = {*_SCALARS} - set_names
+        # Arguments that nothing in the function gives another value.
+        self._kept = self.arguments - named - {*_bound_by(parts)}
         # What a function within does with its variables is not looked at.
         is_simple = not any(isinstance(part, (ast.FunctionDef, ast.Lambda)) for part in parts)
         self._variables = {*self.arguments, *filter(None, map(_set_by, parts))} if is_simple else set()
@@ -230,6 +240,35 @@ class HandedOn:
             elif isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "isinstance":
                 if self._is_asked:
                     yield from part.args[:1]
+            elif isinstance(part, ast.Compare):
+                if all(isinstance(one, (ast.Is, ast.IsNot)) for one in part.ops) and all(map(_is_null, part.comparators)):
+                    yield part.left
+            elif isinstance(part, ast.BoolOp) and isinstance(part.op, ast.And):
+                for at, value in enumerate(part.values):
+                    yield from self._no_references(value, part.values[at + 1 :])
+            elif isinstance(part, ast.If):
+                yield from self._no_references(part.test, part.body)
+            elif isinstance(part, ast.IfExp):
+                yield from self._no_references(part.test, [part.body])
+
+    def _no_references(self, test: ast.expr, parts: Iterable[ast.AST]) -> Iterator[ast.AST]:
+        """Where an argument is used behind a test that it is a text or a number."""
+        tests = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+        names = set(filter(None, map(self._scalar_of, tests)))
+        for part in parts:
+            for node in ast.walk(part) if names else ():
+                if isinstance(node, ast.Name) and node.id in names:
+                    yield node
+
+    def _scalar_of(self, test: ast.expr) -> str | None:
+        """The argument that is a text or a number if a test holds."""
+        if not self._is_asked or not isinstance(test, ast.Call) or not isinstance(test.func, ast.Name) or test.func.id != "isinstance":
+            return None
+        if len(test.args) != 2 or not isinstance(test.args[0], ast.Name) or test.args[0].id not in self._kept:
+            return None
+        classes = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else [test.args[1]]
+        is_scalar = all(isinstance(one, ast.Name) and one.id in self._scalars for one in classes)
+        return test.args[0].id if is_scalar else None
 
     def _within(self, node: ast.expr) -> Iterator[ast.AST]:
         yield node
@@ -251,6 +290,19 @@ class HandedOn:
             inner = (node.value,)
         for part in inner:
             yield from self._within(part)
+
+
+def _bound_by(parts: list[ast.AST]) -> Iterator[str]:
+    """The names that are set by something else than a name."""
+    for part in parts:
+        if isinstance(part, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and part.name is not None:
+            yield part.name
+        elif isinstance(part, ast.MatchMapping) and part.rest is not None:
+            yield part.rest
+
+
+def _is_null(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _set_by(part: ast.AST) -> str | None:

@@ -24,8 +24,9 @@ from enum import EnumMeta
 from types import CodeType, FunctionType, MethodType, ModuleType
 
 from inmanta.execute.util import Unknown
-from steward_host import library, nested_tables, quiet_loggers, spoken_names, tables
+from steward_host import cached_functions, library, nested_tables, own_objects, quiet_loggers, spoken_names, tables
 from steward_host.computing import has_hidden_name
+from steward_host.own_objects import OwnObjects
 from steward_host.plain_classes import PlainClasses
 from steward_host.plain_references import HandedOn, PlainReferences
 from steward_host.spoken_names import SpokenNames
@@ -66,14 +67,18 @@ _CAUGHT = frozenset(
 _REPLACING = frozenset(("call", "call_in_context", "__code__", "__defaults__", "__function__", "__kwdefaults__"))
 # Instructions that read a name of the module, or of Python itself.
 _GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME")
+# What named tuples have, and nothing else by this name.
+_OF_NAMED_TUPLES = frozenset(("_asdict", "_fields", "_replace"))
 _PLAIN = (str, int, float, bool, bytes, type(None))
 # What a class has whose body says nothing.
 _OF_PLAIN_CLASS = frozenset(("__module__", "__doc__", "__firstlineno__", "__static_attributes__", "__weakref__", "__qualname__"))
 # More classes whose objects nobody can change.
 _UNCHANGING = (
     ("re", "Pattern"), ("uuid", "UUID"), ("ipaddress", "IPv4Address"), ("ipaddress", "IPv6Address"), ("ipaddress", "IPv4Interface"),
-    ("ipaddress", "IPv6Interface"), ("ipaddress", "IPv4Network"), ("ipaddress", "IPv6Network"),
+    ("ipaddress", "IPv6Interface"), ("ipaddress", "IPv4Network"), ("ipaddress", "IPv6Network"), ("string", "Template"),
 )  # fmt: skip
+# The same of modules that have to be as they were (`Library.has_module`).
+_UNCHANGING_OF = {"datetime": ("date", "datetime", "time", "timedelta", "timezone"), "decimal": ("Decimal",)}
 _NOTHING = object()
 
 
@@ -93,9 +98,15 @@ class Purity:
         self._assumed: set[FunctionType] = set()
         self._changed: set[str] | None = None
         self._may_change_loggers: bool | None = None
+        self._of_library: library.Library | None = None
         self._tables = tables.Tables(self._tree)
         own_tree = lambda file: self._tree(file) if file in self._files else None  # noqa: E731
-        self._classes = PlainClasses(own_tree, self._is_pure_for_all, _is_constant, self._names_that_change, self._forget)
+        self._classes = PlainClasses(own_tree, self._is_pure_for_all, self._is_unchanging, self._names_that_change, self._forget)
+        self._objects = OwnObjects(
+            own_tree, self._is_pure_for_all, self._is_pure_method, self._is_unchanging, self._names_that_change, self._forget
+        )
+        # Methods of such classes, and what they call the object.
+        self._methods: dict[FunctionType, str] = {}
         self._references = PlainReferences(own_tree, self._is_pure_for_all, _is_constant, self._names_that_change)
 
     def is_pure(self, function: object) -> bool:
@@ -106,7 +117,13 @@ class Purity:
 
     def _is_pure_for_all(self, function: object) -> bool:
         """Whether a function only computes, whoever calls it with whatever and does whatever with what it gives."""
-        return self.is_pure(function) and function not in self._by_argument and function not in self._makers
+        is_known = self.is_pure(function) and function not in self._by_argument and function not in self._makers
+        return is_known and function not in self._methods
+
+    def _is_pure_method(self, method: FunctionType, own: str) -> bool:
+        """The same of a method that may set attributes of its object, which it calls `own`."""
+        self._methods[method] = own
+        return self._is_pure(method) and method not in self._by_argument and method not in self._makers
 
     def is_plain(self, cls: object) -> bool:
         """Whether the objects of a class are nothing but their values."""
@@ -170,12 +187,16 @@ class Purity:
         """Something is not what it was taken for: what was taken for pure or plain because of it may not be."""
         self._known = {kept: value for kept, value in self._known.items() if not value}
         self._classes.forget_plain()
+        self._objects.forget()
 
     def _look_at(self, function: FunctionType) -> bool:
         if not _REPLACING.isdisjoint(self._names_that_change()):
             return False
         defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-        if function.__closure__ or hasattr(function, "__wrapped__") or not all(map(_is_constant, defaults)):
+        own = self._methods.get(function)
+        # A method that calls one above it has its class.
+        is_closed = function.__closure__ is None or own is not None and function.__code__.co_freevars == ("__class__",)
+        if not is_closed or hasattr(function, "__wrapped__") or not all(map(self._is_unchanging, defaults)):
             return False
         node = self._definition(function.__code__)
         decorators = [] if isinstance(node, ast.Lambda) else [] if node is None else node.decorator_list
@@ -188,7 +209,12 @@ class Purity:
         if any(spoken.of(text) == spoken_names.OF_ARGUMENTS for _, _, text in spoken.reads):
             # Others that it calls may call it with anything, so they have to know.
             self._by_argument.add(function)
-        if not all(self._is_known(function, name) for name in names):
+        kinds = _Kinds(node, parts, known)
+        above = {id(part) for part in own_objects.calls_of_bases(parts)} if own is not None else set()
+        may_ask = {"type"} if kinds.are_asked else set()
+        if all(id(part) in above for part in parts if isinstance(part, ast.Name) and part.id == "super") and "super" not in known:
+            may_ask.add("super")
+        if not all(self._is_known(function, name) or name in may_ask for name in names):
             return False
         handed_on = None
         asked_for = set(_classes_asked_for(parts))
@@ -196,12 +222,16 @@ class Purity:
         if any(map(self._makes_references, named)):
             handed_on = self._handed_on(function, node, parts)
             self._makers[function] = handed_on.passes_arguments()
-        return all(map(_is_allowed, parts)) and self._is_used_well(parts, known, spoken, handed_on)
+        own_attributes = {*_texts_of_elements(node, parts, known)}
+        if own is not None:
+            own_attributes.update(own_objects.attributes_of(own, node, parts))
+        known_attributes = own_attributes | kinds.named | above
+        return all(_is_allowed(part, known_attributes) for part in parts) and self._is_used_well(parts, known, spoken, handed_on)
 
     def _handed_on(self, function: FunctionType, node: ast.FunctionDef | ast.Lambda, parts: list[ast.AST]) -> HandedOn:
         found: dict[str, Any] = {name: function.__globals__.get(name) for name in _globals_of(function.__code__)}
         makers = {name: self._makers.get(maker, True) for name, maker in found.items() if self._makes_references(maker)}
-        return HandedOn(node, parts, makers)
+        return HandedOn(node, parts, makers, [name for name in found if name in function.__globals__])
 
     def _makes_references(self, found: object) -> bool:
         """Whether calls of it give what has to be handed on: references that are nothing but their arguments, or an Unknown."""
@@ -220,17 +250,41 @@ class Purity:
             return found.__name__ in library.MEMBERS or self._is_own_module(found)
         if type(found) in tables.KINDS:
             file = function.__code__.co_filename
-            if tables.is_flat(found, _is_constant):
+            if tables.is_flat(found, self._is_unchanging):
                 return not self._tables.is_changed(name, file, self._other_trees(file))
-            is_known = nested_tables.is_nested(found, _is_constant)
-            return is_known and not self._tables.is_changed_within(name, found, file, self._other_trees(file), _is_constant)
-        is_used_well = _is_asked_for(found) or self._is_own_class(found) or self._is_quiet(found) or self._is_noted(found)
+            is_known = nested_tables.is_nested(found, self._is_unchanging)
+            return is_known and not self._tables.is_changed_within(name, found, file, self._other_trees(file), self._is_unchanging)
+        is_used_well = _is_for_annotations(found) or _is_asked_for(found) or self._is_own_class(found) or self._is_quiet(found) or self._is_noted(found)
         return self._is_settled(found) or is_used_well or self._makes_references(found)
 
     def _is_settled(self, found: object) -> bool:
         """Whether a value of a module, which is no table, only computes and never changes."""
-        is_known = _is_constant(found) or self._is_exception(found) or library.has(found) or self._is_pure_for_all(found)
-        return is_known or self.is_plain(found)
+        is_known = self._is_exception(found) or self._library().has(found) or self._is_pure_for_all(found)
+        return is_known or self._is_unchanging(found) or self._classes.is_transparent(found) or self._keeps_scalars(found)
+
+    def _keeps_scalars(self, found: object) -> bool:
+        """Whether it is a function that only computes, and whose results Python keeps."""
+        function = cached_functions.wrapped_by(found)
+        if function is None or "__wrapped__" in self._names_that_change():
+            return False
+        node = self._definition(function.__code__)
+        if not isinstance(node, ast.FunctionDef) or len(node.decorator_list) != 1:
+            return False
+        known, trees = function.__globals__, filter(None, map(self._tree, self._files))
+        is_kept = cached_functions.is_keeping(node.decorator_list[0], known)
+        return is_kept and cached_functions.gives_scalars(node, known, trees) and self._is_pure_for_all(function)
+
+    def _is_unchanging(self, value: object) -> bool:
+        """Whether it is a value that nobody can change; also an object of the project's."""
+        if _is_constant(value):
+            return True
+        if type(value) in (tuple, frozenset):
+            return all(map(self._is_unchanging, value))  # type: ignore[call-overload]  # it has elements
+        for module, names in _UNCHANGING_OF.items():
+            if any(type(value) is cls for cls in _classes_of(module, names)):
+                return self._library().has_module(module)
+        fields = self._classes.fields_of(value)
+        return fields is not None and all(map(self._is_unchanging, fields))
 
     def _is_exception(self, found: object) -> bool:
         """Also one of the project's own that adds nothing but its name."""
@@ -274,7 +328,7 @@ class Purity:
             return False
         found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
         if isinstance(found, classmethod):
-            return self.is_plain(cls) and self._is_pure_for_all(found.__func__)
+            return self._classes.is_transparent(cls) and self._is_pure_for_all(found.__func__)
         function = found.__func__ if isinstance(found, staticmethod) else found
         return getattr(cls, name, None) is function and self._is_pure_for_all(function)
 
@@ -290,8 +344,13 @@ class Purity:
     def _may_ask(self, module: ModuleType, name: str) -> bool:
         """Whether what a module has by this name only computes."""
         if module.__name__ in library.MEMBERS:
-            return name in library.MEMBERS[module.__name__].split()
+            return name in library.MEMBERS[module.__name__].split() and self._library().has_module(module.__name__)
         return name in vars(module) and name not in self._names_that_change() and self._is_settled(vars(module)[name])
+
+    def _library(self) -> library.Library:
+        if self._of_library is None:
+            self._of_library = library.Library(filter(None, map(self._tree, self._files)))
+        return self._of_library
 
     def _other_trees(self, file: str) -> Iterator[ast.Module]:
         for path in self._files:
@@ -323,6 +382,8 @@ class Purity:
                     if id(part) not in asked:
                         # A module as a value.
                         return False
+                elif _is_for_annotations(found):
+                    return False
                 elif quiet_loggers.is_logger(found):
                     if id(part) not in asked:
                         return False
@@ -330,8 +391,9 @@ class Purity:
                     if not handed_on.allows(part) and id(part) not in asked_for:
                         return False
                 elif isinstance(found, type) and not self._is_settled(found):
-                    may_be_asked = _is_asked_for(found) and id(part) in asked_for
-                    if not may_be_asked and not (self._is_own_class(found) and id(part) in asked):
+                    may_be_asked = (_is_asked_for(found) or self._objects.has(found)) and id(part) in asked_for
+                    is_made = id(part) in called and self._objects.has(found)
+                    if not may_be_asked and not is_made and not (self._is_own_class(found) and id(part) in asked):
                         return False
             elif isinstance(part, ast.Attribute):
                 of = _found(part.value, known)
@@ -351,10 +413,13 @@ class Purity:
                         return False
                 elif self._has_helper(of, part.attr) or self._has_constant(of, part.attr):
                     continue
-                elif of is not _NOTHING and isinstance(part.value, ast.Name):
-                    if not _is_constant(of) and type(of) not in tables.KINDS:
+                elif isinstance(of, type) and self._library().has(of):
+                    if self._library().changes(of, part.attr):
                         return False
-                elif of is not _NOTHING and not _is_constant(of) and not library.has(of):
+                elif of is not _NOTHING and isinstance(part.value, ast.Name):
+                    if not self._is_unchanging(of) and type(of) not in tables.KINDS:
+                        return False
+                elif of is not _NOTHING and not self._is_unchanging(of) and not library.has(of):
                     return False
         return True
 
@@ -366,9 +431,11 @@ class Purity:
         if isinstance(named, ast.Name):
             if named.id in ("staticmethod", "classmethod", "property"):
                 return named.id not in function.__globals__
-            return function.__globals__.get(named.id) is plugins.plugin
+            is_kept = cached_functions.is_keeping(decorator, function.__globals__)
+            return is_kept or function.__globals__.get(named.id) is plugins.plugin
         if isinstance(named, ast.Attribute) and isinstance(named.value, ast.Name):
-            return function.__globals__.get(named.value.id) is plugins and named.attr == "plugin"
+            is_kept = cached_functions.is_keeping(decorator, function.__globals__)
+            return is_kept or function.__globals__.get(named.value.id) is plugins and named.attr == "plugin"
         return False
 
     def _definition(self, code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
@@ -428,7 +495,7 @@ def _body(node: ast.FunctionDef | ast.Lambda) -> list[ast.AST]:
 
 
 def _changed_in(tree: ast.Module) -> Iterator[str]:
-    set_once: set[str] = set()
+    set_once: dict[str, bool] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Global):
             yield from node.names
@@ -439,23 +506,24 @@ def _changed_in(tree: ast.Module) -> Iterator[str]:
             if isinstance(written, ast.Constant) and isinstance(written.value, str):
                 yield written.value
     for statement in tree.body:
-        for name in _set_by(statement):
-            if name in set_once:
+        # `import os` and `import os.path` set the same name to the same package.
+        for name, is_package in _set_by(statement):
+            if name in set_once and not (is_package and set_once[name]):
                 yield name
-            set_once.add(name)
+            set_once[name] = is_package and set_once.get(name, True)
 
 
-def _set_by(statement: ast.stmt) -> Iterator[str]:
-    """The names of its module that a statement outside of all functions sets."""
+def _set_by(statement: ast.stmt) -> Iterator[tuple[str, bool]]:
+    """The names of its module that a statement outside of all functions sets, and whether each gets the package that has this name."""
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        yield statement.name
+        yield statement.name, False
     elif isinstance(statement, (ast.Import, ast.ImportFrom)):
         for alias in statement.names:
-            yield (alias.asname or alias.name).split(".")[0]
+            yield (alias.asname or alias.name).split(".")[0], isinstance(statement, ast.Import) and alias.asname is None
     else:
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-                yield node.id
+                yield node.id, False
 
 
 def _globals_of(code: CodeType) -> Iterator[str]:
@@ -471,28 +539,30 @@ def _globals_of(code: CodeType) -> Iterator[str]:
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """All parts of a statement but annotations of variables, which a function does not evaluate."""
+    """All parts of a statement but annotations, which are evaluated for functions within only, and then do what their names do."""
     yield node
     for name, value in ast.iter_fields(node):
-        if name == "annotation":
+        if name in ("annotation", "returns"):
             continue
         for part in value if isinstance(value, list) else (value,):
             if isinstance(part, ast.AST):
                 yield from _walk(part)
 
 
-def _is_allowed(node: ast.AST) -> bool:
+def _is_allowed(node: ast.AST, attributes: set[int]) -> bool:
+    """Whether a part of a function touches nothing but what is the function's own; `attributes`: those that are its own, too."""
     if isinstance(node, (ast.Assign, ast.For, ast.AugAssign, ast.AnnAssign, ast.comprehension)):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        return all(map(_is_own, targets)) and not getattr(node, "is_async", 0)
+        return all(_is_own(target, attributes) for target in targets) and not getattr(node, "is_async", 0)
     if isinstance(node, ast.Attribute):
-        return isinstance(node.ctx, ast.Load) and not node.attr.startswith("_")
+        is_read = isinstance(node.ctx, ast.Load) and (not node.attr.startswith("_") or node.attr in _OF_NAMED_TUPLES)
+        return is_read or id(node) in attributes
     if isinstance(node, ast.Subscript):
-        return isinstance(node.ctx, ast.Load) or _is_own(node)
+        return isinstance(node.ctx, ast.Load) or _is_own(node, attributes)
     if isinstance(node, ast.FunctionDef):
         return not node.decorator_list
     if isinstance(node, ast.Delete):
-        return all(map(_is_own, node.targets))
+        return all(_is_own(target, attributes) for target in node.targets)
     if isinstance(node, ast.Try):
         # What follows in any case may return, so that the exception is lost.
         return not node.finalbody
@@ -579,16 +649,82 @@ def _is_asked_for(found: object) -> bool:
     return isinstance(found, type) and found.__module__.split(".")[0] in _CLASSES_OF
 
 
-def _is_own(target: ast.expr) -> bool:
+class _Kinds:
+    """Where a function asks what class a value is of, for its name or whether it is another one."""
+
+    def __init__(self, node: ast.FunctionDef | ast.Lambda, parts: list[ast.AST], known: dict[str, object]) -> None:
+        names = [part for part in parts if isinstance(part, ast.Name) and part.id == "type"]
+        arguments = (part.arg for part in (*ast.walk(node.args), *parts) if isinstance(part, ast.arg))
+        is_own = "type" in known or "type" in arguments or not all(isinstance(name.ctx, ast.Load) for name in names)
+        calls = {id(part) for part in parts if isinstance(part, ast.Call) and not is_own and _is_kind(part)}
+        asked: set[int] = set()
+        # The attributes that give the name.
+        self.named: set[int] = set()
+        for part in parts:
+            if isinstance(part, ast.Attribute) and part.attr == "__name__" and isinstance(part.value, ast.Call):
+                if id(part.value) in calls and isinstance(part.ctx, ast.Load):
+                    self.named.add(id(part))
+                    asked.add(id(part.value.func))
+            elif isinstance(part, ast.Compare):
+                compared = (part.left, *part.comparators)
+                asked.update(id(one.func) for one in compared if isinstance(one, ast.Call) and id(one) in calls)
+        # Whether it is Python's own `type` that is called, and nothing else is done with what it gives.
+        self.are_asked = not is_own and all(id(name) in asked for name in names)
+
+
+def _is_kind(call: ast.Call) -> bool:
+    is_type = isinstance(call.func, ast.Name) and call.func.id == "type"
+    return is_type and len(call.args) == 1 and not call.keywords and not isinstance(call.args[0], ast.Starred)
+
+
+def _texts_of_elements(node: ast.FunctionDef | ast.Lambda, parts: list[ast.AST], known: dict[str, object]) -> Iterator[int]:
+    """Where a function sets the text of an element of XML that it has made."""
+    arguments = {part.arg for part in (*ast.walk(node.args), *parts) if isinstance(part, ast.arg)}
+    made: dict[str, bool] = {}
+    set_plainly: set[int] = set()
+    for part in parts:
+        if isinstance(part, ast.Assign) and len(part.targets) == 1 and isinstance(part.targets[0], ast.Name):
+            name = part.targets[0]
+            set_plainly.add(id(name))
+            made[name.id] = made.get(name.id, True) and _is_element(part.value, known)
+    for part in parts:
+        if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load) and id(part) not in set_plainly:
+            made[part.id] = False
+        elif isinstance(part, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and part.name:
+            made[part.name] = False
+    for part in parts:
+        if not isinstance(part, ast.Assign):
+            continue
+        texts = [target for target in part.targets if isinstance(target, ast.Attribute) and target.attr in ("text", "tail")]
+        elements = (text.value for text in texts)
+        is_own = all(
+            _is_element(one, known) or isinstance(one, ast.Name) and made.get(one.id, False) and one.id not in arguments
+            for one in elements
+        )
+        if is_own:
+            yield from map(id, texts)
+
+
+def _is_element(made: ast.expr, known: dict[str, object]) -> bool:
+    """Whether it makes an element of XML."""
+    elements = sys.modules.get("xml.etree.ElementTree")
+    found = _found(made.func, known) if isinstance(made, ast.Call) else _NOTHING
+    return elements is not None and (found is elements.Element or found is elements.SubElement)
+
+
+def _is_own(target: ast.expr, attributes: set[int]) -> bool:
     """Whether what is set is the function's: a variable, or an element of what one holds. What comes from outside is constant."""
     if isinstance(target, (ast.Tuple, ast.List)):
-        return all(map(_is_own, target.elts))
+        return all(_is_own(one, attributes) for one in target.elts)
     if isinstance(target, ast.Starred):
-        return _is_own(target.value)
+        return _is_own(target.value, attributes)
     while isinstance(target, ast.Subscript):
         # What is in a list or dict that is the function's, too. Of a table of the module this is seen (`tables`).
         target = target.value
-    return isinstance(target, ast.Name)
+        while isinstance(target, ast.Call) and isinstance(target.func, ast.Attribute) and target.func.attr in ("get", "setdefault"):
+            # Also what is put there if there is nothing: it is seen as well if it comes out of a table.
+            target = target.func.value
+    return isinstance(target, ast.Name) or id(target) in attributes
 
 
 def _is_constant(value: object) -> bool:
@@ -596,6 +732,18 @@ def _is_constant(value: object) -> bool:
     if type(value) in (tuple, frozenset):
         return all(map(_is_constant, value))  # type: ignore[call-overload]  # it has elements
     return type(value) in _PLAIN or any(type(value) is getattr(sys.modules.get(module), name, None) for module, name in _UNCHANGING)
+
+
+def _classes_of(module: str, names: Iterable[str]) -> Iterator[object]:
+    """Classes of a module of Python, if it is imported."""
+    loaded = sys.modules.get(module)
+    return (getattr(loaded, name) for name in names if loaded is not None)
+
+
+def _is_for_annotations(found: object) -> bool:
+    """Whether it is something like `Dict` or `Any`, which functions within have in their annotations."""
+    typing = sys.modules.get("typing")
+    return typing is not None and (found is typing.Any or type(found).__module__ == "typing" and not isinstance(found, (type, FunctionType)))
 
 
 def _is_exception(value: object) -> bool:

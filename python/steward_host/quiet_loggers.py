@@ -2,7 +2,7 @@
 
 What a plugin logs for debugging is written nowhere in a compile, so a function that calls `LOGGER.debug` still only computes
 (`purity`). That holds as long as nobody makes a logger write more, or somewhere else. What it logs for people, as `LOGGER.warning`
-does, is noted when it happens, so that this call is made again, but not those in which nothing was logged.
+does, is noted when it happens, and is kept with what the function gave: it is said again instead of another call.
 """
 
 from __future__ import annotations

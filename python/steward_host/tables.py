@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from functools import partial
 
+from steward_host import library
 from steward_host.nested_tables import NestedTables
 
 TYPE_CHECKING = False
@@ -48,9 +49,11 @@ class Tables:
     def is_changed(self, name: str, file: str, others: Iterable[ast.Module]) -> bool:
         """Whether somebody may change the table of this name of a file, as far as one can see."""
         used = self._used.get(file)
+        others = [*others]
         if used is None:
             tree = self._tree(file)
-            used = self._used[file] = set() if tree is None else set(_used_otherwise(tree))
+            trees = [*others] if tree is None else [tree, *others]
+            used = self._used[file] = set() if tree is None else set(_used_otherwise(tree, _is_of_texts(trees)))
         known = (name, "*")
         return not used.isdisjoint(known) or any(not self._asks(tree).isdisjoint(known) for tree in others)
 
@@ -114,11 +117,31 @@ def _is_named_otherwise(tree: ast.Module, name: str) -> bool:
     return False
 
 
-def _used_otherwise(tree: ast.Module) -> Iterator[str]:
+def _is_of_texts(trees: list[ast.Module]) -> bool:
+    """Whether `translate` is what texts have, as far as one can see: the project has nothing else by this name."""
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == "translate":
+            return False
+        named = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
+        if named == "translate" and not isinstance(node.ctx, ast.Load):  # type: ignore[attr-defined]  # it is one of them
+            return False
+        if isinstance(node, ast.alias) and "translate" in (node.name, node.asname):
+            return False
+    return True
+
+
+def _used_otherwise(tree: ast.Module, translates: bool) -> Iterator[str]:
     """The names whose values a file uses in another way than to read what is in them."""
     harmless: set[int] = set()
+    copied, written = library.names_of(tree, "copy"), library.names_of(tree, "json")
     for node in ast.walk(tree):
         harmless.update(map(id, _read_by(node)))
+        if isinstance(node, ast.Call) and len(node.args) == 1:
+            is_read = translates and isinstance(node.func, ast.Attribute) and node.func.attr == "translate"
+            is_plain = all(keyword.arg not in (None, "cls", "default") for keyword in node.keywords)
+            is_written = is_plain and library.called_of(node, written) == "dumps"
+            if is_read or is_written or library.called_of(node, copied) in ("copy", "deepcopy"):
+                harmless.add(id(node.args[0]))
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id in _BY_OTHER_NAMES:
             yield "*"

@@ -9,7 +9,7 @@ import threading
 import unittest
 from unittest import mock
 
-from inmanta.execute import runtime
+from inmanta.execute import proxy, runtime
 from steward_host import calls, compiling, forks, msgpack
 from steward_host.held import BYTES as held_bytes, Held
 from steward_host.pipe import Pipe
@@ -61,6 +61,25 @@ class CallsTest(unittest.TestCase):
         # What begins as half of a character does, or only looks so.
         for result in (["\ud55c"], {"\ud55c": [237]}, 237, [0xED00]):
             self.assertIsNotNone(calls.result(9, result), repr(result))
+
+    def test_what_a_call_has_logged_goes_along(self) -> None:
+        def answer(said: list[tuple[str, str]]) -> object:
+            packed = calls.computed(9, "a", [(1, "name")], lambda value: None, said)
+            return packed and marshal.loads(packed[9:])
+
+        self.assertEqual(answer([]), ("a", [(1, "name")]))
+        self.assertEqual(answer([("INFO", "b"), ("ERROR", "\u00e9")]), ("a", [(1, "name")], ["INFO", "b", "ERROR", "\u00e9"]))
+        self.assertIsNone(answer([("INFO", "\ud800")]))
+
+    def test_what_is_said_is_kept_while_that_is_wanted(self) -> None:
+        self.assertFalse(proxy.say("INFO", "a"))
+        proxy.begin_reads(keeps_said=True)
+        self.assertTrue(proxy.say("INFO", "b"))
+        self.assertEqual((proxy.end_reads(), proxy.said()), ([], [("INFO", "b")]))
+        self.assertEqual((proxy.end_said(), proxy.end_said()), ([("INFO", "b")], []))
+        proxy.begin_reads()
+        self.assertFalse(proxy.say("INFO", "c"))
+        self.assertIsNone(proxy.end_reads(), "it has to be called again")
 
     def test_fields_of_a_resource_have_a_form_of_their_own(self) -> None:
         identity = {"entity_type": "m::Host", "agent": "a", "attribute": "name", "value": "v"}

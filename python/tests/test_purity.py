@@ -15,7 +15,7 @@ from steward_host.computing import Computing, has_hidden_name
 from steward_host.purity import Purity
 
 PURE = '''
-import hashlib, ipaddress, json, os, re, shlex, urllib.parse, uuid
+import hashlib, ipaddress, json, os, os.path, re, shlex, urllib, urllib.parse, uuid
 from inmanta.execute.util import Unknown
 from ipaddress import ip_network
 from inmanta.plugins import PluginException
@@ -176,11 +176,14 @@ IMPURE = {
     "the folder": ("import os.path", "return os.path.abspath(x)"),
     "a function within that is decorated": ("import functools", "@functools.lru_cache\n    def g(): return x\n    return g()"),
     "an exception with a memory": ("class Own(Exception):\n    def __init__(self, x): KNOWN.append(x)\nKNOWN = []", "raise Own(x)"),
-    "a match by a property": ("class Own:\n    pass", "match x:\n        case Own(): return 1"),
+    "a match by a property": ("class Own:\n    @property\n    def n(self): return open(self.m)", "match x:\n        case Own(n=1): return 1"),
     "a list of the module": ("KNOWN = []", "KNOWN.append(x)\n    return len(KNOWN)"),
     "global": ("N = 0", "global N\n    N += 1\n    return N"),
     "a name that another function sets": ("N = 0\ndef other():\n    global N\n    N = 1", "return N"),
     "a name that is set twice": ("N = 0\nN = 1", "return N"),
+    "a package whose name is set in between": ("import os\nos = print\nimport os.path", "return os.path.basename(x)"),
+    "a package whose name another one has at once": ("import os, json as os", "return os.dumps(x)"),
+    "a package whose name another one has": ("import os\nimport json as os", "return os.dumps(x)"),
     "a name that is set from outside": ("N = 0\nimport sys\nsys.modules[__name__].N = 2", "return N"),
     "a name that is set by a text": ("N = 0\nimport sys\ndef g(): setattr(sys.modules[__name__], 'N', 2)", "return N"),
     "a kept function attribute": ("def other(): return 1\nother.kept = {}", "return other.kept"),
@@ -333,6 +336,317 @@ NOT_SPOKEN = (
 )
 
 
+# What functions do with more of Python's library, and what shows them, or their project, more than what is noted.
+LIBRARY_HEAD = """
+import collections, collections.abc, copy, datetime, decimal, json, xml.dom.minidom
+import xml.etree.ElementTree as ET
+from copy import deepcopy
+from datetime import date, datetime as moment
+from typing import NamedTuple
+from inmanta.plugins import PluginException
+DASHES = str.maketrans({" ": "_", "/": "-"})
+BASE = {"kind": {"name": "port"}, "tags": ["a"]}
+FLAT = {"kind": "port"}
+EPOCH = date(1970, 1, 1)
+PRICE = decimal.Decimal("0.1")
+"""
+OF_LIBRARY = (
+    "return x.strip().translate(DASHES)",
+    "return x.translate(str.maketrans('ab', 'cd'))",
+    "out = {}\n    for y in x.many:\n        out.setdefault(y.kind, {})[y.name] = y.port\n    return out",
+    "out = {}\n    out.setdefault(x, {}).setdefault('a', {})['b'] = 1\n    out.get(x)['c'] += 1\n    return out",
+    "out = copy.deepcopy(BASE)\n    out['kind']['name'] = x\n    return out",
+    "out = deepcopy(BASE['kind'])\n    out['name'] = x\n    return out",
+    "out = copy.copy(FLAT)\n    out['name'] = x\n    return out",
+    "out = json.loads(json.dumps(BASE))\n    out['tags'].append(x)\n    return out",
+    "return json.dumps(BASE, indent=2, sort_keys=True) + json.dumps(FLAT)",
+    "return type(x).__name__",
+    "return 'list' if type(x) in (list, tuple) else 'dict' if type(x) is dict else type(x.y).__name__",
+    "return isinstance(x, (collections.abc.Mapping, list))",
+    "return datetime.datetime.strptime(x, '%Y-%m-%d').strftime('%d/%m/%Y')",
+    "return moment.strptime(x, '%Y').isoformat() + moment(2020, 1, 1).isoformat()",
+    "return (datetime.date.fromisoformat(x) - datetime.date(1970, 1, 1)).days",
+    "return float(decimal.Decimal(x).quantize(decimal.Decimal('0.01'), rounding=decimal.ROUND_UP))",
+    "root = ET.Element('a', {'b': x})\n    root.text = x\n    ET.SubElement(root, 'c').text = x\n    ET.indent(root)\n    return ET.tostring(root).decode()",
+    "return xml.dom.minidom.parseString(x).toprettyxml()",
+    "one, two = Pair(x, 1), Point(a=x, b=2)\n    return one.a + str(one._replace(b=3)) + two.shown() + str(two._asdict())",
+    "return Open(x).shown() if Open(x) == Open('a') else [Open(y).name for y in x]",
+    "found = Open(x)\n    found.names.append(x)\n    return found.names",
+)
+NOT_OF_LIBRARY = (
+    "return x.keep(DASHES)",
+    "return x.translate(DASHES, DASHES)",
+    "BASE.setdefault(x, {})['a'] = 1",
+    "BASE.get(x)['a'] = 1",
+    "BASE.get(x).setdefault('a', {})['a'] = 1",
+    "out = {}\n    out.setdefault('a', BASE)['b'] = x\n    return out",
+    "out = {}\n    out.setdefault('a', BASE['kind'])['b'] = x\n    return out",
+    "x.get('a').b = 1",
+    "out = copy.copy(BASE)\n    out['kind']['name'] = x\n    return out",
+    "copy = x\n    return copy.deepcopy(BASE)",
+    "return json.dumps(BASE, default=x.keep)",
+    "return json.dumps(FLAT, cls=x.keep)",
+    "json = x\n    return json.dumps(BASE)",
+    "return type(x)",
+    "return type(x)(1)",
+    "return type(x).__mro__",
+    "return type(x).mro()",
+    "return type('A', (), {})",
+    "return type('A', (), {}) == x",
+    "kind = type\n    return kind(x)",
+    "return type(*x).__name__",
+    "type = x\n    return type(x).__name__",
+    "return collections.abc.Mapping.register(x)",
+    "return datetime.datetime.now().isoformat()",
+    "return datetime.date.today().isoformat()",
+    "return date.today().isoformat()",
+    "return moment.fromtimestamp(x).isoformat()",
+    "today = moment.now\n    return today()",
+    "return date(2020, 1, 1).today()",
+    "return moment(2020, 1, 1).timestamp()",
+    "return moment(2020, 1, 1).astimezone().isoformat()",
+    "return decimal.getcontext().prec",
+    "decimal.getcontext().prec = 3\n    return decimal.Decimal(x)",
+    "ET.register_namespace('a', x)\n    return ET.tostring(ET.Element(x))",
+    "x.text = 1",
+    "root = x\n    root.text = 1",
+    "root = ET.Element('a')\n    root = x\n    root.text = 1",
+    "for root in x:\n        root.text = 1",
+    "root = ET.Element('a')\n    for root in x:\n        root.text = 1",
+    "root = ET.Element('a')\n    def inner(root):\n        root.text = 1\n    inner(x)",
+    "root = ET.Element('a')\n    root.tag = x",
+    "root = ET.Element('a')\n    root.text, x.text = 'a', 'b'",
+    "root = ET.Element('a')\n    root.text = x.text = 'b'",
+    "return ET.parse(x)",
+    "return ET.dump(x)",
+    "found = Open(x)\n    found.name = 1\n    return found",
+    "return Unequal(x)",
+    "return hash(Pair(x, 1))",
+    "return Noisy(x, 1).shown()",
+    "return x._fields_set",
+)
+# What some file of the project may do, after which less is known.
+CHANGING = {
+    "def g(x): return x.today()": "return date(2020, 1, 1).isoformat()",
+    "def g(date): return date.today()": "return date(2020, 1, 1).isoformat()",
+    "def g(x, name): return getattr(x, name)()": "return date(2020, 1, 1).isoformat()",
+    "def g(x): return getattr(x, 'today')()": "return date(2020, 1, 1).isoformat()",
+    "from operator import attrgetter\ng = attrgetter('a.today')": "return date(2020, 1, 1).isoformat()",
+    "from functools import reduce\ndef g(x): return reduce(getattr, x, x)": "return date(2020, 1, 1).isoformat()",
+    "def g(): decimal.getcontext().prec = 3": "return str(decimal.Decimal(x))",
+    "def g(): decimal.setcontext(1)": "return str(decimal.Decimal(x))",
+    "def g(x): decimal.setcontext(x)": "return str(PRICE * 2)",
+    "from decimal import localcontext": "return str(decimal.Decimal(x))",
+    "def g(x): ET.register_namespace('a', x)": "return ET.tostring(ET.Element(x))",
+    "class Other:\n    def translate(self, table): table['a'] = 1": "return x.translate(FLAT)",
+    "def g(x): x.translate = print": "return x.translate(FLAT)",
+    "translate = print": "return x.translate(FLAT)",
+    "def deepcopy(x): return x": "return len(deepcopy(FLAT))",
+    "def g(): Open.__init__ = print": "return Open(x).name",
+    "def g(): Pair.__new__ = print": "return Pair(x, 1).a",
+    "def g(): collections.abc.Mapping.register(dict)": "return isinstance(x, collections.abc.Mapping)",
+}
+LIBRARY_TAIL = """
+from dataclasses import dataclass, field
+Pair = collections.namedtuple("Pair", "a b")
+class Point(NamedTuple):
+    a: str
+    b: int = 1
+    def shown(self): return f"{self.a}{self.b}"
+class Noisy(NamedTuple):
+    a: str
+    b: int = 1
+    def shown(self): return open(self.a).read()
+@dataclass
+class Open:
+    name: str
+    names: list = field(default_factory=list)
+    def shown(self): return self.name
+@dataclass(frozen=True, eq=False)
+class Unequal:
+    name: str
+"""
+
+
+# Classes whose objects a function makes for itself: functions `f` that use them, and bodies of the class after which they do more.
+OWN_HEAD = """
+import os
+class Document:
+    \"""Lines.\"""
+    kind = "text"
+    size: int
+
+    def __init__(self, name, *, level=1):
+        self.name = name
+        self.level: int = level
+        self._lines = []
+        self.counts = {}
+
+    def add(self, line):
+        self._lines.append(line)
+        self.counts[line] = self.counts.get(line, 0) + 1
+        self.level += 1
+        return self
+
+    @property
+    def last(self):
+        return self._lines[-1]
+
+    @staticmethod
+    def shown(line):
+        return line.upper()
+
+    @classmethod
+    def of(cls, item):
+        return cls(item.name)
+
+    def __str__(self):
+        return self._header() + ", ".join(self._lines)
+
+    def _header(self):
+        return self.kind + Document.kind
+
+class Longer(Document):
+    def __init__(self, name):
+        super().__init__(name, level=2)
+        self.more = None
+
+    def add(self, line):
+        self.more = line
+        return super().add(line)
+"""
+OWN_OBJECTS = (
+    "doc = Document(x.name)\n    for line in x.lines:\n        doc.add(line)\n    return str(doc) + doc.last",
+    "return str(Longer(x).add('a').add('b'))",
+    "return isinstance(x, Document)",
+    "return Document.shown(x) + Document.kind",
+    "return Document(x).of(x).name",
+)
+NOT_OWN_OBJECTS = (
+    "Document(x).level = 1",
+    "doc = Document(x)\n    doc.level = 1",
+    "return Document(x)._lines",
+    "return Document",
+    "return list(map(Document, x))",
+    "return Document.add(x, 1)",
+    "return Document.add(Document, 1)",
+    "make = Document\n    return make(x)",
+    "return add(x, 1)",
+    "return super().name",
+    "Document.kind = x",
+)
+# Statements of a class after which its objects are more than what a function makes of them.
+NOT_OWN = (
+    "lines = []",
+    "lines = os",
+    "def now(self): return os.getpid()",
+    "def keep(self): self.__class__.n = 1",
+    "def keep(self): type(self).n = 1",
+    "def keep(self, other): other.n = 1",
+    "def keep(self, other):\n        self = other\n        self.n = 1",
+    "def keep(self, other):\n        for self in other: self.n = 1",
+    "def keep(self, others):\n        def inner(self): self.n = 1\n        return [inner(o) for o in others]",
+    "def keep(self, others): return [(lambda self: self._a)(o) for o in others]",
+    "def keep(self): del self.n",
+    "def keep(self): self.__dict__['n'] = 1",
+    "def keep(self): self.__n = 1",
+    "@staticmethod\n    def keep(other): other.n = 1",
+    "@classmethod\n    def keep(cls): cls.n = 1",
+    "@property\n    def n(self): return os.getpid()",
+    "@os.register\n    def keep(self): return 1",
+    "def __setattr__(self, name, value): os.environ[name] = value",
+    "def __getattr__(self, name): return os.environ[name]",
+    "def __new__(cls): return os",
+    "def __del__(self): os.remove('x')",
+    "def __init_subclass__(cls): os.remove('x')",
+    "def keep(self, n=[]): n.append(1)",
+    "def keep(self): super().__setattr__('a', 1)",
+    "def keep(self): return super(Own, self).a",
+    "def keep(self): return super()",
+    "keep = lambda self: os.getpid()",
+    "for n in range(3): pass",
+    "__slots__ = ('a',)",
+)
+
+# Functions whose results Python keeps, and those whose results somebody may change, or mistake for others.
+KEPT = (
+    "@functools.lru_cache(maxsize=None)\ndef kept(a: str) -> str: return str(ip_network(a).netmask)",
+    "@functools.cache\ndef kept(a: 'string'): return ip_network(a)",
+    "@cache\ndef kept(a: str): return a.lower() if a else None",
+    "@lru_cache\ndef kept(a: str):\n    if a == 'x': return 1\n    return f'{a}', '%s' % a + 'b', len(a), ','.join(a)",
+)
+NOT_KEPT = (
+    "@cache\ndef kept(a: str): return [a]",
+    "@cache\ndef kept(a: str): return a.split()",
+    "@cache\ndef kept(a: str):\n    b = [a]\n    return b",
+    "@cache\ndef kept(a: str): return a",
+    "@cache\ndef kept(a: int): return str(a)",
+    "@cache\ndef kept(a): return str(a)",
+    "@cache\ndef kept(a: str, *more): return str(a)",
+    "@cache\ndef kept(a: str): return open(a).read()",
+    "@cache\ndef kept(a: str): return a.lower()\nclass Other:\n    def lower(self): return []",
+    "@cache\ndef kept(a: str, str: str): return str(a)",
+    "@cache\ndef kept(a: str): yield a.lower()",
+    "@cache\ndef kept(a: str): return (lambda: [a])()",
+    "@print_it\n@cache\ndef kept(a: str): return a.lower()",
+    "@cache\ndef kept(a: str): return a.lower()\ndef g(): kept.__wrapped__ = print",
+    "@lru_cache(maxsize=len(os.listdir()))\ndef kept(a: str): return a.lower()",
+)
+
+# Values of a module that nobody changes.
+CONSTANT_HEAD = """
+import datetime, os, string, enum
+from collections import namedtuple
+from dataclasses import dataclass
+from typing import Any, Dict
+class Kind(enum.Enum):
+    A = "a"
+    B = "b"
+    @property
+    def metric(self): return METRICS[self]
+@dataclass(frozen=True)
+class Rule:
+    name: str
+    kind: Kind = Kind.A
+@dataclass
+class Open:
+    name: str
+Pair = namedtuple("Pair", "a b")
+METRICS = {Kind.A: 1, Kind.B: 2}
+RULES = [Rule("a"), Rule("b", Kind.B)]
+NESTED = {"x": {"rule": Rule("a"), "pair": Pair(1, 2)}}
+FIRST = Rule("a")
+PAIR = Pair("a", (1, 2))
+LINE = string.Template("$a")
+EPOCH = datetime.date(1970, 1, 1)
+OPEN = Open("a")
+OPENS = {"a": Open("a")}
+SHARED = Rule([])
+LISTS = Pair([], 1)
+"""
+CONSTANTS = (
+    "return Kind(x).metric + METRICS.get(Kind.A, 0)",
+    "return next((rule.kind.value for rule in RULES if rule.name == x), None)",
+    "return NESTED[x]['rule'].name + NESTED[x]['pair'].b",
+    "return FIRST.name + FIRST.kind.name + PAIR.a + str(PAIR[1])",
+    "return LINE.substitute(a=x)",
+    "return (datetime.date.fromisoformat(x) - EPOCH).days",
+    "def walk(node: Dict[str, Any], depth: int = 1) -> Dict[str, Any]:\n        return node\n    return walk(x)",
+)
+NOT_CONSTANTS = (
+    "return OPEN.name",
+    "return OPENS[x].name",
+    "return SHARED.name",
+    "return LISTS.a",
+    "return EPOCH.today()",
+    "return FIRST._name",
+    "return Dict",
+    "return Dict[str, x]()",
+    "return Any",
+    "def walk(node: os.environ) -> Any:\n        return Any\n    return walk(x)",
+)
+
+
 class Judging(unittest.TestCase):
     def module(self, text: str, *others: str | None) -> tuple[ModuleType, Purity]:
         with tempfile.NamedTemporaryFile("w", suffix=".py", delete=False) as file:
@@ -425,6 +739,78 @@ class Judging(unittest.TestCase):
             with self.subTest(body):
                 module, purity = self.module(f"{head}def f(x):\n    {body}\n")
                 self.assertTrue(purity.is_pure(module.f))
+
+    def test_more_of_the_library_only_computes(self) -> None:
+        for bodies, is_pure in ((OF_LIBRARY, True), (NOT_OF_LIBRARY, False)):
+            for body in bodies:
+                with self.subTest(body):
+                    module, purity = self.module(f"{LIBRARY_HEAD}\n{LIBRARY_TAIL}\ndef f(x):\n    {body}\n")
+                    self.assertIs(purity.is_pure(module.f), is_pure)
+
+    def test_what_a_project_does_with_the_library_counts_for_all(self) -> None:
+        for more, body in CHANGING.items():
+            text = f"{LIBRARY_HEAD}\n{LIBRARY_TAIL}\ndef f(x):\n    {body}\n"
+            with self.subTest(more=more, body=body):
+                module, purity = self.module(f"{text}{more}\n")
+                self.assertFalse(purity.is_pure(module.f))
+                module, purity = self.module(text)
+                self.assertTrue(purity.is_pure(module.f))
+        # Who asks the clock itself is seen.
+        text = f"{LIBRARY_HEAD}\ndef f(x): return date(2020, 1, 1).isoformat()\ndef g(x): return date.today(), datetime.datetime.now(), moment.now()\n"
+        module, purity = self.module(text)
+        self.assertTrue(purity.is_pure(module.f))
+        self.assertFalse(purity.is_pure(module.g))
+
+    def test_objects_that_a_function_makes_for_itself_may_change(self) -> None:
+        tail = "\ndef uses(x): return str(Longer(x))\nadd = Document.add\n"
+        for bodies, is_pure in ((OWN_OBJECTS, True), (NOT_OWN_OBJECTS, False)):
+            for body in bodies:
+                with self.subTest(body):
+                    module, purity = self.module(f"{OWN_HEAD}\n{tail}def f(x):\n    {body}\n")
+                    for _ in range(2):
+                        self.assertIs(purity.is_pure(module.f), is_pure)
+                    if is_pure:
+                        self.assertTrue(purity.is_pure(module.uses))
+
+    def test_classes_whose_objects_are_more_are_not_used(self) -> None:
+        own = "class Own:\n    def __init__(self, a):\n        self.a = a\n\n    {}\n\ndef f(x): return Own(x).a\n"
+        module, purity = self.module(f"import os\n{own.format('pass')}")
+        self.assertTrue(purity.is_pure(module.f))
+        for part in NOT_OWN:
+            with self.subTest(part):
+                text = own.format(part).replace("os.register", "register")
+                module, purity = self.module(f"import os\ndef register(f): return f\n{text}")
+                self.assertFalse(purity.is_pure(module.f))
+        for head in ("class Own(dict):", "class Own(Other):", "@register\nclass Own:", "class Own(metaclass=Meta):"):
+            with self.subTest(head):
+                more = "class Other:\n    kept = []\nclass Meta(type): pass\ndef register(c): return c\n"
+                module, purity = self.module(f"import os\n{more}{own.format('pass').replace('class Own:', head)}")
+                self.assertFalse(purity.is_pure(module.f))
+        for more in ("Own = Own", "def g(): Own.a = 1\ndef h(): Own.__init__ = g", "def g(): global Own"):
+            with self.subTest(more):
+                module, purity = self.module(f"import os\n{own.format('pass')}{more}\n")
+                self.assertFalse(purity.is_pure(module.f))
+
+    def test_results_that_nobody_can_change_may_be_kept(self) -> None:
+        head = "import functools, os\nfrom functools import cache, lru_cache\nfrom ipaddress import ip_network\ndef print_it(f): return f\n"
+        for texts, is_pure in ((KEPT, True), (NOT_KEPT, False)):
+            for text in texts:
+                with self.subTest(text):
+                    module, purity = self.module(f"{head}{text}\ndef f(x): return kept(x)\n")
+                    self.assertIs(purity.is_pure(module.f), is_pure)
+
+    def test_values_that_nobody_can_change_are_read(self) -> None:
+        for bodies, is_pure in ((CONSTANTS, True), (NOT_CONSTANTS, False)):
+            for body in bodies:
+                with self.subTest(body):
+                    module, purity = self.module(f"{CONSTANT_HEAD}\ndef f(x):\n    {body}\n")
+                    self.assertIs(purity.is_pure(module.f), is_pure)
+
+    def test_objects_that_can_be_changed_are_not_kept(self) -> None:
+        module, purity = self.module(f"{LIBRARY_HEAD}\n{LIBRARY_TAIL}\n")
+        for name in ("Pair", "Point", "Open", "Unequal", "Noisy"):
+            with self.subTest(name):
+                self.assertFalse(purity.is_plain(getattr(module, name)))
 
     def test_what_a_logger_says_for_people_is_noted(self) -> None:
         head = "import logging\nLOGGER = logging.getLogger('judged')\n"
@@ -747,6 +1133,20 @@ class Patched:
 
 def patches(): Patched.upper = print
 
+@dataclass(frozen=True)
+class Caching:
+    name: str
+    known = {}
+    def number(self): return self.known.setdefault(self.name, len(self.known))
+
+@dataclass(frozen=True)
+class Asking:
+    name: str
+    value = lambda self: os.environ[self.name]
+
+def caches(x): return Caching(x).number()
+def asks(x): return Asking(x).value()
+
 class Plain:
     name = 1
 """
@@ -756,10 +1156,10 @@ class Plain:
                 self.assertTrue(purity.is_plain(getattr(module, name)))
         self.assertTrue(purity.is_pure(module.makes))
         self.assertTrue(purity.is_pure(module.parses))
-        for name in ("reads", "shows", "keeps"):
+        for name in ("reads", "shows", "keeps", "caches", "asks"):
             with self.subTest(name):
                 self.assertFalse(purity.is_pure(getattr(module, name)))
-        for name in ("Open", "Kept", "Reads", "Shown", "Keeps", "Own", "Child", "Loud", "Sharing", "Patched", "Plain", "os"):
+        for name in ("Open", "Kept", "Reads", "Shown", "Keeps", "Own", "Child", "Loud", "Sharing", "Patched", "Plain", "Caching", "Asking", "os"):
             with self.subTest(name):
                 self.assertFalse(purity.is_plain(getattr(module, name)))
         self.assertFalse(purity.is_plain(Exception))

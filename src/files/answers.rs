@@ -165,11 +165,11 @@ mod tests {
         assert_eq!(answers.get("ab"), None);
     }
 
-    /// Given: as many calls as a compile keeps (a million places of 24 bytes, and 16 MiB of results), and more than that.
+    /// Given: as many calls as a compile keeps (a million places of 24 bytes, and 38 MiB of results), and more than that.
     #[test]
     fn the_calls_of_a_large_compile_are_kept_and_what_is_longer_is_refused() {
         let (_folder, answers) = answers(2);
-        let calls = vec![7; (24 << 20) + (16 << 20) + (1 << 20)];
+        let calls = vec![7; (24 << 20) + (38 << 20) + (1 << 20)];
         answers.put("aa", &calls).unwrap();
         assert!(answers.get("aa").unwrap() == calls);
         let error = answers.put("aa", &vec![7; MAX_BYTES + 1]).unwrap_err();

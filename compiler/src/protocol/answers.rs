@@ -86,9 +86,32 @@ fn computed(id: u64, value: Wire) -> Option<FromHost> {
     let Wire::Array(parts) = value else {
         return None;
     };
-    let [value, reads] = <[Wire; 2]>::try_from(parts).ok()?;
-    let reads = what_was_read(&reads)?;
-    Some(FromHost::Computed { id, value, reads })
+    let mut parts = parts.into_iter();
+    let (value, reads) = (parts.next()?, what_was_read(&parts.next()?)?);
+    let said = match parts.next() {
+        Some(said) => what_was_said(&said)?,
+        None => Vec::new(),
+    };
+    if parts.next().is_some() {
+        return None;
+    }
+    Some(FromHost::Computed {
+        id,
+        value,
+        reads,
+        said,
+    })
+}
+
+/// Levels and texts by turns.
+pub(crate) fn what_was_said(wire: &Wire) -> Option<Vec<(String, String)>> {
+    let (pairs, []) = wire.as_array()?.as_chunks() else {
+        return None;
+    };
+    let pairs = pairs.iter();
+    let pair =
+        |[level, text]: &[Wire; 2]| Some((level.as_str()?.to_owned(), text.as_str()?.to_owned()));
+    pairs.map(pair).collect()
 }
 
 fn what_was_read(wire: &Wire) -> Option<Reads> {

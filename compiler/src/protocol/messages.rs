@@ -420,6 +420,8 @@ pub enum FromHost {
         value: rmpv::Value,
         /// What it has read.
         reads: Reads,
+        /// What it has logged for people, each a level and a text.
+        said: Vec<(String, String)>,
     },
     /// Code of a module has raised an exception.
     Failed {

@@ -32,15 +32,17 @@ use crate::hash::Map;
 pub type Place = (u64, u64);
 
 /// The form of what is kept.
-const FORM: &[u8; 8] = b"memo\0\0\0\x04";
+const FORM: &[u8; 8] = b"memo\0\0\0\x05";
 /// Places at most. More are not added.
 const MOST_PLACES: usize = 1_000_000;
 /// Bytes of all results at most, for the same reason.
-const MOST_BYTES: usize = 16 << 20;
+const MOST_BYTES: usize = 38 << 20;
 /// Bytes of a record: the place, and two numbers.
 const RECORD: usize = 24;
 /// In the place of the number of an instance: the record is that of a result.
 const IS_RESULT: u32 = u32::MAX;
+/// The same of words.
+const IS_SAID: u32 = u32::MAX - 1;
 
 /// What stands at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +53,11 @@ pub enum Next {
         instance: u32,
         /// The name, in [`Memo::name`].
         name: u32,
+    },
+    /// It says what begins here, in [`Memo::result`], for people, and goes on.
+    Said {
+        /// A number for [`Memo::result`].
+        at: u32,
     },
     /// It returns the value that begins here, in [`Memo::result`].
     Result {
@@ -150,12 +157,13 @@ impl Memo {
             let record = self.record(*at as usize)?;
             let (first, second) = match record.next {
                 Next::Read { instance, name } => (instance, name),
-                Next::Result { at } => {
+                Next::Said { at } | Next::Result { at } => {
                     let begin = u32::try_from(results.len()).ok()?;
                     let result = self.result(at)?;
                     results.extend_from_slice(&u32::try_from(result.len()).ok()?.to_le_bytes());
                     results.extend_from_slice(result);
-                    (IS_RESULT, begin)
+                    let is_said = matches!(record.next, Next::Said { .. });
+                    (if is_said { IS_SAID } else { IS_RESULT }, begin)
                 }
             };
             records.extend_from_slice(&record.place.0.to_le_bytes());
@@ -231,7 +239,7 @@ impl Memo {
         self.names.get(number as usize).map(String::as_str)
     }
 
-    /// A result, as MessagePack.
+    /// A result, or words, as MessagePack.
     pub fn result(&self, at: u32) -> Option<&[u8]> {
         let (at, kept) = (at as usize, self.kept.results());
         let rest = match at.checked_sub(kept.len()) {
@@ -264,6 +272,19 @@ impl Memo {
             self.use_record(record);
             return self.result(at) == Some(result);
         }
+        self.add_bytes(place, result, |at| Next::Result { at })
+    }
+
+    /// Notes what a plugin says at a place, as MessagePack; `false`: as above.
+    pub fn add_said(&mut self, place: Place, said: &[u8]) -> bool {
+        if let Some((record, Next::Said { at })) = self.next(place) {
+            self.use_record(record);
+            return self.result(at) == Some(said);
+        }
+        self.add_bytes(place, said, |at| Next::Said { at })
+    }
+
+    fn add_bytes(&mut self, place: Place, result: &[u8], next: impl Fn(u32) -> Next) -> bool {
         let n_bytes = self.kept.results().len() + self.results.len();
         let (Ok(at), Ok(size)) = (u32::try_from(n_bytes), u32::try_from(result.len())) else {
             return false;
@@ -273,7 +294,7 @@ impl Memo {
         }
         self.results.extend_from_slice(&size.to_le_bytes());
         self.results.extend_from_slice(result);
-        self.add(place, Next::Result { at })
+        self.add(place, next(at))
     }
 
     fn add(&mut self, place: Place, next: Next) -> bool {
@@ -366,6 +387,7 @@ fn read_record(bytes: &[u8]) -> Option<Record> {
     let number = u32::from_le_bytes(*rest.first_chunk()?);
     let next = match u32::from_le_bytes(*instance) {
         IS_RESULT => Next::Result { at: number },
+        IS_SAID => Next::Said { at: number },
         instance => Next::Read {
             instance,
             name: number,
@@ -393,7 +415,9 @@ mod tests {
         let name = memo.number_of("customer");
         let begin = place((0, 0), b"vpn::summary");
         assert!(memo.add_read(begin, 0, name));
-        assert!(memo.add_result(place(begin, b"acme"), b"\xa4acme"));
+        let end = place(begin, b"acme");
+        assert!(memo.add_said(end, b"\x92\xa4INFO\xa1a"));
+        assert!(memo.add_result(place(end, b"w"), b"\xa4acme"));
         memo
     }
 
@@ -404,7 +428,7 @@ mod tests {
             };
             let _ = memo.next(record.place);
             let _ = match record.next {
-                Next::Result { at } => memo.result(at).map(<[u8]>::len),
+                Next::Said { at } | Next::Result { at } => memo.result(at).map(<[u8]>::len),
                 Next::Read { name, .. } => memo.name(name).map(str::len),
             };
         }
@@ -429,13 +453,16 @@ mod tests {
         );
         assert_eq!(memo.name(0), Some("customer"));
         let end = place(begin, b"acme");
-        let Some((1, Next::Result { at })) = memo.next(end) else {
+        let Some((1, Next::Said { at })) = memo.next(end) else {
+            panic!("it says something there");
+        };
+        assert_eq!(memo.result(at), Some(&b"\x92\xa4INFO\xa1a"[..]));
+        let Some((2, Next::Result { at })) = memo.next(place(end, b"w")) else {
             panic!("it ends there");
         };
         assert_eq!(memo.result(at), Some(&b"\xa4acme"[..]));
         assert_eq!(memo.next(place(begin, b"initech")), None);
-        memo.use_record(0);
-        memo.use_record(1);
+        (0..3).for_each(|record| memo.use_record(record));
         assert_eq!(memo.to_bytes(IDENTITY), None);
     }
 
@@ -501,7 +528,9 @@ mod tests {
         let begin = place((0, 0), b"vpn::summary");
         assert!(memo.add_read(begin, 0, 0) && !memo.add_read(begin, 1, 0));
         assert!(!memo.add_result(begin, b"\xa1x"));
-        assert!(!memo.add_result(place(begin, b"acme"), b"\xa1x"));
+        let end = place(begin, b"acme");
+        assert!(!memo.add_result(end, b"\xa1x") && !memo.add_said(end, b"\x90"));
+        assert!(!memo.add_result(place(end, b"w"), b"\xa1x"));
     }
 
     /// Input: a file that is cut anywhere, of another identity, or with changed bytes (docs/reference/security.md § 4.2). Answer: nothing of it is known, or other things are; no panic.

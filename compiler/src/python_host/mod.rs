@@ -101,6 +101,9 @@ pub trait PluginHost {
     /// Whether it takes calls in frames ([`crate::protocol::calls`]). Known when it is awake.
     fn reads_calls(&self) -> bool;
 
+    /// Adds a line to what it has written to its standard error.
+    fn say(&mut self, line: &str);
+
     /// Sends a frame of calls; each of them has an answer, in order.
     fn send_calls(&mut self, body: &[u8]) -> Result<(), HostError>;
 

@@ -329,6 +329,12 @@ impl PluginHost for Session {
         self.asleep.is_some()
     }
 
+    fn say(&mut self, line: &str) {
+        let process = self.process.as_ref();
+        let output = process.map_or(&self.report.output, |process| &process.output);
+        output.add_line(line);
+    }
+
     fn take_memo(&mut self) -> Option<Memo> {
         self.memo.take()
     }

@@ -81,6 +81,24 @@ fn a_plugin_that_does_more_than_compute_is_called_each_time() {
     }
 }
 
+/// Given: a plugin that does more than compute, whose first call waits for a relation. Expected: what it is, is kept: finding that out
+/// takes longer than many calls.
+#[test]
+fn what_a_plugin_is_is_kept_though_its_call_waits() {
+    let text = "a = Site(name=\"a\", ends=[End(name=\"x\", port=10)])\nEnd(name=\"y\", port=n, site=a)\n\
+                b = Site(name=\"b\")\nn = b.name == \"b\" ? 11 : 12\n";
+    let code = DESCRIBED.replace("    ends =", "    KEPT.append(site.name)\n    ends =");
+    let case = case(&sites(text), &format!("{HEAD}KEPT = []\n{code}"));
+    printed(&case, 1);
+    let is_kept = std::cell::Cell::new(false);
+    let verdict = b"m::described\xc2";
+    case.damage(|kept| {
+        let is_here = kept.windows(verdict.len()).any(|part| part == verdict);
+        is_kept.set(is_kept.get() || is_here);
+    });
+    assert!(is_kept.get());
+}
+
 #[test]
 fn what_is_not_a_value_of_the_model_is_made_each_time() {
     let model = "import m\nstd::print(m::shown(std::Host(name=\"a\", os=std::linux)))\nstd::print(m::failed(\"x\"))\n";
@@ -649,23 +667,64 @@ fn unknowns_that_a_plugin_gives_are_known() {
 const CLASS: &str = "from inmanta.plugins import plugin\nfrom inmanta.resources import Resource, resource\n\n\
                      @resource(\"m::Thing\", id_attribute=\"name\", agent=\"agent\")\nclass Thing(Resource):\n    fields = (\"name\",)\n\n";
 
-/// Given: a plugin that warns about some arguments. Expected: the warning comes in each compile, and other calls are known.
+/// Given: a plugin that warns about some arguments, and says something about all. Expected: it is known, and what it says comes in
+/// each compile, once.
 #[test]
-fn calls_that_say_something_are_made_each_time_and_others_are_known() {
+fn what_a_known_call_says_comes_in_each_compile() {
     let quiet = "import m\nstd::print(m::shout(\"a\"))\n";
     let loud = "import m\nstd::print(m::shout(\"a\"))\nstd::print(m::shout(\"\"))\n";
     let code = "import logging\nLOGGER = logging.getLogger(__name__)\n\n@plugin\ndef shout(text: \"string\") -> \"string\":\n    \
-                if not text:\n        LOGGER.warning(\"nothing to %s\", \"shout\")\n    return text.upper()\n";
+                if not text:\n        LOGGER.warning(\"nothing to %s\", \"shout\")\n    LOGGER.info(\"shouts é\\n\" + text)\n    return text.upper()\n";
     let case = case(quiet, &format!("{HEAD}{code}"));
-    case.check(1);
-    case.check(0);
-    case.write("main.cf", loud);
+    for (model, n_warnings, said) in [
+        (quiet, 0, "shouts é\na\n"),
+        (loud, 1, "shouts é\na\nshouts é\n\n"),
+    ] {
+        case.write("main.cf", model);
+        for n_starts in [1, 0, 0] {
+            case.check(n_starts);
+            let (_, compiled) = case.run(true);
+            let warned = compiled.diagnostics.iter();
+            let warned = warned.filter(|it| it.message == "nothing to shout");
+            assert_eq!(warned.count(), n_warnings);
+            assert_eq!(compiled.plugin_output, said);
+            let (_, plain) = case.run(false);
+            assert_eq!(plain.plugin_output, said);
+        }
+    }
+    // One that fails says it, too, and is asked each time.
+    let failing = code.replace("return text", "return [text][len(text)]");
+    case.write("libs/m/plugins/__init__.py", &format!("{HEAD}{failing}"));
+    case.write("main.cf", "import m\nm::shout(\"a\")\n");
     for _ in 0..2 {
-        case.check(1);
+        let (seen, compiled) = case.run(true);
+        assert!(!compiled.succeeded() && seen.n_starts == 1);
+        assert_eq!(compiled.plugin_output, "shouts é\na\n");
+    }
+}
+
+/// Given: a plugin that says something in a call that Python makes ahead, and is called in its turn. Expected: it is said once.
+#[test]
+fn what_a_call_says_that_was_made_ahead_is_said_once() {
+    let text = "a = Site(name=\"a\", ends=[End(name=\"x\", port=10)])\nb = Site(name=\"b\")\nc = Site(name=\"c\")\nd = Site(name=\"d\")\n";
+    let head = format!("import logging\nLOGGER = logging.getLogger(__name__)\n{HEAD}");
+    let code = DESCRIBED.replace(
+        "    return",
+        "    LOGGER.info(site.name)\n    LOGGER.warning(site.name)\n    return",
+    );
+    let case = case(&sites(text), &format!("{head}{code}"));
+    let mut first = None;
+    for n_starts in [1, 0] {
+        case.check(n_starts);
         let (_, compiled) = case.run(true);
-        let said = compiled.diagnostics.iter();
-        let said = said.filter(|it| it.message == "nothing to shout");
-        assert_eq!(said.count(), 1);
+        let warned = compiled.diagnostics.iter();
+        let mut said: Vec<_> = compiled.plugin_output.lines().map(str::to_owned).collect();
+        said.sort();
+        assert_eq!(said, ["a", "b", "c", "d"]);
+        let mut warned: Vec<_> = warned.map(|it| it.message.clone()).collect();
+        warned.sort();
+        let before = first.get_or_insert_with(|| warned.clone());
+        assert_eq!(*before, warned);
     }
 }
 
@@ -692,4 +751,31 @@ fn plugins_that_read_tables_in_tables_are_known() {
     );
     case.check(1);
     case.check(1);
+}
+
+/// Given: plugins that use more of Python's library and objects of their own, and one that copies an instance, which shows all of
+/// it. Expected: the former are known, with what they give; the latter is called each time.
+#[test]
+fn plugins_that_use_more_of_the_library_are_known() {
+    let model = "import m\nentity Site:\n    string name\nend\nimplement Site using std::none\ns = Site(name=\"s\")\n\
+                 std::print(m::slug(\"A b/c\") + m::document(s, [\"x\", \"y\"]) + m::days(\"1970-02-01\"))\n";
+    let code = "import copy, datetime, json\nimport xml.etree.ElementTree as ET\nfrom dataclasses import dataclass\n\n\
+                TABLE = str.maketrans({\" \": \"_\", \"/\": \"-\"})\nBASE = {\"of\": {\"kind\": \"site\"}}\n\n\
+                @dataclass\nclass Part:\n    name: str\n    size: int = 1\n\n\
+                @plugin\ndef slug(text: \"string\") -> \"string\":\n    return text.lower().translate(TABLE)\n\n\
+                @plugin\ndef document(site: \"any\", names: \"string[]\") -> \"string\":\n    \
+                out = copy.deepcopy(BASE)\n    out[\"of\"][\"name\"] = site.name\n    \
+                for part in [Part(name) for name in names]:\n        out.setdefault(\"parts\", {})[part.name] = part.size\n    \
+                root = ET.Element(type(site).__name__)\n    ET.SubElement(root, \"a\").text = json.dumps(out)\n    \
+                return ET.tostring(root).decode()\n\n\
+                @plugin\ndef days(text: \"string\") -> \"string\":\n    return str((datetime.date.fromisoformat(text) - datetime.date(1970, 1, 1)).days)\n";
+    let case = case(model, &format!("{HEAD}{code}"));
+    let expected = "a_b-c<DynamicProxy><a>{\"of\": {\"kind\": \"site\", \"name\": \"s\"}, \"parts\": {\"x\": 1, \"y\": 1}}</a></DynamicProxy>31\n";
+    assert_eq!(printed(&case, 1), expected);
+    assert_eq!(printed(&case, 0), expected);
+    let copied = code.replace("type(site)", "type(copy.copy(site))");
+    case.write("libs/m/plugins/__init__.py", &format!("{HEAD}{copied}"));
+    for _ in 0..2 {
+        assert_eq!(printed(&case, 1), expected);
+    }
 }

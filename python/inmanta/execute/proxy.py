@@ -16,7 +16,7 @@ from inmanta.util import JSONSerializable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, NoReturn, Self
+    from typing import Any, NoReturn, Self, SupportsIndex
 
     from inmanta.ast.entity import Entity
 
@@ -38,6 +38,9 @@ __all__ = [
 # something that an instance shows beside its attributes, which another model changes.
 _reads: list[tuple[int, str] | None] | None = None
 
+# What it has said for people meanwhile, each a level and a text, if that is kept until it has ended.
+_said: list[tuple[str, str]] | None = None
+
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _get = object.__getattribute__
 _set = object.__setattr__
@@ -50,10 +53,11 @@ else:
     _Mapping = Mapping
 
 
-def begin_reads() -> None:
-    """From now on it is noted what of the model is read."""
-    global _reads
+def begin_reads(keeps_said: bool = False) -> None:
+    """From now on it is noted what of the model is read, and what is said is kept (`end_said`)."""
+    global _reads, _said
     _reads = []
+    _said = [] if keeps_said else None
 
 
 def end_reads() -> list[tuple[int, str]] | None:
@@ -62,6 +66,27 @@ def end_reads() -> list[tuple[int, str]] | None:
     noted, _reads = _reads, None
     found = dict.fromkeys(noted or ())
     return None if None in found else list(found)  # type: ignore[arg-type]  # there is no None
+
+
+def say(level: str, text: str) -> bool:
+    """Keeps what is said for people; False: it has to be said at once, and again by another call."""
+    if _said is None:
+        note_more()
+        return False
+    _said.append((level, text))
+    return True
+
+
+def said() -> list[tuple[str, str]]:
+    """What was said since `begin_reads`, in order."""
+    return _said or []
+
+
+def end_said() -> list[tuple[str, str]]:
+    """The same, and nothing more is kept."""
+    global _said
+    kept, _said = _said, None
+    return kept or []
 
 
 def note(instance: Instance, attribute: str) -> None:
@@ -339,6 +364,11 @@ class DynamicProxy:
         if not _is_plain(instance):
             note_more()
         return f"@{_shown(instance)}"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        # A copy has all that the instance is made of.
+        note_more()
+        return super().__reduce_ex__(protocol)
 
 
 # What a module may put something else in the place of.

@@ -12,7 +12,7 @@ use crate::protocol::calls::Marshal;
 use crate::protocol::{FromHost, ParameterKind, ToHost};
 use crate::runtime::exec::calls::{Site, Way};
 use crate::runtime::python_bridge::known_values::CallWriter;
-use crate::runtime::python_bridge::remembered::Computation;
+use crate::runtime::python_bridge::remembered::{Answer, Computation};
 use crate::runtime::{Machine, VarId};
 use crate::types::Value;
 
@@ -53,8 +53,16 @@ impl Machine<'_> {
             FromHost::Result { value, .. } => {
                 self.value_of(&value, 0).map_err(PluginError::Compile)
             }
-            FromHost::Computed { value, reads, .. } => {
-                self.remember(Computation::Call(site, bound), &value, &reads, &[]);
+            FromHost::Computed {
+                value, reads, said, ..
+            } => {
+                self.say(&said);
+                let found = Answer {
+                    value: &value,
+                    reads: &reads,
+                    said: &said,
+                };
+                self.remember(Computation::Call(site, bound), found, &[]);
                 self.value_of(&value, 0).map_err(PluginError::Compile)
             }
             other => Err(self.refusal(other)),

@@ -32,7 +32,7 @@ use crate::hir::{Callee, ExprKind, PluginId};
 use crate::protocol::FromHost;
 use crate::protocol::calls::Marshal;
 use crate::runtime::exec::calls::{Site, Way};
-use crate::runtime::python_bridge::remembered::Computation;
+use crate::runtime::python_bridge::remembered::{Answer, Computation};
 use crate::runtime::{Action, Machine, TaskId, VarId, VarKind};
 use crate::types::Value;
 
@@ -233,14 +233,24 @@ impl Machine<'_> {
             (self.python.site, self.python.loc) = (Some(guess.site), guess.site.loc);
             let answer = self.with_host(|host, callbacks| host.answer(callbacks));
             match answer {
-                Ok(FromHost::Computed { id, value, reads }) if id == guess.id => {
+                Ok(FromHost::Computed {
+                    id,
+                    value,
+                    reads,
+                    said,
+                }) if id == guess.id => {
                     let Guess {
                         site,
                         bound,
                         assumed,
                         ..
                     } = guess;
-                    self.remember(Computation::Call(site, &bound), &value, &reads, &assumed);
+                    let found = Answer {
+                        value: &value,
+                        reads: &reads,
+                        said: &said,
+                    };
+                    self.remember(Computation::Call(site, &bound), found, &assumed);
                 }
                 Ok(FromHost::Unset { .. } | FromHost::Result { is_last: false, .. }) => {}
                 // Python has made none of those behind it.

@@ -297,18 +297,34 @@ impl HostCallbacks for MachineCallbacks<'_, '_> {
     }
 
     fn log(&mut self, level: &str, message: &str) {
-        if matches!(level, "WARNING" | "ERROR" | "CRITICAL")
-            && !self.machine.python.ahead.is_abandoned
-        {
-            self.machine
-                .report
-                .warnings
-                .push(crate::diagnostics::Warning {
-                    kind: "PluginLog",
-                    message: message.to_owned(),
-                    loc: Loc::NONE,
-                    notes: Vec::new(),
-                });
+        if is_warning(level) && !self.machine.python.ahead.is_abandoned {
+            self.machine.warn_of_log(message);
+        }
+    }
+}
+
+fn is_warning(level: &str) -> bool {
+    matches!(level, "WARNING" | "ERROR" | "CRITICAL")
+}
+
+impl Machine<'_> {
+    fn warn_of_log(&mut self, message: &str) {
+        self.report.warnings.push(crate::diagnostics::Warning {
+            kind: "PluginLog",
+            message: message.to_owned(),
+            loc: Loc::NONE,
+            notes: Vec::new(),
+        });
+    }
+
+    /// Says what a plugin has logged for people.
+    pub(super) fn say(&mut self, said: &[(String, String)]) {
+        for (level, text) in said {
+            if is_warning(level) {
+                self.warn_of_log(text);
+            } else if let Some(host) = &mut self.python.host {
+                host.say(text);
+            }
         }
     }
 }

@@ -15,7 +15,9 @@ use rmpv::Value as Wire;
 use smallvec::SmallVec;
 
 use crate::hir::plugin::{Bound, PluginError};
-use crate::protocol::{EXT_DATACLASS, EXT_INSTANCE, EXT_REFERENCE, ParameterKind, Reads};
+use crate::protocol::{
+    EXT_DATACLASS, EXT_INSTANCE, EXT_REFERENCE, ParameterKind, Reads, what_was_said,
+};
 use crate::python_host::memo::{Memo, Next, Place, place};
 use crate::runtime::exec::calls::Site;
 use crate::runtime::python_bridge::dataclasses::without_objects;
@@ -30,6 +32,8 @@ use crate::types::reference::{Origin, RefId};
 const MOST_BYTES: usize = 64 << 10;
 /// Stands for an attribute that the entity does not have, in what was found. No value begins with it.
 const ABSENT: u8 = b'a';
+/// Stands for words for people, in the same way.
+const SAID: u8 = b'w';
 /// Attributes that one call reads at most.
 const MOST_READS: usize = 10_000;
 /// How deeply values are nested at most.
@@ -42,6 +46,26 @@ pub(super) enum Computation<'c, 'f> {
     Call(Site, &'c Bound),
     /// The fields that a resource class computes.
     Fields(&'c Rendering<'f>),
+}
+
+/// What Python has computed.
+#[derive(Clone, Copy)]
+pub(super) struct Answer<'a> {
+    pub(super) value: &'a Wire,
+    pub(super) reads: &'a Reads,
+    /// What was logged for people meanwhile.
+    pub(super) said: &'a [(String, String)],
+}
+
+impl<'a> Answer<'a> {
+    /// One without words.
+    pub(super) fn of(value: &'a Wire, reads: &'a Reads) -> Self {
+        Answer {
+            value,
+            reads,
+            said: &[],
+        }
+    }
 }
 
 /// What is known of a call.
@@ -60,6 +84,8 @@ pub(super) struct Hit {
     pub(super) records: SmallVec<[u32; 8]>,
     /// Its number in the memo.
     pub(super) at: u32,
+    /// The same of what the call says for people.
+    said: Option<u32>,
     /// The instances that the call came upon: the result names them by their positions.
     pub(super) instances: SmallVec<[InstId; 8]>,
     /// The same of the references among its arguments.
@@ -110,6 +136,11 @@ impl Machine<'_> {
         self.python.guesses.count_use(site.plugin);
         self.python.loc = site.loc;
         let value = self.kept_result(&hit, |machine, kept| machine.kept_value(kept, 0))?;
+        if let Some(at) = hit.said {
+            let said = self.python.memo.as_ref()?.result(at)?;
+            let said = rmpv::decode::read_value(&mut &said[..]).ok()?;
+            self.say(&what_was_said(&said)?);
+        }
         Some(Ok(value))
     }
 
@@ -162,6 +193,7 @@ impl Machine<'_> {
         }
         let mut path = self.begin(memo, name, asked)?;
         let mut records = SmallVec::new();
+        let mut words = None;
         loop {
             let (record, next) = memo.next(path.place)?;
             records.push(record);
@@ -170,9 +202,15 @@ impl Machine<'_> {
                     return Some(Known::Result(Hit {
                         records,
                         at,
+                        said: words,
                         instances: path.instances,
                         references: path.references,
                     }));
+                }
+                Next::Said { at } => {
+                    words = Some(at);
+                    path.found.push(SAID);
+                    path.go_on();
                 }
                 Next::Read { instance, name } => {
                     match self.slot_of(&path, instance, memo.name(name)?)? {
@@ -345,22 +383,21 @@ impl Machine<'_> {
     pub(super) fn remember(
         &mut self,
         asked: Computation,
-        value: &Wire,
-        reads: &Reads,
+        answer: Answer,
         assumed: &[(VarId, Option<Value>)],
     ) {
         let Some(mut memo) = self.python.memo.take() else {
             return;
         };
         let name = self.name_of(asked);
-        match reads {
+        match answer.reads {
             Reads::Impure => memo.judge(name, false),
             Reads::Untold => memo.judge(name, true),
             Reads::Told(reads) => {
                 memo.judge(name, true);
                 let begin = self.begin(&memo, name, asked);
                 let added =
-                    begin.and_then(|path| self.add(&mut memo, path, (value, reads), assumed));
+                    begin.and_then(|path| self.add(&mut memo, path, (answer, reads), assumed));
                 if added == Some(false) {
                     memo.judge(name, false);
                 }
@@ -374,7 +411,7 @@ impl Machine<'_> {
         &self,
         memo: &mut Memo,
         mut path: Path,
-        (value, reads): (&Wire, &[(u32, String)]),
+        (answer, reads): (Answer, &[(u32, String)]),
         assumed: &[(VarId, Option<Value>)],
     ) -> Option<bool> {
         let mut steps: SmallVec<[(Place, u32, &str); 16]> = SmallVec::new();
@@ -398,7 +435,7 @@ impl Machine<'_> {
             }
             path.go_on();
         }
-        let mut value = Cow::Borrowed(value);
+        let mut value = Cow::Borrowed(answer.value);
         if has_any(&value, EXT_DATACLASS) {
             without_objects(value.to_mut())?;
         }
@@ -418,11 +455,28 @@ impl Machine<'_> {
         }
         let mut result = Vec::new();
         rmpv::encode::write_value(&mut result, &value).ok()?;
+        let words = answer.said.iter();
+        let n_bytes: usize = words.map(|(level, text)| level.len() + text.len()).sum();
+        if n_bytes > MOST_BYTES {
+            return None;
+        }
         for (place, instance, name) in steps {
             let name = memo.number_of(name);
             if !memo.add_read(place, instance, name) {
                 return Some(false);
             }
+        }
+        if !answer.said.is_empty() {
+            let words = answer.said.iter();
+            let words =
+                words.flat_map(|(level, text)| [level.as_str().into(), text.as_str().into()]);
+            let mut said = Vec::new();
+            rmpv::encode::write_value(&mut said, &Wire::Array(words.collect())).ok()?;
+            if !memo.add_said(path.place, &said) {
+                return Some(false);
+            }
+            path.found.push(SAID);
+            path.go_on();
         }
         Some(memo.add_result(path.place, &result))
     }

@@ -35,7 +35,7 @@ use crate::protocol::{FromHost, Identify, OwnId, ToHost};
 use crate::runtime::Machine;
 use crate::runtime::python_bridge::export::python_failure;
 use crate::runtime::python_bridge::known_values::CallWriter;
-use crate::runtime::python_bridge::remembered::Computation;
+use crate::runtime::python_bridge::remembered::{Answer, Computation};
 use crate::span::Loc;
 use crate::types::{InstId, Value};
 
@@ -120,7 +120,11 @@ impl Machine<'_> {
             }) => {
                 if let Some(reads) = &reads {
                     let kept = values.iter().chain(&id_value).cloned().collect();
-                    self.remember(Computation::Fields(asked), &Wire::Array(kept), reads, &[]);
+                    self.remember(
+                        Computation::Fields(asked),
+                        Answer::of(&Wire::Array(kept), reads),
+                        &[],
+                    );
                 }
                 let values = values.iter().take(asked.fields.len()).chain(&id_value);
                 let values = values.map(|value| self.value_of(value, 0));
@@ -130,7 +134,11 @@ impl Machine<'_> {
             }
             Ok(FromHost::Ignored { reads, .. }) => {
                 if let Some(reads) = &reads {
-                    self.remember(Computation::Fields(asked), &Wire::Nil, reads, &[]);
+                    self.remember(
+                        Computation::Fields(asked),
+                        Answer::of(&Wire::Nil, reads),
+                        &[],
+                    );
                 }
                 Ok(None)
             }
