@@ -7,14 +7,14 @@ use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::format::debug_fn;
-use tracing_subscriber::fmt::{FormatFields, MakeWriter};
+use tracing_subscriber::fmt::{FormatFields, MakeWriter, SubscriberBuilder};
 
 use crate::domain::{environment_name, is_unprintable};
 
 /// Begins the log of a server: `info`, with colours only on a terminal. The journal of systemd adds the times itself, and gets
 /// the severity of each line.
 pub(super) fn server() {
-    let builder = tracing_subscriber::fmt()
+    let builder = subscriber()
         .with_env_filter(filter("info"))
         .with_target(false)
         .fmt_fields(fields())
@@ -24,6 +24,12 @@ pub(super) fn server() {
     } else {
         builder.with_writer(std::io::stderr).init()
     }
+}
+
+/// A line that cannot be written is dropped. Otherwise it would be said on stderr as well, where the same happens: a panic of
+/// whatever wrote it, be that the loop of an environment.
+fn subscriber() -> SubscriberBuilder {
+    tracing_subscriber::fmt().log_internal_errors(false)
 }
 
 /// Whether stderr leads to the journal of systemd: `JOURNAL_STREAM` names its device and inode, and is inherited by programs
@@ -79,7 +85,7 @@ impl io::Write for JournalEvent {
 /// Begins the log of a command for people, whose own output tells what happens, but not why a
 /// request to its API failed.
 pub(super) fn quiet() {
-    let builder = tracing_subscriber::fmt()
+    let builder = subscriber()
         .with_env_filter(filter("off,steward::api=error"))
         .with_writer(std::io::stderr);
     builder
@@ -91,7 +97,7 @@ pub(super) fn quiet() {
 
 /// Of a child process: its stderr is the server's.
 pub(super) fn child() {
-    let builder = tracing_subscriber::fmt()
+    let builder = subscriber()
         .with_env_filter(filter("warn"))
         .with_writer(std::io::stderr);
     builder

@@ -561,3 +561,29 @@ fn an_agent_in_another_network_survives_that_its_cable_is_pulled() {
     assert_eq!(world.host.read("runs"), "run\ndone\n");
     drop(agent);
 }
+
+/// Given: an agent whose log can not be written, since the disk is full or nobody reads it any more. Expected: it goes on
+/// trying to reach its server, and ends when it is asked to.
+#[test]
+fn a_log_that_cannot_be_written_stops_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (token, data) = (dir.path().join("token"), dir.path().join("data"));
+    std::fs::write(&token, "a".repeat(40)).unwrap();
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", server.local_addr().unwrap());
+    let mut command = crate::harness::steward();
+    command.args(["agent", "--environment", "prod", "--name", "a", "--server"]);
+    command.arg(address).arg("--token-file").arg(&token);
+    command.arg("--data").arg(&data);
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let mut child = command.stderr(full).spawn().unwrap();
+    // Each connection that ends at once is a line of the log.
+    for _ in 0..3 {
+        drop(server.accept().unwrap());
+    }
+    crate::harness::signal(child.id(), rustix::process::Signal::TERM);
+    crate::harness::wait_until("the agent ends", || child.try_wait().unwrap().is_some());
+}
