@@ -140,7 +140,7 @@ def _is_usual_context() -> bool:
 
 def _asked(tree: ast.Module, with_dates: bool) -> Iterator[str]:
     """The names that a file asks of anything, or imports; `*`: some that are not written there."""
-    own = names_of(tree, "datetime") if with_dates else {}
+    own = names_of(tree, "datetime")[0] if with_dates else {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             if not _is_one_of(node.value, own):
@@ -168,26 +168,25 @@ def _asked_by_text(call: ast.Call) -> Iterator[str]:
             yield "*"
 
 
-def names_of(tree: ast.Module, module: str) -> dict[str, str]:
-    """The names that stand for a module of Python, or for something of it, and for nothing else in a file; each with what it is
-    called in the module, which is nothing for the module itself."""
-    imported: dict[str, str] = {}
+def names_of(tree: ast.Module, *modules: str) -> list[dict[str, str]]:
+    """The names that stand for modules of Python, or for something of them, and for nothing else in a file; each with what it is
+    called in its module, which is nothing for the module itself."""
+    imported: dict[str, dict[str, str]] = {module: {} for module in modules}
     others: set[str] = set()
+    own = {id(statement) for statement in tree.body}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import) and node in tree.body:
-            imported.update((alias.asname or alias.name, "") for alias in node.names if alias.name == module)
-            others.update(alias.asname or alias.name for alias in node.names if alias.name != module)
-        elif isinstance(node, ast.ImportFrom):
-            names = {alias.asname or alias.name: alias.name for alias in node.names}
-            if node.module == module and node.level == 0 and node in tree.body:
-                imported.update(names)
-            else:
-                others.update(names)
-        elif isinstance(node, ast.Import):
-            others.update(alias.asname or alias.name for alias in node.names)
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for alias in node.names:
+                module = alias.name if isinstance(node, ast.Import) else node.module if node.level == 0 else None
+                name = alias.asname or alias.name
+                is_other = any(name in names for of, names in imported.items() if of != module)
+                if module in imported and id(node) in own and not is_other:
+                    imported[module][name] = "" if isinstance(node, ast.Import) else alias.name
+                else:
+                    others.add(name)
         else:
             others.update(_set_by(node))
-    return {name: called for name, called in imported.items() if name not in others}
+    return [{name: called for name, called in names.items() if name not in others} for names in imported.values()]
 
 
 def _set_by(node: ast.AST) -> Iterator[str]:
