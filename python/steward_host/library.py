@@ -22,9 +22,9 @@ MEMBERS = {
     " log2 nan perm pi pow prod sqrt tau trunc",
     "itertools": "accumulate chain combinations compress count cycle dropwhile filterfalse groupby islice pairwise"
     " permutations product repeat starmap takewhile zip_longest",
-    "functools": "reduce",
+    "functools": "cmp_to_key partial reduce",
     "fnmatch": "filter fnmatch fnmatchcase",
-    "operator": "add attrgetter contains eq ge getitem gt itemgetter le lt mul ne sub",
+    "operator": "add and_ attrgetter contains eq floordiv ge getitem gt itemgetter le lt mod mul ne neg not_ or_ sub truediv xor",
     "string": "Template ascii_letters ascii_lowercase ascii_uppercase capwords digits hexdigits octdigits punctuation",
     "textwrap": "dedent fill indent shorten wrap",
     "base64": "b16decode b16encode b32decode b32encode b64decode b64encode b85decode b85encode standard_b64decode"
@@ -41,6 +41,8 @@ MEMBERS = {
     "urllib.parse": "parse_qs parse_qsl quote quote_plus unquote unquote_plus urlencode urljoin urlparse urlsplit urlunparse urlunsplit",
     "shlex": "join quote split",
     "uuid": "NAMESPACE_DNS NAMESPACE_OID NAMESPACE_URL NAMESPACE_X500 UUID uuid3 uuid5",
+    "bisect": "bisect bisect_left bisect_right insort insort_left insort_right",
+    "heapq": "heapify heappop heappush merge nlargest nsmallest",
     "binascii": "a2b_hex b2a_hex crc32 hexlify unhexlify",
     "datetime": "MAXYEAR MINYEAR UTC date datetime time timedelta timezone",
     "decimal": "Decimal InvalidOperation ROUND_CEILING ROUND_DOWN ROUND_FLOOR ROUND_HALF_DOWN ROUND_HALF_EVEN ROUND_HALF_UP ROUND_UP",
@@ -51,6 +53,7 @@ MEMBERS = {
     "socket": "AF_INET AF_INET6 inet_aton inet_ntoa inet_ntop inet_pton",
     "statistics": "mean median",
     "struct": "calcsize pack unpack",
+    "tomllib": "TOMLDecodeError loads",
     "typing": "cast",
     "unicodedata": "category combining normalize",
     "xml": "dom etree sax",
@@ -74,7 +77,8 @@ _CHANGED_BY = {
     "datetime": CLOCKS,
     "decimal": frozenset("BasicContext DefaultContext ExtendedContext getcontext localcontext setcontext".split()),
     "xml.etree.ElementTree": frozenset(("register_namespace",)),
-    # Some of what it reads becomes dates.
+    # Some of what these read becomes dates.
+    "tomllib": CLOCKS,
     "yaml": CLOCKS.union(
         "add_constructor add_implicit_resolver add_multi_constructor add_multi_representer add_path_resolver add_representer"
         " ignore_aliases yaml_constructors yaml_implicit_resolvers yaml_multi_constructors yaml_multi_representers"
