@@ -22,9 +22,9 @@ MEMBERS = {
     " log2 nan perm pi pow prod sqrt tau trunc",
     "itertools": "accumulate chain combinations compress count cycle dropwhile filterfalse groupby islice pairwise"
     " permutations product repeat starmap takewhile zip_longest",
-    "functools": "reduce",
+    "functools": "cmp_to_key partial reduce",
     "fnmatch": "filter fnmatch fnmatchcase",
-    "operator": "add attrgetter contains eq ge getitem gt itemgetter le lt mul ne sub",
+    "operator": "add and_ attrgetter contains eq floordiv ge getitem gt itemgetter le lt mod mul ne neg not_ or_ sub truediv xor",
     "string": "Template ascii_letters ascii_lowercase ascii_uppercase capwords digits hexdigits octdigits punctuation",
     "textwrap": "dedent fill indent shorten wrap",
     "base64": "b16decode b16encode b32decode b32encode b64decode b64encode b85decode b85encode standard_b64decode"
@@ -41,6 +41,8 @@ MEMBERS = {
     "urllib.parse": "parse_qs parse_qsl quote quote_plus unquote unquote_plus urlencode urljoin urlparse urlsplit urlunparse urlunsplit",
     "shlex": "join quote split",
     "uuid": "NAMESPACE_DNS NAMESPACE_OID NAMESPACE_URL NAMESPACE_X500 UUID uuid3 uuid5",
+    "bisect": "bisect bisect_left bisect_right insort insort_left insort_right",
+    "heapq": "heapify heappop heappush merge nlargest nsmallest",
     "binascii": "a2b_hex b2a_hex crc32 hexlify unhexlify",
     "datetime": "MAXYEAR MINYEAR UTC date datetime time timedelta timezone",
     "decimal": "Decimal InvalidOperation ROUND_CEILING ROUND_DOWN ROUND_FLOOR ROUND_HALF_DOWN ROUND_HALF_EVEN ROUND_HALF_UP ROUND_UP",
@@ -51,6 +53,7 @@ MEMBERS = {
     "socket": "AF_INET AF_INET6 inet_aton inet_ntoa inet_ntop inet_pton",
     "statistics": "mean median",
     "struct": "calcsize pack unpack",
+    "tomllib": "TOMLDecodeError loads",
     "typing": "cast",
     "unicodedata": "category combining normalize",
     "xml": "dom etree sax",
@@ -74,7 +77,8 @@ _CHANGED_BY = {
     "datetime": CLOCKS,
     "decimal": frozenset("BasicContext DefaultContext ExtendedContext getcontext localcontext setcontext".split()),
     "xml.etree.ElementTree": frozenset(("register_namespace",)),
-    # Some of what it reads becomes dates.
+    # Some of what these read becomes dates.
+    "tomllib": CLOCKS,
     "yaml": CLOCKS.union(
         "add_constructor add_implicit_resolver add_multi_constructor add_multi_representer add_path_resolver add_representer"
         " ignore_aliases yaml_constructors yaml_implicit_resolvers yaml_multi_constructors yaml_multi_representers"
@@ -140,7 +144,7 @@ def _is_usual_context() -> bool:
 
 def _asked(tree: ast.Module, with_dates: bool) -> Iterator[str]:
     """The names that a file asks of anything, or imports; `*`: some that are not written there."""
-    own = names_of(tree, "datetime") if with_dates else {}
+    own = names_of(tree, "datetime")[0] if with_dates else {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             if not _is_one_of(node.value, own):
@@ -168,26 +172,25 @@ def _asked_by_text(call: ast.Call) -> Iterator[str]:
             yield "*"
 
 
-def names_of(tree: ast.Module, module: str) -> dict[str, str]:
-    """The names that stand for a module of Python, or for something of it, and for nothing else in a file; each with what it is
-    called in the module, which is nothing for the module itself."""
-    imported: dict[str, str] = {}
+def names_of(tree: ast.Module, *modules: str) -> list[dict[str, str]]:
+    """The names that stand for modules of Python, or for something of them, and for nothing else in a file; each with what it is
+    called in its module, which is nothing for the module itself."""
+    imported: dict[str, dict[str, str]] = {module: {} for module in modules}
     others: set[str] = set()
+    own = {id(statement) for statement in tree.body}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import) and node in tree.body:
-            imported.update((alias.asname or alias.name, "") for alias in node.names if alias.name == module)
-            others.update(alias.asname or alias.name for alias in node.names if alias.name != module)
-        elif isinstance(node, ast.ImportFrom):
-            names = {alias.asname or alias.name: alias.name for alias in node.names}
-            if node.module == module and node.level == 0 and node in tree.body:
-                imported.update(names)
-            else:
-                others.update(names)
-        elif isinstance(node, ast.Import):
-            others.update(alias.asname or alias.name for alias in node.names)
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for alias in node.names:
+                module = alias.name if isinstance(node, ast.Import) else node.module if node.level == 0 else None
+                name = alias.asname or alias.name
+                is_other = any(name in names for of, names in imported.items() if of != module)
+                if module in imported and id(node) in own and not is_other:
+                    imported[module][name] = "" if isinstance(node, ast.Import) else alias.name
+                else:
+                    others.add(name)
         else:
             others.update(_set_by(node))
-    return {name: called for name, called in imported.items() if name not in others}
+    return [{name: called for name, called in names.items() if name not in others} for names in imported.values()]
 
 
 def _set_by(node: ast.AST) -> Iterator[str]:

@@ -58,7 +58,7 @@ class NestedTables:
         self._is_constant = is_constant
         self._is_only_plugin = is_only_plugin
         self._parents = {id(child): node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-        self._copied, self._written = library.names_of(tree, "copy"), library.names_of(tree, "json")
+        self._copied, self._written = library.names_of(tree, "copy", "json")
         # The variables that are being followed.
         self._followed: set[tuple[int, str]] = set()
 

@@ -35,6 +35,7 @@ class OwnObjects:
 
     def __init__(
         self,
+        has_file: Callable[[str], bool],
         tree: Callable[[str], ast.Module | None],
         is_pure: Callable[[object], bool],
         is_pure_method: Callable[[FunctionType, str], bool],
@@ -44,6 +45,7 @@ class OwnObjects:
     ) -> None:
         """`tree`: of a file, None if it is none of the project's; `is_pure_method`: the same as `is_pure` of a method and the name
         that it gives its object; `changed`, `refused`: as in `PlainClasses`."""
+        self._has_file = has_file
         self._tree = tree
         self._is_pure = is_pure
         self._is_pure_method = is_pure_method
@@ -54,7 +56,8 @@ class OwnObjects:
 
     def has(self, cls: object) -> bool:
         """Whether a function that makes an object of a class may still only compute."""
-        if not isinstance(cls, type):
+        file = getattr(sys.modules.get(cls.__module__), "__file__", None) if isinstance(cls, type) else None
+        if not isinstance(cls, type) or file is None or not self._has_file(file):
             return False
         known = self._known.get(cls)
         if known is None:

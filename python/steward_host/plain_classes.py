@@ -32,6 +32,7 @@ class PlainClasses:
 
     def __init__(
         self,
+        has_file: Callable[[str], bool],
         tree: Callable[[str], ast.Module | None],
         is_pure: Callable[[object], bool],
         is_constant: Callable[[object], bool],
@@ -40,6 +41,7 @@ class PlainClasses:
     ) -> None:
         """`tree`: of a file, None if it is none of the project's; `changed`: names that some code of the project sets; `refused`:
         is called when a class is not plain that was taken for it on the way."""
+        self._has_file = has_file
         self._tree = tree
         self._is_pure = is_pure
         self._is_constant = is_constant
@@ -66,7 +68,7 @@ class PlainClasses:
         return [] if isinstance(cls, enum.EnumMeta) else [getattr(value, name) for name in cls.__dataclass_fields__]
 
     def _kind_of(self, cls: object) -> int:
-        if not isinstance(cls, type):
+        if not isinstance(cls, type) or not self._is_own(cls):
             return _MORE
         known = self._known.get(cls)
         if known is None:
@@ -80,6 +82,11 @@ class PlainClasses:
             if known == _MORE:
                 self._refused()
         return known
+
+    def _is_own(self, cls: type) -> bool:
+        """Whether it is one of the project's: of no other is anything taken for granted on the way."""
+        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+        return file is not None and self._has_file(file)
 
     def forget_plain(self) -> None:
         """Something that was taken for good is not: what was taken for plain because of it may not be."""

@@ -101,9 +101,17 @@ class Purity:
         self._of_library: library.Library | None = None
         self._tables = tables.Tables(self._tree)
         own_tree = lambda file: self._tree(file) if file in self._files else None  # noqa: E731
-        self._classes = PlainClasses(own_tree, self._is_pure_for_all, self._is_unchanging, self._names_that_change, self._forget)
+        self._classes = PlainClasses(
+            self._files.__contains__, own_tree, self._is_pure_for_all, self._is_unchanging, self._names_that_change, self._forget
+        )
         self._objects = OwnObjects(
-            own_tree, self._is_pure_for_all, self._is_pure_method, self._is_unchanging, self._names_that_change, self._forget
+            self._files.__contains__,
+            own_tree,
+            self._is_pure_for_all,
+            self._is_pure_method,
+            self._is_unchanging,
+            self._names_that_change,
+            self._forget,
         )
         # Methods of such classes, and what they call the object.
         self._methods: dict[FunctionType, str] = {}

@@ -133,7 +133,7 @@ def _is_of_texts(trees: list[ast.Module]) -> bool:
 def _used_otherwise(tree: ast.Module, translates: bool) -> Iterator[str]:
     """The names whose values a file uses in another way than to read what is in them."""
     harmless: set[int] = set()
-    copied, written = library.names_of(tree, "copy"), library.names_of(tree, "json")
+    copied, written = library.names_of(tree, "copy", "json")
     for node in ast.walk(tree):
         harmless.update(map(id, _read_by(node)))
         if isinstance(node, ast.Call) and len(node.args) == 1:

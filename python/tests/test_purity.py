@@ -338,7 +338,7 @@ NOT_SPOKEN = (
 
 # What functions do with more of Python's library, and what shows them, or their project, more than what is noted.
 LIBRARY_HEAD = """
-import collections, collections.abc, copy, datetime, decimal, json, xml.dom.minidom
+import bisect, collections, collections.abc, copy, datetime, decimal, functools, heapq, json, operator, tomllib, xml.dom.minidom
 import xml.etree.ElementTree as ET
 from copy import deepcopy
 from datetime import date, datetime as moment
@@ -349,6 +349,8 @@ BASE = {"kind": {"name": "port"}, "tags": ["a"]}
 FLAT = {"kind": "port"}
 EPOCH = date(1970, 1, 1)
 PRICE = decimal.Decimal("0.1")
+NUMBERS = [1]
+def shown(text, x): return text + x.name
 """
 OF_LIBRARY = (
     "return x.strip().translate(DASHES)",
@@ -363,6 +365,8 @@ OF_LIBRARY = (
     "return type(x).__name__",
     "return 'list' if type(x) in (list, tuple) else 'dict' if type(x) is dict else type(x.y).__name__",
     "return isinstance(x, (collections.abc.Mapping, list))",
+    "return [*map(functools.partial(shown, 'a'), x)] + heapq.nsmallest(2, x) + [bisect.bisect([1, 2], x.number)]",
+    "return sorted(x, key=functools.cmp_to_key(lambda a, b: operator.or_(a.number, b.number)))",
     "return datetime.datetime.strptime(x, '%Y-%m-%d').strftime('%d/%m/%Y')",
     "return moment.strptime(x, '%Y').isoformat() + moment(2020, 1, 1).isoformat()",
     "return (datetime.date.fromisoformat(x) - datetime.date(1970, 1, 1)).days",
@@ -424,6 +428,11 @@ NOT_OF_LIBRARY = (
     "return hash(Pair(x, 1))",
     "return Noisy(x, 1).shown()",
     "return x._fields_set",
+    "return functools.partial(getattr, x)(x.name)",
+    "return functools.partial(open, x)()",
+    "heapq.heappush(NUMBERS, x.number)\n    return len(NUMBERS)",
+    "bisect.insort(NUMBERS, x.number)\n    return len(NUMBERS)",
+    "return functools.partial(NUMBERS.append, 1)()",
 )
 # What some file of the project may do, after which less is known.
 CHANGING = {
@@ -433,6 +442,7 @@ CHANGING = {
     "def g(x): return getattr(x, 'today')()": "return date(2020, 1, 1).isoformat()",
     "from operator import attrgetter\ng = attrgetter('a.today')": "return date(2020, 1, 1).isoformat()",
     "from functools import reduce\ndef g(x): return reduce(getattr, x, x)": "return date(2020, 1, 1).isoformat()",
+    "def g(x): return x.today() # read": "return tomllib.loads(x)['a']",
     "def g(): decimal.getcontext().prec = 3": "return str(decimal.Decimal(x))",
     "def g(): decimal.setcontext(1)": "return str(decimal.Decimal(x))",
     "def g(x): decimal.setcontext(x)": "return str(PRICE * 2)",
