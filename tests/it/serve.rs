@@ -235,6 +235,35 @@ async fn the_same_on_postgresql() {
     outcome.unwrap();
 }
 
+/// Given: a server whose log leads to a full disk. Expected: commits are compiled and deployed all the same, and it ends when it
+/// is asked to.
+#[test]
+fn a_log_that_cannot_be_written_does_not_stop_a_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let (repo, host) = (Repo::new(&files(&[("a", "first")])), Host::new());
+    let file = dir.path().join("steward.yaml");
+    let data = dir.path().join("data");
+    unpacked::lay_out(&data);
+    let environment = environment("one", &repo, &host);
+    let data = data.display();
+    let config = format!("listen: 127.0.0.1:0\ndata: {data}\nenvironments:\n{environment}");
+    std::fs::write(&file, config).unwrap();
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let mut command = steward();
+    command.arg("serve").arg("--config").arg(&file);
+    let mut child = command.stderr(full.unwrap()).spawn().unwrap();
+    wait_until("the first commit is deployed", || {
+        host.read("a") == "first\n"
+    });
+    repo.write("main.cf", &files(&[("a", "second")]));
+    repo.commit("second");
+    wait_until("the next commit is deployed", || {
+        host.read("a") == "second\n"
+    });
+    signal(child.id(), rustix::process::Signal::TERM);
+    assert!(child.wait().unwrap().success());
+}
+
 #[test]
 fn readiness_and_the_watchdog_are_told_to_systemd() {
     let dir = tempfile::tempdir().unwrap();
