@@ -8,7 +8,7 @@
 //! What packages the code of handlers needs, [`packages`] has installed before it runs.
 //! Whether bytes move on a slow line, `progress` counts.
 //! [`limits`] says how many there are; how much of what handlers say is kept is in [`bounds`],
-//! and which of it is not shown in [`secret_names`].
+//! and which of it is not shown in `secret_names`.
 
 pub mod access;
 mod agent;
