@@ -111,7 +111,7 @@ async fn of_state(state: &Path, wanted: &str) -> Result<Value, Failure> {
             ResourceId::new(one_of(known.collect(), wanted)?)
         }
     };
-    let found = crate::deploy::explain(&store, &environment, &resource_id);
+    let found = crate::deploy::explain_without_server(&store, &environment, &resource_id);
     let found = found.await.map_err(trouble)?;
     found.ok_or_else(|| (format!("there is no resource {resource_id}"), FAILED))
 }

@@ -16,6 +16,6 @@ pub use ask::{ApiRequest, ApiRequests, discovered_input};
 pub use code::{Needed, gc_code_folders, needed_by_code};
 pub(crate) use engine::LIFECYCLE_TRANSFER;
 pub use engine::{DeployKind, Engine, Inspected, Options, RequestError, Scheduled};
-pub use explain::{add_waiting, explain, root_that_deploys};
+pub use explain::{add_waiting, explain, explain_without_server, root_that_deploys};
 pub use intent::Intent;
 use intent::Reading;

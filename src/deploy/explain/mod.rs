@@ -48,7 +48,34 @@ pub async fn explain(
     resource_id: &ResourceId,
 ) -> Result<Option<Value>> {
     let version = environment.active_version.unwrap_or_default();
+    let mut around = surroundings(store, environment, version).await?;
+    let settings = store.settings_fetch(environment.id).await?;
+    let intervals = [settings.deploy_interval(), settings.repair_interval()];
+    around.has_no_interval = intervals.iter().all(|one| matches!(one, Interval::Never));
+    explained(store, environment, resource_id, &around).await
+}
+
+/// As [`explain`], where commands deploy and no server: nothing is tried again by itself there, as who gives them knows.
+///
+/// # Errors
+/// The store does not answer.
+pub async fn explain_without_server(
+    store: &Store,
+    environment: &Environment,
+    resource_id: &ResourceId,
+) -> Result<Option<Value>> {
+    let version = environment.active_version.unwrap_or_default();
     let around = surroundings(store, environment, version).await?;
+    explained(store, environment, resource_id, &around).await
+}
+
+async fn explained(
+    store: &Store,
+    environment: &Environment,
+    resource_id: &ResourceId,
+    around: &Surroundings,
+) -> Result<Option<Value>> {
+    let version = environment.active_version.unwrap_or_default();
     let first = store.state_fetch(environment.id, resource_id).await?;
     let Some(first) = first else {
         return not_released(store, environment.id, resource_id).await;
@@ -57,7 +84,7 @@ pub async fn explain(
         store,
         environment: environment.id,
         version,
-        around: &around,
+        around,
     };
     let found = walk.from(first).await?;
     let (visited, roots) = (&found.visited, &found.roots);
@@ -165,16 +192,12 @@ async fn surroundings(
         .map(|fact| (fact.resource_id, fact.name))
         .collect();
     let is_open = |unknown: &(ResourceId, String)| !known.contains(unknown);
-    let settings = store.settings_fetch(environment.id).await?;
-    let intervals = [settings.deploy_interval(), settings.repair_interval()];
     Ok(Surroundings {
         is_halted: environment.halted,
         paused: paused.map(|agent| agent.name).collect(),
         away,
         unknowns: unknowns.into_iter().filter(is_open).collect(),
-        has_no_interval: intervals
-            .iter()
-            .all(|interval| matches!(interval, Interval::Never)),
+        has_no_interval: false,
     })
 }
 
