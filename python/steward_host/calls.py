@@ -120,11 +120,11 @@ def computed(
     value: Any,
     reads: list[tuple[int, str]] | bool | None,
     as_object: Callable[[object], bytes | None],
-    said: list[tuple[str, str]] | None = None,
+    logged: list[tuple[str, str]] | None = None,
 ) -> bytes | None:
     """The answer to a call of which is said what it has read (False: it does more than compute); None as above.
 
-    `said`: what it has logged for people, which is said when the answer is taken. `as_object`: how an object that is nothing but its values is written, behind the letter of its kind; None for any other.
+    `logged`: what it has logged for people, which is said when the answer is taken. `as_object`: how an object that is nothing but its values is written, behind the letter of its kind; None for any other.
     """
     head = _head(_COMPUTED, number)
     if type(value) not in _PLAIN:
@@ -132,9 +132,9 @@ def computed(
     if value is _MORE or _packed(head, value) is None:
         return None
     # The numbers of instances may look like half of a character.
-    if not said:
+    if not logged:
         return head + _dumps((value, reads), _FORMAT)
-    texts = [text for pair in said for text in pair]
+    texts = [text for pair in logged for text in pair]
     return head + _dumps((value, reads, texts), _FORMAT) if _is_whole(texts) else None
 
 

@@ -364,20 +364,20 @@ class Compiling:
                 self._computing.forget(name)
             return result, packed
         self._values.lent.clear()
-        proxy.begin_reads(keeps_said=True)
+        proxy.begin_reads(keeps_logged=True)
         packed = None
         try:
             result = call()
             reads = proxy.end_reads()
             known = None if self._values.has_changed_lent() or is_hidden else reads
-            packed = calls.computed(number, DynamicProxy._plain(result), known, self._values.by_value, proxy.said())
+            packed = calls.computed(number, DynamicProxy._plain(result), known, self._values.by_value, proxy.logged())
             return result, packed
         finally:
             # Steward says the rest when it takes the answer.
             proxy.end_reads()
-            said = proxy.end_said()
+            logged = proxy.end_logged()
             if packed is None:
-                for level, text in said:
+                for level, text in logged:
                     self._log(level, text)
 
     def hold(self, _: None) -> None:

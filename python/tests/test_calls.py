@@ -63,8 +63,8 @@ class CallsTest(unittest.TestCase):
             self.assertIsNotNone(calls.result(9, result), repr(result))
 
     def test_what_a_call_has_logged_goes_along(self) -> None:
-        def answer(said: list[tuple[str, str]]) -> object:
-            packed = calls.computed(9, "a", [(1, "name")], lambda value: None, said)
+        def answer(logged: list[tuple[str, str]]) -> object:
+            packed = calls.computed(9, "a", [(1, "name")], lambda value: None, logged)
             return packed and marshal.loads(packed[9:])
 
         self.assertEqual(answer([]), ("a", [(1, "name")]))
@@ -73,10 +73,10 @@ class CallsTest(unittest.TestCase):
 
     def test_what_is_said_is_kept_while_that_is_wanted(self) -> None:
         self.assertFalse(proxy.say("INFO", "a"))
-        proxy.begin_reads(keeps_said=True)
+        proxy.begin_reads(keeps_logged=True)
         self.assertTrue(proxy.say("INFO", "b"))
-        self.assertEqual((proxy.end_reads(), proxy.said()), ([], [("INFO", "b")]))
-        self.assertEqual((proxy.end_said(), proxy.end_said()), ([("INFO", "b")], []))
+        self.assertEqual((proxy.end_reads(), proxy.logged()), ([], [("INFO", "b")]))
+        self.assertEqual((proxy.end_logged(), proxy.end_logged()), ([("INFO", "b")], []))
         proxy.begin_reads()
         self.assertFalse(proxy.say("INFO", "c"))
         self.assertIsNone(proxy.end_reads(), "it has to be called again")

@@ -155,8 +155,8 @@ impl Embedded {
     }
 }
 
-/// The environment of a state that is only read: its store and id. `None`: nothing was deployed with it yet. A command that
-/// runs on it is not disturbed.
+/// The environment of a state that is only looked at: its store and id. `None`: nothing was deployed with it yet. A command that
+/// runs on it is not disturbed; the runs of one that was killed are closed, as the next one would do.
 ///
 /// # Errors
 /// It cannot be read.

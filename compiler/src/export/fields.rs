@@ -8,11 +8,9 @@ use crate::diagnostics::{Fail, Failure, fail};
 use crate::python_host::reported;
 use crate::resources::{FieldPlan, Plan};
 use crate::runtime::{Machine, VarId};
+use crate::stdlib::FILE_MARKER;
 use crate::types::json::{write_json, write_text};
 use crate::types::{InstId, Value};
-
-/// How the text begins that `std::file` gives.
-const FILE_MARKER: &str = "imp-module-source:file://";
 
 /// Values that Python computed, by field.
 pub(super) type Computed = Vec<(Arc<str>, Value)>;

@@ -88,8 +88,8 @@ fn computed(id: u64, value: Wire) -> Option<FromHost> {
     };
     let mut parts = parts.into_iter();
     let (value, reads) = (parts.next()?, what_was_read(&parts.next()?)?);
-    let said = match parts.next() {
-        Some(said) => what_was_said(&said)?,
+    let logged = match parts.next() {
+        Some(logged) => what_was_logged(&logged)?,
         None => Vec::new(),
     };
     if parts.next().is_some() {
@@ -99,12 +99,12 @@ fn computed(id: u64, value: Wire) -> Option<FromHost> {
         id,
         value,
         reads,
-        said,
+        logged,
     })
 }
 
 /// Levels and texts by turns.
-pub(crate) fn what_was_said(wire: &Wire) -> Option<Vec<(String, String)>> {
+pub(crate) fn what_was_logged(wire: &Wire) -> Option<Vec<(String, String)>> {
     let (pairs, []) = wire.as_array()?.as_chunks() else {
         return None;
     };

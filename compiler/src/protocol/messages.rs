@@ -421,7 +421,7 @@ pub enum FromHost {
         /// What it has read.
         reads: Reads,
         /// What it has logged for people, each a level and a text.
-        said: Vec<(String, String)>,
+        logged: Vec<(String, String)>,
     },
     /// Code of a module has raised an exception.
     Failed {

@@ -39,7 +39,7 @@ mod model;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use crate::protocol::answers::what_was_said;
+pub(crate) use crate::protocol::answers::what_was_logged;
 pub use crate::protocol::declarations::{
     Annotation, DataclassField, DataclassInfo, Depends, FieldInfo, Identify, Parameter,
     ParameterKind, PluginInfo, ResourceClassInfo,

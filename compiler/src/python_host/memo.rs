@@ -42,7 +42,7 @@ const RECORD: usize = 24;
 /// In the place of the number of an instance: the record is that of a result.
 const IS_RESULT: u32 = u32::MAX;
 /// The same of words.
-const IS_SAID: u32 = u32::MAX - 1;
+const IS_LOGGED: u32 = u32::MAX - 1;
 
 /// What stands at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub enum Next {
         name: u32,
     },
     /// It says what begins here, in [`Memo::result`], for people, and goes on.
-    Said {
+    Logged {
         /// A number for [`Memo::result`].
         at: u32,
     },
@@ -157,13 +157,13 @@ impl Memo {
             let record = self.record(*at as usize)?;
             let (first, second) = match record.next {
                 Next::Read { instance, name } => (instance, name),
-                Next::Said { at } | Next::Result { at } => {
+                Next::Logged { at } | Next::Result { at } => {
                     let begin = u32::try_from(results.len()).ok()?;
                     let result = self.result(at)?;
                     results.extend_from_slice(&u32::try_from(result.len()).ok()?.to_le_bytes());
                     results.extend_from_slice(result);
-                    let is_said = matches!(record.next, Next::Said { .. });
-                    (if is_said { IS_SAID } else { IS_RESULT }, begin)
+                    let is_logged = matches!(record.next, Next::Logged { .. });
+                    (if is_logged { IS_LOGGED } else { IS_RESULT }, begin)
                 }
             };
             records.extend_from_slice(&record.place.0.to_le_bytes());
@@ -276,12 +276,12 @@ impl Memo {
     }
 
     /// Notes what a plugin says at a place, as MessagePack; `false`: as above.
-    pub fn add_said(&mut self, place: Place, said: &[u8]) -> bool {
-        if let Some((record, Next::Said { at })) = self.next(place) {
+    pub fn add_logged(&mut self, place: Place, logged: &[u8]) -> bool {
+        if let Some((record, Next::Logged { at })) = self.next(place) {
             self.use_record(record);
-            return self.result(at) == Some(said);
+            return self.result(at) == Some(logged);
         }
-        self.add_bytes(place, said, |at| Next::Said { at })
+        self.add_bytes(place, logged, |at| Next::Logged { at })
     }
 
     fn add_bytes(&mut self, place: Place, result: &[u8], next: impl Fn(u32) -> Next) -> bool {
@@ -387,7 +387,7 @@ fn read_record(bytes: &[u8]) -> Option<Record> {
     let number = u32::from_le_bytes(*rest.first_chunk()?);
     let next = match u32::from_le_bytes(*instance) {
         IS_RESULT => Next::Result { at: number },
-        IS_SAID => Next::Said { at: number },
+        IS_LOGGED => Next::Logged { at: number },
         instance => Next::Read {
             instance,
             name: number,
@@ -416,7 +416,7 @@ mod tests {
         let begin = place((0, 0), b"vpn::summary");
         assert!(memo.add_read(begin, 0, name));
         let end = place(begin, b"acme");
-        assert!(memo.add_said(end, b"\x92\xa4INFO\xa1a"));
+        assert!(memo.add_logged(end, b"\x92\xa4INFO\xa1a"));
         assert!(memo.add_result(place(end, b"w"), b"\xa4acme"));
         memo
     }
@@ -428,7 +428,7 @@ mod tests {
             };
             let _ = memo.next(record.place);
             let _ = match record.next {
-                Next::Said { at } | Next::Result { at } => memo.result(at).map(<[u8]>::len),
+                Next::Logged { at } | Next::Result { at } => memo.result(at).map(<[u8]>::len),
                 Next::Read { name, .. } => memo.name(name).map(str::len),
             };
         }
@@ -453,7 +453,7 @@ mod tests {
         );
         assert_eq!(memo.name(0), Some("customer"));
         let end = place(begin, b"acme");
-        let Some((1, Next::Said { at })) = memo.next(end) else {
+        let Some((1, Next::Logged { at })) = memo.next(end) else {
             panic!("it says something there");
         };
         assert_eq!(memo.result(at), Some(&b"\x92\xa4INFO\xa1a"[..]));
@@ -529,7 +529,7 @@ mod tests {
         assert!(memo.add_read(begin, 0, 0) && !memo.add_read(begin, 1, 0));
         assert!(!memo.add_result(begin, b"\xa1x"));
         let end = place(begin, b"acme");
-        assert!(!memo.add_result(end, b"\xa1x") && !memo.add_said(end, b"\x90"));
+        assert!(!memo.add_result(end, b"\xa1x") && !memo.add_logged(end, b"\x90"));
         assert!(!memo.add_result(place(end, b"w"), b"\xa1x"));
     }
 

@@ -4,6 +4,9 @@ use crate::stdlib::{
     Bound, Model, NativeDef, PluginError, Value, external, native, str_arg, text_value,
 };
 
+/// How the text begins that `std::file` gives; the path of the file comes behind it.
+pub(crate) const FILE_MARKER: &str = "imp-module-source:file://";
+
 pub(super) fn natives() -> Vec<NativeDef> {
     vec![
         native!(
@@ -28,7 +31,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
                 if !model.world().is_file(&full) {
                     return not_a_file(model, &path, &full);
                 }
-                let text = format!("imp-module-source:file://{}", model.world().absolute(&full));
+                let text = format!("{FILE_MARKER}{}", model.world().absolute(&full));
                 text_value(model, &text)
             },
             context = true

@@ -14,6 +14,7 @@ mod text_types;
 mod validate;
 mod values;
 
+pub(crate) use files::FILE_MARKER;
 pub use json_values::validate_json;
 
 use crate::hir::plugin::{Bound, Model, NativeDef, PluginError, external};

@@ -39,7 +39,7 @@ __all__ = [
 _reads: list[tuple[int, str] | None] | None = None
 
 # What it has said for people meanwhile, each a level and a text, if that is kept until it has ended.
-_said: list[tuple[str, str]] | None = None
+_logged: list[tuple[str, str]] | None = None
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _get = object.__getattribute__
@@ -53,11 +53,11 @@ else:
     _Mapping = Mapping
 
 
-def begin_reads(keeps_said: bool = False) -> None:
-    """From now on it is noted what of the model is read, and what is said is kept (`end_said`)."""
-    global _reads, _said
+def begin_reads(keeps_logged: bool = False) -> None:
+    """From now on it is noted what of the model is read, and what is said is kept (`end_logged`)."""
+    global _reads, _logged
     _reads = []
-    _said = [] if keeps_said else None
+    _logged = [] if keeps_logged else None
 
 
 def end_reads() -> list[tuple[int, str]] | None:
@@ -70,22 +70,22 @@ def end_reads() -> list[tuple[int, str]] | None:
 
 def say(level: str, text: str) -> bool:
     """Keeps what is said for people; False: it has to be said at once, and again by another call."""
-    if _said is None:
+    if _logged is None:
         note_more()
         return False
-    _said.append((level, text))
+    _logged.append((level, text))
     return True
 
 
-def said() -> list[tuple[str, str]]:
+def logged() -> list[tuple[str, str]]:
     """What was said since `begin_reads`, in order."""
-    return _said or []
+    return _logged or []
 
 
-def end_said() -> list[tuple[str, str]]:
+def end_logged() -> list[tuple[str, str]]:
     """The same, and nothing more is kept."""
-    global _said
-    kept, _said = _said, None
+    global _logged
+    kept, _logged = _logged, None
     return kept or []
 
 

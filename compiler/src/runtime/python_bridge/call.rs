@@ -54,13 +54,16 @@ impl Machine<'_> {
                 self.value_of(&value, 0).map_err(PluginError::Compile)
             }
             FromHost::Computed {
-                value, reads, said, ..
+                value,
+                reads,
+                logged,
+                ..
             } => {
-                self.say(&said);
+                self.say(&logged);
                 let found = Answer {
                     value: &value,
                     reads: &reads,
-                    said: &said,
+                    logged: &logged,
                 };
                 self.remember(Computation::Call(site, bound), found, &[]);
                 self.value_of(&value, 0).map_err(PluginError::Compile)

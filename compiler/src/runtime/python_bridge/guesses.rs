@@ -237,7 +237,7 @@ impl Machine<'_> {
                     id,
                     value,
                     reads,
-                    said,
+                    logged,
                 }) if id == guess.id => {
                     let Guess {
                         site,
@@ -248,7 +248,7 @@ impl Machine<'_> {
                     let found = Answer {
                         value: &value,
                         reads: &reads,
-                        said: &said,
+                        logged: &logged,
                     };
                     self.remember(Computation::Call(site, &bound), found, &assumed);
                 }

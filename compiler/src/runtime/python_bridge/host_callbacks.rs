@@ -318,8 +318,8 @@ impl Machine<'_> {
     }
 
     /// Says what a plugin has logged for people.
-    pub(super) fn say(&mut self, said: &[(String, String)]) {
-        for (level, text) in said {
+    pub(super) fn say(&mut self, logged: &[(String, String)]) {
+        for (level, text) in logged {
             if is_warning(level) {
                 self.warn_of_log(text);
             } else if let Some(host) = &mut self.python.host {

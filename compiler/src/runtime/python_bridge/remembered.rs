@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use crate::hir::plugin::{Bound, PluginError};
 use crate::protocol::{
-    EXT_DATACLASS, EXT_INSTANCE, EXT_REFERENCE, ParameterKind, Reads, what_was_said,
+    EXT_DATACLASS, EXT_INSTANCE, EXT_REFERENCE, ParameterKind, Reads, what_was_logged,
 };
 use crate::python_host::memo::{Memo, Next, Place, place};
 use crate::runtime::exec::calls::Site;
@@ -33,7 +33,7 @@ const MOST_BYTES: usize = 64 << 10;
 /// Stands for an attribute that the entity does not have, in what was found. No value begins with it.
 const ABSENT: u8 = b'a';
 /// Stands for words for people, in the same way.
-const SAID: u8 = b'w';
+const LOGGED: u8 = b'w';
 /// Attributes that one call reads at most.
 const MOST_READS: usize = 10_000;
 /// How deeply values are nested at most.
@@ -54,7 +54,7 @@ pub(super) struct Answer<'a> {
     pub(super) value: &'a Wire,
     pub(super) reads: &'a Reads,
     /// What was logged for people meanwhile.
-    pub(super) said: &'a [(String, String)],
+    pub(super) logged: &'a [(String, String)],
 }
 
 impl<'a> Answer<'a> {
@@ -63,7 +63,7 @@ impl<'a> Answer<'a> {
         Answer {
             value,
             reads,
-            said: &[],
+            logged: &[],
         }
     }
 }
@@ -85,7 +85,7 @@ pub(super) struct Hit {
     /// Its number in the memo.
     pub(super) at: u32,
     /// The same of what the call says for people.
-    said: Option<u32>,
+    logged: Option<u32>,
     /// The instances that the call came upon: the result names them by their positions.
     pub(super) instances: SmallVec<[InstId; 8]>,
     /// The same of the references among its arguments.
@@ -136,10 +136,10 @@ impl Machine<'_> {
         self.python.guesses.count_use(site.plugin);
         self.python.loc = site.loc;
         let value = self.kept_result(&hit, |machine, kept| machine.kept_value(kept, 0))?;
-        if let Some(at) = hit.said {
-            let said = self.python.memo.as_ref()?.result(at)?;
-            let said = rmpv::decode::read_value(&mut &said[..]).ok()?;
-            self.say(&what_was_said(&said)?);
+        if let Some(at) = hit.logged {
+            let logged = self.python.memo.as_ref()?.result(at)?;
+            let logged = rmpv::decode::read_value(&mut &logged[..]).ok()?;
+            self.say(&what_was_logged(&logged)?);
         }
         Some(Ok(value))
     }
@@ -202,14 +202,14 @@ impl Machine<'_> {
                     return Some(Known::Result(Hit {
                         records,
                         at,
-                        said: words,
+                        logged: words,
                         instances: path.instances,
                         references: path.references,
                     }));
                 }
-                Next::Said { at } => {
+                Next::Logged { at } => {
                     words = Some(at);
-                    path.found.push(SAID);
+                    path.found.push(LOGGED);
                     path.go_on();
                 }
                 Next::Read { instance, name } => {
@@ -455,7 +455,7 @@ impl Machine<'_> {
         }
         let mut result = Vec::new();
         rmpv::encode::write_value(&mut result, &value).ok()?;
-        let words = answer.said.iter();
+        let words = answer.logged.iter();
         let n_bytes: usize = words.map(|(level, text)| level.len() + text.len()).sum();
         if n_bytes > MOST_BYTES {
             return None;
@@ -466,16 +466,16 @@ impl Machine<'_> {
                 return Some(false);
             }
         }
-        if !answer.said.is_empty() {
-            let words = answer.said.iter();
+        if !answer.logged.is_empty() {
+            let words = answer.logged.iter();
             let words =
                 words.flat_map(|(level, text)| [level.as_str().into(), text.as_str().into()]);
-            let mut said = Vec::new();
-            rmpv::encode::write_value(&mut said, &Wire::Array(words.collect())).ok()?;
-            if !memo.add_said(path.place, &said) {
+            let mut logged = Vec::new();
+            rmpv::encode::write_value(&mut logged, &Wire::Array(words.collect())).ok()?;
+            if !memo.add_logged(path.place, &logged) {
                 return Some(false);
             }
-            path.found.push(SAID);
+            path.found.push(LOGGED);
             path.go_on();
         }
         Some(memo.add_result(path.place, &result))
