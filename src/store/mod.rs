@@ -220,15 +220,23 @@ impl Store {
     pub async fn close(&self) {
         match &self.db {
             Db::Sqlite { read, write, .. } => {
-                read.close().await;
-                write.close().await;
+                close_all(read).await;
+                close_all(write).await;
             }
             Db::Postgres { pool, .. } => {
                 self.life.let_go().await;
-                pool.close().await;
+                close_all(pool).await;
             }
         }
     }
+}
+
+/// Closes all connections of a pool. The first pass waits for those that are on their way back into it, but leaves them idle
+/// there (sqlx 0.8 looks for idle ones only before it waits): the second one closes them. A connection of SQLite that stays open
+/// keeps the write-ahead log from being merged.
+async fn close_all<D: sqlx::Database>(pool: &sqlx::Pool<D>) {
+    pool.close().await;
+    pool.close().await;
 }
 
 /// Whether a row was refused because one like it is there.

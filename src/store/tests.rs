@@ -776,6 +776,27 @@ async fn a_removed_resource_is_orphaned_after_the_version_that_was_in_force() {
     .await;
 }
 
+/// Given: connections that are on their way back into their pools. Expected: they are closed with it, so that the write-ahead log
+/// is merged and gone (on a slow machine it stayed).
+#[tokio::test]
+async fn connections_on_their_way_back_are_closed_with_their_pool() {
+    for _ in 0..10 {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open_sqlite(&dir.path().join("steward.db"))
+            .await
+            .unwrap();
+        let Db::Sqlite { read, write, .. } = &store.db else {
+            unreachable!()
+        };
+        drop(read.acquire().await.unwrap());
+        drop(write.acquire().await.unwrap());
+        // Their way back begins, and they are asked whether they still work.
+        tokio::task::yield_now().await;
+        store.close().await;
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}
+
 /// Input: the disk is full in a transaction (docs/reference/security.md § 3.33). Answer: an error, nothing half written, and it goes on.
 #[tokio::test]
 async fn a_full_disk_stops_writes_with_an_error_and_they_go_on_when_there_is_room_again() {
