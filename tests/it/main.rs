@@ -92,6 +92,7 @@ mod ssh;
 mod systemd;
 mod testing_guide;
 mod tidy;
+mod tls;
 mod tokens;
 mod tools;
 mod unpacked;
