@@ -10,6 +10,10 @@ mod lines;
 mod values;
 mod weight;
 
+use serde::{Serialize, Serializer as _};
+use serde_json::{Map, Value};
+
+use crate::domain::LogLevel;
 use crate::executor::protocol::{LogLine, TaskOutcome};
 
 pub(crate) use daily::Daily;
@@ -72,14 +76,30 @@ pub fn bound(outcome: &mut TaskOutcome, share: &Share) {
     lines::bound(&mut outcome.logs, share);
 }
 
-/// The log lines of a run as they are stored: a JSON list.
+/// The log lines of a run as they are stored: a JSON list. Each run writes one, so it is written without a tree of values.
 pub(crate) fn messages_json(logs: &[LogLine]) -> String {
-    let line = |line: &LogLine| {
-        serde_json::json!({
-            "level": line.level, "msg": line.msg, "args": [], "kwargs": line.kwargs, "timestamp_us": line.timestamp_us,
-        })
-    };
-    serde_json::Value::Array(logs.iter().map(line).collect()).to_string()
+    #[derive(Serialize)]
+    struct Message<'a> {
+        level: LogLevel,
+        msg: &'a str,
+        args: [(); 0],
+        kwargs: &'a Map<String, Value>,
+        timestamp_us: i64,
+    }
+    let messages = logs.iter().map(|line| Message {
+        level: line.level,
+        msg: &line.msg,
+        args: [],
+        kwargs: &line.kwargs,
+        timestamp_us: line.timestamp_us,
+    });
+    let mut text = Vec::with_capacity(128 * logs.len());
+    let mut serializer = serde_json::Serializer::new(&mut text);
+    match serializer.collect_seq(messages) {
+        Ok(()) => String::from_utf8(text).unwrap_or_default(),
+        // Nothing in a line can fail.
+        Err(_) => "[]".to_owned(),
+    }
 }
 
 #[cfg(test)]
