@@ -31,7 +31,7 @@ use crate::executor::outbox::{Outbox, Urgency};
 use crate::executor::protocol::{
     BEAT, ExecutorCommand, ExecutorReply, Hello, HelloError, Python, READ_BYTES, Task,
 };
-use crate::process;
+use crate::process::{self, memory};
 
 /// A handler waits this long for what it asked of the server.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -95,6 +95,7 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// `carried`: the folder of one that came over ssh, and what installs packages there; it ends when it hears nothing for `SILENCE`.
 pub fn run(limits: Limits, carried: Option<(PathBuf, InstallFar)>) -> ExitCode {
     process::die_with_parent();
+    memory::claim_nothing();
     let stdout = match io::stdout().as_fd().try_clone_to_owned() {
         Ok(stdout) => File::from(stdout),
         Err(error) => {
@@ -112,6 +113,7 @@ pub fn run(limits: Limits, carried: Option<(PathBuf, InstallFar)>) -> ExitCode {
     // On a thread of its own: whoever works is not taken for one that hangs. It ends with the process.
     thread::spawn(move || {
         loop {
+            memory::look();
             alive.send(&ExecutorReply::Alive, Urgency::Now);
             thread::sleep(BEAT);
         }

@@ -2,6 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// How often the kernel had ended a process for memory, at the last two looks ([`look`]).
+static LOOKS: Mutex<[Option<u64>; 2]> = Mutex::new([None; 2]);
+
+/// The file by which the kernel is asked to spare a process when memory is used up, or to end it first.
+const SCORE: &str = "/proc/self/oom_score_adj";
 
 /// Bytes that this process and all below it may have: what the machine has, or the control groups leave.
 pub fn available_bytes() -> u64 {
@@ -33,6 +40,36 @@ pub fn n_oom_kills() -> Option<u64> {
     of_vmstat(&fs::read_to_string("/proc/vmstat").ok()?)
 }
 
+/// Takes note of how often the kernel has ended a process until now. Who asks [`was_used_up`] does it every few seconds: to read
+/// the counter before each task would cost more than the task.
+pub fn look() {
+    let mut looks = LOOKS.lock().unwrap_or_else(PoisonError::into_inner);
+    *looks = [looks[1], n_oom_kills()];
+}
+
+/// Whether the kernel has ended a process because memory was used up, since the look before the last one.
+pub fn was_used_up() -> bool {
+    let looks = LOOKS.lock().unwrap_or_else(PoisonError::into_inner);
+    has_risen(*looks, n_oom_kills())
+}
+
+fn has_risen([earlier, last]: [Option<u64>; 2], now: Option<u64>) -> bool {
+    earlier
+        .or(last)
+        .zip(now)
+        .is_some_and(|(before, now)| now > before)
+}
+
+/// Gives up what systemd has asked of the kernel for the server (`OOMScoreAdjust=`): where memory is used up, a process that
+/// runs code of others, and what it starts, shall not be spared. What is asked the other way stays.
+pub fn claim_nothing() {
+    let score = fs::read_to_string(SCORE).ok();
+    let is_spared = score.is_some_and(|score| score.trim().starts_with('-'));
+    if is_spared && let Err(error) = fs::write(SCORE, "0") {
+        tracing::warn!(%error, "handlers are spared when memory is used up, as the server is");
+    }
+}
+
 fn of_vmstat(text: &str) -> Option<u64> {
     let count = text
         .lines()
@@ -42,7 +79,7 @@ fn of_vmstat(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{available_bytes, group_bytes, of_vmstat};
+    use super::{available_bytes, group_bytes, has_risen, of_vmstat};
 
     #[test]
     fn the_lowest_limit_of_the_groups_around_counts() {
@@ -63,5 +100,17 @@ mod tests {
     fn the_kernel_counts_what_it_ended_for_memory() {
         assert_eq!(of_vmstat("pgfault 7\noom_kill 3\nx 1\n"), Some(3));
         assert_eq!(of_vmstat("pgfault 7\n"), None);
+    }
+
+    /// Given: the counter at the last two looks and now. Expected: what it has counted since the earlier one is noticed, as the end
+    /// of a process may be seen only after the next look.
+    #[test]
+    fn memory_was_used_up_if_the_counter_has_risen_since_the_look_before_the_last() {
+        assert!(!has_risen([None, None], Some(1)));
+        assert!(!has_risen([None, Some(1)], Some(1)));
+        assert!(has_risen([None, Some(1)], Some(2)));
+        assert!(has_risen([Some(1), Some(2)], Some(2)));
+        assert!(!has_risen([Some(2), Some(2)], Some(2)));
+        assert!(!has_risen([Some(2), Some(2)], None));
     }
 }

@@ -67,6 +67,17 @@ fn the_user_of_the_unit_is_one_that_ssh_finds() {
     assert!(read("README.md").contains("systemd-sysusers steward.conf"));
 }
 
+/// Given: handlers that take more memory together than the unit has, each less than the server of many resources. The kernel then
+/// ended the server, which began all of them again when it was back. Expected: it is asked to spare the server; executors give that up.
+#[test]
+fn handlers_are_ended_for_memory_before_the_server() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd");
+    for unit in ["steward.service", "steward-agent.service"] {
+        let text = std::fs::read_to_string(folder.join(unit)).unwrap();
+        assert!(text.contains("\nOOMScoreAdjust=-"), "{unit}");
+    }
+}
+
 /// Given: a server whose stderr is the journal. Expected: each line begins with its severity, so that `journalctl -p err` finds the
 /// errors; not where stderr is something else and the variable was inherited.
 #[test]

@@ -16,8 +16,11 @@ use super::zygote::Zygote;
 use crate::executor::bounds::MAX_REPLY_BYTES;
 use crate::executor::protocol::Python;
 use crate::executor::variables;
-use crate::process;
+use crate::process::{self, memory};
 
+/// Behind a signal that nobody here has sent, when the kernel has sent one to some process for this reason.
+const USED_UP: &str = ", and the kernel had no memory left just then: the handler, or all of them together, took what the machine or \
+                       the control group of the server has";
 /// A process that was ended has this long to be gone before its status is asked for.
 const END: Duration = Duration::from_secs(1);
 
@@ -131,7 +134,12 @@ impl Peer {
             // The exchange is over, so the process may be waited for.
             Err(error) if is_end(&error) => {
                 let status = self.origin.end(END)?;
-                Err(io::Error::other(format!("the Python host ended: {status}")))
+                let why = match status.contains("SIGKILL") && memory::was_used_up() {
+                    true => USED_UP,
+                    false => "",
+                };
+                let ended = format!("the Python host ended: {status}{why}");
+                Err(io::Error::other(ended))
             }
             result => result,
         }
