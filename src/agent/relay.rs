@@ -23,6 +23,7 @@ use crate::executor::bounds::MAX_REPLY_BYTES;
 use crate::executor::far_python::FarPython;
 use crate::executor::limits::Limits;
 use crate::executor::packages::not_installed;
+use crate::executor::progress::unless_silent;
 use crate::executor::protocol::{ExecutorCommand, ExecutorReply, Hello, Task, TaskDone};
 use crate::executor::remote::{AgentCommand, AgentHello, AgentReply, Carried, VERSION};
 use crate::executor::transport::{self, Commands, Connection, Pipe, RemoteProcess, Transport};
@@ -310,9 +311,9 @@ impl Relay {
         tokio::spawn(async move {
             loop {
                 let read = process::read_frame_within(&mut replies, MAX_REPLY_BYTES);
-                let reply = match tokio::time::timeout(EXECUTOR_SILENCE, read).await {
-                    Ok(Ok(reply)) => reply,
-                    Ok(Err(_)) | Err(_) => None,
+                let reply = match unless_silent(EXECUTOR_SILENCE, read).await {
+                    Some(Ok(reply)) => reply,
+                    Some(Err(_)) | None => None,
                 };
                 let is_end = reply.is_none();
                 if heard.send(Heard { generation, reply }).is_err() || is_end {

@@ -71,6 +71,21 @@ async fn while_moving<F: Future>(
     }
 }
 
+/// The parts in which a silence is waited for, see [`unless_silent`].
+const PARTS: u32 = 5;
+
+/// Waits for what shall come within `silence`; `None`: it did not. Time in which this process itself stood still, as in a container
+/// that is paused, counts as one of its parts at most: whoever was to say something stood still, too.
+pub(crate) async fn unless_silent<F: Future>(silence: Duration, future: F) -> Option<F::Output> {
+    let mut future = std::pin::pin!(future);
+    for _ in 0..PARTS {
+        if let Ok(output) = tokio::time::timeout(silence / PARTS, &mut future).await {
+            return Some(output);
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

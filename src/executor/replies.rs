@@ -33,6 +33,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::executor::bounds::{self, MAX_REPLY_BYTES};
 use crate::executor::link::{Message, ROOM_KIB};
+use crate::executor::progress::unless_silent;
 use crate::executor::protocol::{ExecutorReply, HelloError, READ_BYTES};
 
 /// A part of the room for answers, given back when it is dropped. `None`: of an answer that is our own.
@@ -168,9 +169,9 @@ async fn within<T>(
     silence: Duration,
     reading: impl Future<Output = io::Result<T>>,
 ) -> io::Result<T> {
-    match tokio::time::timeout(silence, reading).await {
-        Ok(read) => read,
-        Err(_) => Err(io::Error::other(format!(
+    match unless_silent(silence, reading).await {
+        Some(read) => read,
+        None => Err(io::Error::other(format!(
             "it gave no sign of life for {} s, so it is stopped or stuck",
             silence.as_secs_f64()
         ))),

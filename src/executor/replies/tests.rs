@@ -94,6 +94,29 @@ async fn silence_ends_the_executor_also_within_a_frame_and_a_beat_does_not() {
     }
 }
 
+/// Given: a server that stands still together with its executor, for longer than the limit: a container that is paused. Expected: that
+/// is no silence of the executor's, which was ended with all that it ran.
+#[tokio::test]
+async fn time_in_which_the_server_itself_stood_still_is_no_silence() {
+    let (mut theirs, ours) = tokio::io::duplex(64);
+    let (source, mut received) = source(1024);
+    let reader = tokio::spawn(read(ours, source));
+    theirs.write_all(&hello()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    // The one thread of this test.
+    std::thread::sleep(Duration::from_millis(900));
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    theirs
+        .write_all(&frame(&ExecutorReply::Alive))
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(received.is_empty());
+    drop(theirs);
+    assert_eq!(why(&mut received).await, "");
+    reader.await.unwrap();
+}
+
 /// Input: answers that come faster than they are written (docs/reference/security.md § 4.8). Answer: the pipe is not read until there is room.
 #[tokio::test]
 async fn answers_wait_in_the_pipe_until_there_is_room_and_are_cut_when_they_are_read() {
