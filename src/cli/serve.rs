@@ -85,7 +85,16 @@ fn checked(path: &Path, config: &config::Config) -> ExitCode {
 async fn serve(config: config::Config) -> Result<(), Box<dyn std::error::Error>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let server = Server::start(config).await?;
+    let server = tokio::select! {
+        server = Server::start(config) => Some(server?),
+        // It may wait for the database for a while. What has begun ends with it, as after a kill.
+        _ = terminate.recv() => None,
+        _ = interrupt.recv() => None,
+    };
+    let Some(server) = server else {
+        tracing::info!("stopped before the start was over");
+        return Ok(());
+    };
     server.start_environments().await?;
     tracing::info!("listening on http://{}", server.address);
     // Nothing listens when it was not systemd that started us.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{finish, request, steward, wait_until};
+use crate::harness::{finish, request, signal, steward, wait_until};
 use crate::serve::{Served, serve};
 
 impl Served {
@@ -212,8 +212,8 @@ fn a_database_that_cannot_be_opened_is_named_with_what_to_do() {
     }
 }
 
-/// Given: a second server on a PostgreSQL database that another one uses. Expected: it says that it waits, without alarm, and takes
-/// over when the first one is killed.
+/// Given: a second server on a PostgreSQL database that another one uses. Expected: it says that it waits, without alarm, ends when
+/// it is asked to, and takes over when the first one is killed.
 #[test]
 fn a_second_server_on_postgresql_says_that_it_waits_and_takes_over() {
     let Some(postgres) = Postgres::start() else {
@@ -226,6 +226,7 @@ fn a_second_server_on_postgresql_says_that_it_waits_and_takes_over() {
     );
     let first = serve(one.path(), &url);
     assert_eq!(first.add_project("before").0, 200);
+    stopped_while_it_waits(&url);
     let ending = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_secs(3));
         drop(first);
@@ -242,6 +243,29 @@ fn a_second_server_on_postgresql_says_that_it_waits_and_takes_over() {
         "{log}"
     );
     assert_eq!(second.projects(), ["before"]);
+}
+
+/// A server on a database that another one uses ends at the first signal, and not when it has waited long enough.
+fn stopped_while_it_waits(database: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, log) = (dir.path().join("steward.yaml"), dir.path().join("log"));
+    let data = dir.path().join("data");
+    let config = format!("listen: 127.0.0.1:0\ndata: {}\n{database}", data.display());
+    std::fs::write(&file, config).unwrap();
+    let mut server = steward()
+        .args(["serve", "--config"])
+        .arg(&file)
+        .env("STEWARD_LOG", "info")
+        .stderr(std::fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let written = || std::fs::read_to_string(&log).unwrap();
+    wait_until("it waits", || written().contains("it is waited for"));
+    let signalled = std::time::Instant::now();
+    signal(server.id(), rustix::process::Signal::TERM);
+    assert!(server.wait().unwrap().success());
+    assert!(signalled.elapsed() < Duration::from_secs(10));
+    assert!(written().contains("stopped before the start was over"));
 }
 
 /// A PostgreSQL server of our own, on a port of its own.
