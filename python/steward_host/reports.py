@@ -48,7 +48,7 @@ def report(context: HandlerContext, secrets: hidden.Hidden | None = None) -> Han
     return {
         "status": getattr(context.resource_state, "value", "failed"),
         "change": _change(context.change),
-        "changes": {name: {side: _clipped(of) for side, of in change.items()} for name, change in changes.items()},
+        "changes": {name: _clipped(change) for name, change in changes.items()},
         "logs": logs,
         "facts": facts,
         "discovered": discovered,
@@ -178,13 +178,19 @@ def _finite(value: object) -> object:
     return value if type(value) is not float or value - value == 0 else None
 
 
-def _clipped(value: Any) -> Any:
-    """One side of a difference, cut to what is kept of it."""
-    if type(value) is str:
-        return clip(value, _bounds.VALUE)
+def _clipped(change: dict[str, Any]) -> dict[str, Any]:
+    """A difference, each side cut to what is kept of it."""
+    sides = {side: _text_if_long(value) for side, value in change.items()}
+    current, desired = sides.get("current"), sides.get("desired")
+    if type(current) is str and type(desired) is str and max(len(current), len(desired)) > _bounds.VALUE:
+        sides["current"], sides["desired"] = _bounds.from_difference(current, desired)
+    return {side: clip(value, _bounds.VALUE) if type(value) is str else value for side, value in sides.items()}
+
+
+def _text_if_long(value: Any) -> Any:
     if type(value) in (list, dict):
         text = json.dumps(value)
-        return value if len(text) <= _bounds.VALUE else clip(text, _bounds.VALUE)
+        return value if len(text) <= _bounds.VALUE else text
     return value
 
 

@@ -952,6 +952,26 @@ class Reports(unittest.TestCase):
         self.assertEqual([fact["name"] for fact in outcome["facts"]], ["short"])
         self.assertTrue(any(line.startswith("The fact long was not taken") for line in lines))
 
+    def test_long_values_are_kept_from_where_they_differ(self) -> None:
+        same = "".join(f"line {n}\n" for n in range(50_000))
+        keys = {f"key{n:05}": n for n in range(20_000)}
+        context = HandlerContext(row(), logger=_silent())
+        context.add_change("content", current=f"{same}old\n{same}", desired=f"{same}new\n{same}")
+        context.add_change("data", current={**keys, "key19990": 1}, desired={**keys, "key19990": 2})
+        context.add_change("grown", current=same, desired=same + "new\n")
+        context.add_change("first", current="old" + same, desired="new" + same)
+        changes = report(context)["changes"]
+        for name, old, new in (
+            ("content", "line 49999\nold\nline 0\n", "line 49999\nnew\nline 0\n"),
+            ("data", '"key19990": 1,', '"key19990": 2,'),
+            ("grown", "line 49999\n", "line 49999\nnew\n"),
+        ):
+            current, desired = changes[name]["current"], changes[name]["desired"]
+            self.assertRegex(current[:80], r"\A… \(\d+ characters before this are the same\)\n")
+            self.assertTrue(old in current and new in desired, name)
+            self.assertLessEqual(max(len(current), len(desired)), 64 << 10)
+        self.assertTrue(changes["first"]["current"].startswith("oldline 0\n"))
+
 
 def _silent() -> logging.Logger:
     logger = logging.Logger("silent")

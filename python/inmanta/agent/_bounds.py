@@ -18,6 +18,8 @@ RUN_LINES = 1000
 RUN = 1 << 20
 # Characters of the current or the desired value of an attribute.
 VALUE = 64 << 10
+# Of what is the same on both sides of a difference, kept before it where its values are cut.
+SAME = 200
 # Facts of one run, and resources that one run may find.
 FACTS = 2000
 DISCOVERED = 20_000
@@ -32,6 +34,24 @@ def clip(text: str, limit: int = TEXT) -> str:
         return text
     kept = max(limit - 80, 0)
     return f"{text[:kept]}… ({len(text) - kept} characters were cut, the limit is {limit})"
+
+
+def from_difference(current: str, desired: str) -> tuple[str, str]:
+    """Of two long texts that begin alike what begins shortly before they differ: else both would be cut before that."""
+    low, high = 0, min(len(current), len(desired))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if current[low:middle] == desired[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    begin = max(low - SAME, 0)
+    begin = current.find("\n", begin, low) + 1 or begin
+    # What is certainly kept, here and by the executor.
+    if begin < VALUE // 8:
+        return current, desired
+    mark = f"… ({begin} characters before this are the same)\n"
+    return mark + current[begin:], mark + desired[begin:]
 
 
 def clip_middle(text: str, limit: int = TRACE) -> str:

@@ -131,6 +131,66 @@ fn a_run_of_the_largest_lines_stays_below_its_limit() {
     );
 }
 
+/// Given: texts and dicts that are longer than what is kept of them, and differ near their end only. Expected: what is kept shows the
+/// difference, and says how much is missing before and behind it.
+#[test]
+fn long_values_are_kept_from_where_they_differ() {
+    let lines = |last: &str| {
+        let same: String = (0..200_000).map(|n| format!("line {n}\n")).collect();
+        format!("{same}{last}\n{same}")
+    };
+    let keys = |last: u32| {
+        let key = |n: u32| (format!("key{n:05}"), json!(n));
+        let mut keys: Map<_, _> = (0..20_000).map(key).collect();
+        keys.insert("key19990".to_owned(), json!(last));
+        Value::Object(keys)
+    };
+    let changes = [
+        ("content", json!(lines("old")), json!(lines("new"))),
+        ("data", keys(1), keys(2)),
+        (
+            "grown",
+            json!("x".repeat(1 << 20)),
+            json!("x".repeat(1 << 21)),
+        ),
+        (
+            "first",
+            json!(lines("old")),
+            json!(format!("0{}", lines("new"))),
+        ),
+    ];
+    let changes = changes.into_iter().map(|(name, current, desired)| {
+        let change = json!({"current": current, "desired": desired});
+        (name.to_owned(), change)
+    });
+    let outcome = bounded(TaskOutcome {
+        changes: changes.collect(),
+        ..TaskOutcome::of(HandlerStatus::Deployed)
+    });
+    let side = |name: &str, side: &str| outcome.changes[name][side].as_str().unwrap().to_owned();
+    for (name, old, new) in [
+        (
+            "content",
+            "line 199999\nold\nline 0\n",
+            "line 199999\nnew\nline 0\n",
+        ),
+        ("data", "\"key19990\":1,", "\"key19990\":2,"),
+    ] {
+        let (current, desired) = (side(name, "current"), side(name, "desired"));
+        assert!(current.starts_with("… (") && desired.starts_with("… ("));
+        assert!(current.contains("bytes before this are the same)\n"));
+        assert!(current.contains(old), "{name}: {current:.400}");
+        assert!(desired.contains(new), "{name}: {desired:.400}");
+    }
+    let missing = lines("old").len() - (RUN.value_bytes / 2);
+    assert!(side("first", "current").starts_with("line 0\n"));
+    let mark = side("first", "current");
+    let mark = mark.rsplit("… (").next().unwrap();
+    let n_cut: usize = mark.split(' ').next().unwrap().parse().unwrap();
+    assert!(n_cut >= missing, "{mark}");
+    assert_ne!(side("grown", "current"), side("grown", "desired"));
+}
+
 /// Input: values of a handler nested 1000 deep (docs/reference/security.md § 4.8). Answer: they are kept as a text, so the history stays readable.
 #[test]
 fn values_that_are_too_deep_to_be_read_back_become_texts() {

@@ -1,5 +1,6 @@
 //! Limits of values: what is too long is cut, what would be wrong when it is cut is left out, and a line says so.
 
+use std::borrow::Cow;
 use std::io;
 
 use serde_json::{Map, Value};
@@ -25,9 +26,17 @@ pub(super) const NAME_BYTES: usize = 2 << 10;
 pub const MAX_DEPTH: usize = 64;
 /// What a mark takes at most.
 const MARK_BYTES: usize = 80;
+/// Bytes of what is the same on both sides of a difference that are kept before it, where its values are cut.
+const SAME_BYTES: usize = 200;
 
 /// Cuts a text to `limit` bytes, a mark included.
 pub(super) fn cut(text: &mut String, limit: usize) {
+    let n_bytes = text.len();
+    cut_again(text, limit, n_bytes);
+}
+
+/// As [`cut`], of what is left of a text that had `n_bytes`: the mark says how many of these are missing.
+fn cut_again(text: &mut String, limit: usize, n_bytes: usize) {
     if text.len() <= limit {
         return;
     }
@@ -35,7 +44,7 @@ pub(super) fn cut(text: &mut String, limit: usize) {
     while !text.is_char_boundary(kept) {
         kept -= 1;
     }
-    let n_cut = text.len() - kept;
+    let n_cut = n_bytes - kept;
     text.truncate(kept);
     text.shrink_to_fit();
     if limit > MARK_BYTES {
@@ -82,13 +91,14 @@ pub(super) fn bound_value(value: &mut Value, limit: usize) -> usize {
         Value::String(text) => text,
         other => other.to_string(),
     };
+    let n_bytes = text.len();
     cut(&mut text, limit.saturating_sub(2));
     // JSON escapes: a text of nothing but control characters is six times as long there.
     for part in [2, 4, 8] {
         if json_bytes(&text) <= limit {
             break;
         }
-        cut(&mut text, limit / part);
+        cut_again(&mut text, limit / part, n_bytes);
     }
     *value = Value::String(text);
     json_bytes(value)
@@ -103,6 +113,57 @@ pub(super) fn note(level: LogLevel, msg: String) -> LogLine {
     }
 }
 
+/// Of two long values that begin alike, what is kept begins shortly before they differ: else both would be cut before that, and the
+/// same would stand on both sides.
+fn begin_at_difference(sides: &mut Map<String, Value>, limit: usize) {
+    // What is certainly kept of a text: `bound_value` cuts no more.
+    let certain = limit / 8;
+    let text = |side| long_text(sides.get(side)?, certain);
+    let (Some(current), Some(desired)) = (text("current"), text("desired")) else {
+        return;
+    };
+    if json_bytes(&current) <= limit && json_bytes(&desired) <= limit {
+        return;
+    }
+    let pairs = current.bytes().zip(desired.bytes());
+    let n_same = pairs.take_while(|(one, other)| one == other).count();
+    let begin = begin_before(&current, n_same);
+    if begin < certain {
+        return;
+    }
+    let kept = |text: &str| {
+        let rest = text.get(begin..).unwrap_or_default();
+        Value::String(format!(
+            "… ({begin} bytes before this are the same)\n{rest}"
+        ))
+    };
+    let (current, desired) = (kept(&current), kept(&desired));
+    sides.insert("current".to_owned(), current);
+    sides.insert("desired".to_owned(), desired);
+}
+
+/// A text of more than `certain` bytes, or what would stand for a list or an object of so many.
+fn long_text(value: &Value, certain: usize) -> Option<Cow<'_, str>> {
+    match value {
+        Value::String(text) if text.len() > certain => Some(Cow::Borrowed(text)),
+        Value::Array(_) | Value::Object(_) if json_bytes(value) > certain => {
+            Some(Cow::Owned(value.to_string()))
+        }
+        _ => None,
+    }
+}
+
+/// Where a line begins that is shortly before this byte, or a character.
+fn begin_before(text: &str, n_bytes: usize) -> usize {
+    let mut begin = n_bytes.saturating_sub(SAME_BYTES);
+    while !text.is_char_boundary(begin) {
+        begin -= 1;
+    }
+    let before = text.as_bytes().get(begin..n_bytes).unwrap_or_default();
+    let line = before.iter().position(|byte| *byte == b'\n');
+    line.map_or(begin, |line| begin + line + 1)
+}
+
 /// Differences: each value by itself, then all together.
 pub(super) fn bound_changes(changes: &mut Map<String, Value>, share: &Share) -> Vec<LogLine> {
     let mut left = share.bytes;
@@ -113,6 +174,7 @@ pub(super) fn bound_changes(changes: &mut Map<String, Value>, share: &Share) -> 
         let size = match &mut change {
             Value::Object(sides) => {
                 sides.retain(|side, _| matches!(side.as_str(), "current" | "desired"));
+                begin_at_difference(sides, share.value_bytes);
                 let sides = sides.values_mut();
                 sides.map(|side| bound_value(side, share.value_bytes)).sum()
             }
