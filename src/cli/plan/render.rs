@@ -10,6 +10,8 @@ use crate::cli::terminal::{Page, Paint, Style, printable};
 const MAX_LINES: usize = 40;
 /// Characters of one value that are shown.
 const MAX_CHARS: usize = 300;
+/// Characters that are the same in two long values, shown before what differs.
+const SAME_CHARS: usize = 40;
 /// Unchanged lines around changed ones.
 const AROUND: usize = 2;
 
@@ -99,12 +101,14 @@ impl Page {
                     self.line_difference(from.as_str().unwrap_or_default(), to);
                 }
                 _ if verdict == Verdict::Added => {
-                    let to = self.paint.paint(&shown(to), Style::Green);
+                    let to = self.paint.paint(&cut(&in_full(to), 0), Style::Green);
                     self.line(&format!("      {padded}  {to}"));
                 }
                 _ => {
-                    let from = self.paint.paint(&shown(from), Style::Red);
-                    let to = self.paint.paint(&shown(to), Style::Green);
+                    let (from, to) = (in_full(from), in_full(to));
+                    let n_same = n_left_out(&from, &to);
+                    let from = self.paint.paint(&cut(&from, n_same), Style::Red);
+                    let to = self.paint.paint(&cut(&to, n_same), Style::Green);
                     self.line(&format!("      {padded}  {from} → {to}"));
                 }
             }
@@ -119,19 +123,36 @@ impl Page {
             if index > 0 {
                 lines.push(("…".to_owned(), Style::Dim));
             }
-            for change in group.iter().flat_map(|op| difference.iter_changes(op)) {
-                let (sign, style) = match change.tag() {
-                    ChangeTag::Delete => ("-", Style::Red),
-                    ChangeTag::Insert => ("+", Style::Green),
-                    ChangeTag::Equal => (" ", Style::Dim),
-                };
-                let line = cut(&printable(change.value().trim_end_matches('\n')));
-                let end = if change.missing_newline() {
-                    " (no line end)"
-                } else {
-                    ""
-                };
-                lines.push((format!("{sign} {line}{end}"), style));
+            for op in group {
+                let changes: Vec<_> = difference.iter_changes(op).collect();
+                let texts: Vec<String> = changes
+                    .iter()
+                    .map(|change| printable(change.value().trim_end_matches('\n')))
+                    .collect();
+                let (n_old, n_new) = (op.old_range().len(), op.new_range().len());
+                for (index, (change, text)) in changes.iter().zip(&texts).enumerate() {
+                    // Of lines that take the place of others, the ones that go come first.
+                    let (sign, style, other) = match change.tag() {
+                        ChangeTag::Delete if index < n_new => {
+                            ("-", Style::Red, Some(n_old + index))
+                        }
+                        ChangeTag::Delete => ("-", Style::Red, None),
+                        ChangeTag::Insert if index < 2 * n_old => {
+                            ("+", Style::Green, index.checked_sub(n_old))
+                        }
+                        ChangeTag::Insert => ("+", Style::Green, None),
+                        ChangeTag::Equal => (" ", Style::Dim, None),
+                    };
+                    let other = other.and_then(|other| texts.get(other));
+                    let n_same = other.map_or(0, |other| n_left_out(text, other));
+                    let line = cut(text, n_same);
+                    let end = if change.missing_newline() {
+                        " (no line end)"
+                    } else {
+                        ""
+                    };
+                    lines.push((format!("{sign} {line}{end}"), style));
+                }
             }
         }
         let n_more = lines.len().saturating_sub(MAX_LINES);
@@ -175,19 +196,81 @@ impl Page {
 }
 
 /// A value on one line: texts with quotes, the rest as JSON.
-fn shown(value: &Value) -> String {
+fn in_full(value: &Value) -> String {
     match value {
         Value::String(text) if text == super::hidden::HIDDEN => text.clone(),
         Value::Null => "none".to_owned(),
-        other => cut(&printable(&other.to_string())),
+        other => printable(&other.to_string()),
     }
 }
 
-fn cut(text: &str) -> String {
-    let n_chars = text.chars().count();
-    if n_chars <= MAX_CHARS {
-        return text.to_owned();
+/// How many characters are left out at the beginning of two texts that are alike there: of long ones only, which would be cut before
+/// they differ.
+fn n_left_out(one: &str, other: &str) -> usize {
+    let pairs = one.chars().zip(other.chars());
+    let n_same = pairs.take_while(|(one, other)| one == other).count();
+    let is_long = |text: &str| text.chars().nth(MAX_CHARS).is_some();
+    match is_long(one) || is_long(other) {
+        true if n_same > MAX_CHARS / 2 => n_same - SAME_CHARS,
+        _ => 0,
     }
-    let start: String = text.chars().take(MAX_CHARS).collect();
-    format!("{start}… ({} more characters)", n_chars - MAX_CHARS)
+}
+
+/// What is shown of a text without its first `n_left_out` characters.
+fn cut(text: &str, n_left_out: usize) -> String {
+    let before = match n_left_out {
+        0 => String::new(),
+        n_left_out => format!("({n_left_out} characters) …"),
+    };
+    let shown: String = text.chars().skip(n_left_out).take(MAX_CHARS).collect();
+    let n_more = text.chars().skip(n_left_out + MAX_CHARS).count();
+    match n_more {
+        0 => format!("{before}{shown}"),
+        n_more => format!("{before}{shown}… ({n_more} more characters)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn page(from: &Value, to: &Value) -> String {
+        let difference = json!({
+            "resource_id": "a::A[a,a=a]",
+            "status": "modified",
+            "attributes": {"value": {"from_value": from, "to_value": to}},
+        });
+        let mut page = Page::new(Paint::none());
+        page.resource(&difference);
+        page.text
+    }
+
+    /// Given: long values on one line, and long lines, that differ near their end only. Expected: what is shown differs.
+    #[test]
+    fn long_values_are_shown_from_where_they_differ() {
+        let keys = |last: u32| {
+            let keys = (0..100).map(|n| (format!("key{n:03}"), json!(n)));
+            let mut keys: serde_json::Map<_, _> = keys.collect();
+            keys.insert("key098".to_owned(), json!(last));
+            Value::Object(keys)
+        };
+        let text = page(&keys(1), &keys(2));
+        assert!(text.contains(r#""key098":1,"key099":99}"#), "{text}");
+        assert!(text.contains(r#""key098":2,"key099":99}"#), "{text}");
+        assert!(text.contains(" characters) …"), "{text}");
+
+        let lines = |last: u32| json!(format!("first\n{}\nlast\n", keys(last)));
+        let text = page(&lines(1), &lines(2));
+        assert!(text.contains("  first\n"), "{text}");
+        assert!(text.contains(r#""key098":1,"key099":99}"#), "{text}");
+        assert!(text.contains(r#""key098":2,"key099":99}"#), "{text}");
+
+        let text = page(&json!("x".repeat(400)), &json!("short"));
+        assert!(
+            text.contains("x… (102 more characters) → \"short\""),
+            "{text}"
+        );
+    }
 }
