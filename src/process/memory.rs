@@ -16,19 +16,32 @@ pub fn available_bytes() -> u64 {
     let machine = u128::from(info.totalram) * u128::from(info.mem_unit.max(1));
     let machine = u64::try_from(machine).unwrap_or(u64::MAX);
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let group = own.lines().find_map(|line| line.strip_prefix("0::"));
-    let root = Path::new("/sys/fs/cgroup");
-    group
-        .and_then(|group| group_bytes(root, group))
-        .map_or(machine, |limit| limit.min(machine))
+    let limits = groups(&own).filter_map(|(root, file, group)| group_bytes(root, file, group));
+    limits.fold(machine, u64::min)
+}
+
+/// Where the limit of memory is: the root of a hierarchy, the file of a group, and the group of this process. The second version
+/// of the kernel's interface has one hierarchy, the first, which older machines give their containers, one for memory.
+fn groups(own: &str) -> impl Iterator<Item = (&'static Path, &'static str, &str)> {
+    own.lines().filter_map(|line| {
+        let (_, line) = line.split_once(':')?;
+        match line.split_once(':')? {
+            ("", group) => Some((Path::new("/sys/fs/cgroup"), "memory.max", group)),
+            (names, group) if names.split(',').any(|name| name == "memory") => {
+                let root = Path::new("/sys/fs/cgroup/memory");
+                Some((root, "memory.limit_in_bytes", group))
+            }
+            _ => None,
+        }
+    })
 }
 
 /// The lowest limit of a group and of those that it is in; `None`: there is none.
-fn group_bytes(root: &Path, group: &str) -> Option<u64> {
+fn group_bytes(root: &Path, file: &str, group: &str) -> Option<u64> {
     let own = root.join(group.trim_start_matches('/'));
     let groups = own.ancestors().take_while(|path| path.starts_with(root));
     let limit = |path: &Path| {
-        let text = fs::read_to_string(path.join("memory.max")).ok()?;
+        let text = fs::read_to_string(path.join(file)).ok()?;
         text.trim().parse().ok()
     };
     groups.filter_map(limit).min()
@@ -79,14 +92,14 @@ fn of_vmstat(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{available_bytes, group_bytes, has_risen, of_vmstat};
+    use super::{available_bytes, group_bytes, groups, has_risen, of_vmstat};
 
     #[test]
     fn the_lowest_limit_of_the_groups_around_counts() {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("a/b");
         std::fs::create_dir_all(&inner).unwrap();
-        let limit = || group_bytes(folder.path(), "/a/b");
+        let limit = || group_bytes(folder.path(), "memory.max", "/a/b");
         assert_eq!(limit(), None);
         std::fs::write(inner.join("memory.max"), "max\n").unwrap();
         std::fs::write(folder.path().join("a/memory.max"), "1073741824\n").unwrap();
@@ -94,6 +107,18 @@ mod tests {
         std::fs::write(inner.join("memory.max"), "2147483648\n").unwrap();
         assert_eq!(limit(), Some(1 << 30));
         assert!(available_bytes() > 1 << 20);
+    }
+
+    /// Given: the groups of a process by both versions of the kernel's interface. Expected: those that hold its memory are found.
+    #[test]
+    fn the_groups_that_limit_memory_are_found() {
+        let own = "5:cpu,cpuacct:/x\n4:memory:/docker/1a2b\n1:name=systemd:/y\n0::/z:1\n";
+        let found: Vec<_> = groups(own).map(|(_, file, group)| (file, group)).collect();
+        let expected = [
+            ("memory.limit_in_bytes", "/docker/1a2b"),
+            ("memory.max", "/z:1"),
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]
