@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::external::{World, statuses};
-use crate::harness::{files, wait_until};
+use crate::harness::wait_until;
 use crate::serve::Served;
 
 const EXTERNAL: &str = "agent_map: {localhost: 'external:'}, autostart_agent_repair_interval: 0";

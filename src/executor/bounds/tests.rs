@@ -189,6 +189,14 @@ fn long_values_are_kept_from_where_they_differ() {
     let n_cut: usize = mark.split(' ').next().unwrap().parse().unwrap();
     assert!(n_cut >= missing, "{mark}");
     assert_ne!(side("grown", "current"), side("grown", "desired"));
+    for value_bytes in [0, 80, 300, 1000, 4000] {
+        let share = Share { value_bytes, ..RUN };
+        let mut once = outcome.clone();
+        bound(&mut once, &share);
+        let mut twice = once.clone();
+        bound(&mut twice, &share);
+        assert_eq!(once, twice, "{value_bytes}");
+    }
 }
 
 /// Input: values of a handler nested 1000 deep (docs/reference/security.md § 4.8). Answer: they are kept as a text, so the history stays readable.

@@ -116,8 +116,9 @@ pub(super) fn note(level: LogLevel, msg: String) -> LogLine {
 /// Of two long values that begin alike, what is kept begins shortly before they differ: else both would be cut before that, and the
 /// same would stand on both sides.
 fn begin_at_difference(sides: &mut Map<String, Value>, limit: usize) {
-    // What is certainly kept of a text: `bound_value` cuts no more.
-    let certain = limit / 8;
+    // What is certainly kept of a text: `bound_value` cuts no more. What was begun so is not begun again: its mark and what is the
+    // same behind that are less.
+    let certain = (limit / 8).max(2 * SAME_BYTES);
     let text = |side| long_text(sides.get(side)?, certain);
     let (Some(current), Some(desired)) = (text("current"), text("desired")) else {
         return;
