@@ -201,34 +201,113 @@ IMPURE = {
     "a module as a value": ("import re", "y = re\n    return y.sub('a', 'b', x)"),
     "something else of a module": ("import re", "re.purge()\n    return x"),
     "a class": ("class Kept: n = 0", "y = Kept\n    return x"),
-    "a file that is closed": ("", "with x as y: return y"),
+    "a file that is closed": ("", "with open(x) as y: return y.read()"),
+    "a context that is set": ("", "with x as x.y: return 1"),
+    "a context of another library": ("import tempfile", "with tempfile.TemporaryFile() as y: return 1"),
+    "a generator that ends whenever": ("def g(x):\n    try: yield x\n    finally: x.append(1)", "return next(g(x))"),
+    "a generator within that ends whenever": (
+        "from contextlib import contextmanager\n@contextmanager\ndef g(x):\n    def h():\n        try: yield 1\n        finally: x.append(1)\n    yield next(h())",
+        "with g(x) as y: return y",
+    ),
+    "a context manager that does more": (
+        "from contextlib import contextmanager\n@contextmanager\ndef g(x):\n    print(x)\n    yield x",
+        "with g(x) as y: return y",
+    ),
+    "another decorator by this name": (
+        "def contextmanager(f): return open\n@contextmanager\ndef g(x): yield x",
+        "with g(x) as y: return y",
+    ),
+    "a class of exceptions that is given": ("", "try: return 1 // x\n    except x.kind: return 1"),
+    "a class of exceptions that looks": ("class Own(Exception):\n    def __init__(self): print(1)", "try: return x\n    except Own: return 1"),
+    "the text of what is caught": ("", "try: return x.name\n    except Exception as e: return str(e)"),
+    "the text of what is caught of an optional value": (
+        "from inmanta.ast import OptionalValueException",
+        "try: return x.name\n    except OptionalValueException as e: return str(e)",
+    ),
+    "the text of what is caught and raised": ("", "try: return x.name\n    except Exception as e: raise ValueError(str(e))"),
+    "the text that another function reads": (
+        "from inmanta.plugins import PluginException\ndef g(x):\n    try: return x.name\n    except Exception as e: raise PluginException(str(e))",
+        "try: return g(x)\n    except PluginException as e: return e.message",
+    ),
+    "the text of what is caught for people": (
+        "import logging\nLOGGER = logging.getLogger(__name__)",
+        "try: return x.name\n    except Exception: LOGGER.debug('a', exc_info=True)",
+    ),
+    "what is printed into a text that may be none": ("import io", "out = io.StringIO() if x else None\n    print(x, file=out)"),
+    "what is printed into what is given": ("import io", "print(x, file=x)"),
+    "what is printed into an attribute of what is given": ("import io", "print(x, file=x.out)"),
+    "what is printed with more": ("import io", "out = io.StringIO()\n    print(x, file=out, **x)"),
+    "what is printed after another value": ("import io", "out = io.StringIO()\n    if x: out = None\n    print(x, file=out)"),
+    "print as a value": ("import io", "out = io.StringIO()\n    print(x, file=out)\n    return list(map(print, x))"),
+    "print by another name": ("import io", "show = print\n    show(x)"),
     "the library's own memory": ("import functools\n@functools.lru_cache\ndef other(x): return x", "return other(x)"),
     "a constant of a class that is set": ("class Own: n = 1\ndef g(): Own.n = 2", "return Own.n"),
     "a list of a class": ("class Own: n = []", "return Own.n"),
     "a property of a class": ("class Meta(type):\n    n = property(id)\nclass Own(metaclass=Meta): n = 1", "return Own.n"),
-    "an exception that is lost sometimes": ("", "try: return x.name\n    except Exception as e:\n        if x: return 1\n        raise"),
-    "an exception that becomes one that is caught": ("", "try: return x.name\n    except Exception as e:\n        raise ValueError()"),
-    "an exception that is lost in a loop": ("", "for y in x:\n        try: return x.name\n        except Exception as e:\n            continue\n            raise"),
-    "an attribute whose exception becomes another one": (
-        "from inmanta.plugins import PluginException",
-        "try: return x.name\n    except Exception as e: raise PluginException(str(e))",
-    ),
-    "an attribute that another function reads, whose exception becomes another one": (
-        "from inmanta.plugins import PluginException\ndef g(x): return x.name",
-        "try: return g(x)\n    except Exception as e: raise PluginException(str(e))",
-    ),
-    "an attribute that a key reads, whose exception becomes another one": (
-        "from inmanta.plugins import PluginException",
-        "try: return sorted(x, key=y)\n    except Exception as e: raise PluginException(str(e))",
-    ),
     "an Unknown that is asked": ("from inmanta.execute.util import Unknown", "return str(Unknown(x))"),
-    "all exceptions are caught": ("", "try: return x.name\n    except Exception: return 1"),
-    "any exception is caught": ("", "try: return x.name\n    except: return 1"),
-    "an exception is lost": ("", "try: return x.name\n    finally: return 1"),
-    "another exception by a known name": ("ValueError = Exception", "try: return x.name\n    except ValueError: return 1"),
     "code": ("", "return eval(x)"),
 }
 HEADS = {"another decorator": "@functools.lru_cache\ndef f(x):", "a default that can change": "def f(x, y=[]):"}
+
+# Functions that catch what says that an attribute has no value, and that let it through.
+CATCHING_HEAD = """
+import contextlib, ipaddress
+from contextlib import contextmanager, suppress
+from inmanta.ast import OptionalValueException
+from inmanta.plugins import PluginException
+class Own(PluginException): pass
+class Quiet:
+    def __enter__(self): return self
+    def __exit__(self, *more): return True
+class Counted:
+    n = 0
+    def __enter__(self):
+        self.n += 1
+        return self
+    def __exit__(self, *more):
+        self.n -= 1
+@contextmanager
+def section(lines, name):
+    lines.append(name)
+    try:
+        yield lines
+    finally:
+        lines.append("end " + name)
+def lost(x):
+    try: return x.name
+    except Exception: return None
+"""
+CATCHING = (
+    "try: return x.name\n    except Exception: return 1",
+    "try: return x.name\n    except: return 1",
+    "try: return x.name\n    finally: return 1",
+    "try: return x.name\n    except Exception as e:\n        if x: return 1\n        raise",
+    "for y in x:\n        try: return x.name\n        except Exception:\n            continue",
+    "try: return x.name\n    except Exception as e: raise PluginException(str(e)) from e",
+    "try: return x.name\n    except Exception as e: raise Own(f'{x}: {e}')",
+    "try: return sorted(x, key=len)\n    except Exception: return []",
+    "try: return [y for y in x]\n    except Exception: return []",
+    "with suppress(Exception): return x.name",
+    "with contextlib.suppress(KeyError, Exception): return x.name",
+    "with Quiet(): return x.name",
+    "lines = []\n    with section(lines, 'a') as out: out.append(x.name)\n    return lines",
+    "return lost(x)",
+    "return list(map(lost, x))",
+    "return [(lambda y: lost(y))(y) for y in x]",
+)
+NOT_CATCHING = (
+    "try: return x.name\n    except OptionalValueException: return None",
+    "try: return x.name\n    except (KeyError, OptionalValueException): return None",
+    "with contextlib.suppress(KeyError, OptionalValueException): return x.name",
+    "try: return x.name\n    except ValueError: return 1",
+    "try: return x.name\n    except (KeyError, ipaddress.AddressValueError, Own) as e: return str(e)",
+    "try: return x.name\n    except Exception: raise",
+    "try: return int(x)\n    except Exception as e: return str(e)",
+    "try: return str(ipaddress.ip_network(x + '/24'))\n    except Exception: return None",
+    "with suppress(KeyError): return x['a']",
+    "with Counted() as c: return c.n + x.n",
+    "with contextlib.nullcontext(x) as y: return y.name",
+)
 
 
 # What a function may do with a table of its module, and after what somebody may have changed it.
@@ -547,7 +626,21 @@ NOT_OWN_OBJECTS = (
 )
 # Statements of a class after which its objects are more than what a function makes of them.
 NOT_OWN = (
-    "lines = []",
+    "lines = []\n    def add(self): self.lines.append(1)",
+    "lines = []\n    def all(self): return self.lines",
+    "lines = []\n    others = lines",
+    "lines = []\n    def all(self): return getattr(self, 'lines')",
+    "lines = []\n    def all(self, name): return getattr(self, name)",
+    "lines = []\n    def all(self): return {**self.more(self.lines)}",
+    "lines = [os]",
+    "lines = [[]]",
+    "__slots__ = ('__dict__', 'a')",
+    "__slots__ = tuple('a')",
+    "def __exit__(self, *more): os.remove('x')",
+    "@abstractmethod\n    def keep(self): return os.getpid()",
+    "@contextmanager\n    def keep(self):\n        yield os.getpid()",
+    "def keep(self): print(self.a)",
+    "def keep(self): print(self.a, file=self.a)",
     "lines = os",
     "def now(self): return os.getpid()",
     "def keep(self): self.__class__.n = 1",
@@ -575,7 +668,19 @@ NOT_OWN = (
     "def keep(self): return super()",
     "keep = lambda self: os.getpid()",
     "for n in range(3): pass",
+)
+# Others after which they are not.
+OWN_PARTS = (
     "__slots__ = ('a',)",
+    "__slots__ = 'a'",
+    "lines = []",
+    "lines = {'a': 1}\n    def get(self): return self.lines[self.a] + Own.lines.get(self.a, 2)",
+    "lines: 'ClassVar[dict]' = {'a': 1}\n    def get(self): return [*self.lines] if self.a in self.lines else len(self.lines)",
+    "def __enter__(self): return self\n    def __exit__(self, *more): self.a = None",
+    "@abstractmethod\n    def keep(self): ...",
+    "@contextmanager\n    def keep(self):\n        self._kept = 1\n        try:\n            yield self\n        finally:\n            self._kept = 0",
+    "def keep(self):\n        self.out = io.StringIO()\n        print(self.a, file=self.out)\n        return self.out.getvalue()",
+    "def keep(self):\n        with contextlib.closing(io.StringIO()) as out:\n            out.write(self.a)\n            return out.getvalue()",
 )
 
 # Functions whose results Python keeps, and those whose results somebody may change, or mistake for others.
@@ -685,6 +790,35 @@ class Judging(unittest.TestCase):
                 self.assertFalse(purity.is_pure(module.f))
                 self.assertFalse(purity.is_pure(module.f), "also when it is asked again")
 
+    def test_what_may_go_on_without_a_value_is_known(self) -> None:
+        for bodies, is_catching in ((CATCHING, True), (NOT_CATCHING, False)):
+            for body in bodies:
+                with self.subTest(body):
+                    module, purity = self.module(f"{CATCHING_HEAD}\ndef f(x):\n    {body}\ndef g(x): return f(x)\n")
+                    for function in (module.f, module.g):
+                        self.assertTrue(purity.is_pure(function))
+                        self.assertIs(purity.catches(function), is_catching)
+
+    def test_a_name_that_may_stand_for_more_catches(self) -> None:
+        body = "def f(x):\n    try: return x.name\n    except ValueError: return 1\n"
+        for head, is_catching in {
+            "": False,
+            "from inmanta.ast import *": True,
+            "ValueError = Exception": True,
+            "from builtins import Exception as ValueError": True,
+            "class ValueError(Exception): pass": False,
+        }.items():
+            with self.subTest(head):
+                module, purity = self.module(f"{head}\n{body}")
+                self.assertIs(purity.catches(module.f), is_catching)
+
+    def test_methods_and_properties_catch_wherever_they_run(self) -> None:
+        for part in ("@property\n    def shown(self): return lost(self.item)", "def __str__(self): return lost(self.item)"):
+            with self.subTest(part):
+                own = f"from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Own:\n    item: str\n    {part}\n"
+                module, purity = self.module(f"{CATCHING_HEAD}{own}def f(x, name): return getattr(x, name) + str(x)\n")
+                self.assertTrue(purity.catches(module.f))
+
     def test_tables_are_read_in_expressions(self) -> None:
         for bodies, is_pure in ((READ_TABLES, True), (CHANGED_TABLES, False)):
             for body in bodies:
@@ -786,14 +920,18 @@ class Judging(unittest.TestCase):
         own = "class Own:\n    def __init__(self, a):\n        self.a = a\n\n    {}\n\ndef f(x): return Own(x).a\n"
         module, purity = self.module(f"import os\n{own.format('pass')}")
         self.assertTrue(purity.is_pure(module.f))
-        for part in NOT_OWN:
-            with self.subTest(part):
-                text = own.format(part).replace("os.register", "register")
-                module, purity = self.module(f"import os\ndef register(f): return f\n{text}")
-                self.assertFalse(purity.is_pure(module.f))
+        head = "import contextlib, io, os\nfrom abc import ABC, abstractmethod\nfrom contextlib import contextmanager\ndef register(f): return f\n"
+        for parts, is_known in ((NOT_OWN, False), (OWN_PARTS, True)):
+            for part in parts:
+                with self.subTest(part):
+                    text = own.replace("{}", part).replace("os.register", "register")
+                    module, purity = self.module(f"{head}{text}")
+                    self.assertIs(purity.is_pure(module.f), is_known)
+        module, purity = self.module(f"{head}{own.format('pass').replace('class Own:', 'class Own(ABC):')}")
+        self.assertTrue(purity.is_pure(module.f))
         for head in ("class Own(dict):", "class Own(Other):", "@register\nclass Own:", "class Own(metaclass=Meta):"):
             with self.subTest(head):
-                more = "class Other:\n    kept = []\nclass Meta(type): pass\ndef register(c): return c\n"
+                more = "class Other:\n    kept = [os]\nclass Meta(type): pass\ndef register(c): return c\n"
                 module, purity = self.module(f"import os\n{more}{own.format('pass').replace('class Own:', head)}")
                 self.assertFalse(purity.is_pure(module.f))
         for more in ("Own = Own", "def g(): Own.a = 1\ndef h(): Own.__init__ = g", "def g(): global Own"):
