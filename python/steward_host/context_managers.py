@@ -47,5 +47,11 @@ def ends_in_time(node: ast.FunctionDef | ast.Lambda, parts: list[ast.AST], known
     is_manager = isinstance(node, ast.FunctionDef) and any(is_making(decorator, known) for decorator in node.decorator_list)
     if is_manager and not any(isinstance(part, _FUNCTIONS) for part in parts):
         return True
-    waiting = [part for part in parts if isinstance(part, ast.With) or isinstance(part, ast.Try) and (part.finalbody or part.handlers)]
+    # That a generator ends is no Exception: handlers that name one do not get it.
+    waiting = [
+        part
+        for part in parts
+        if isinstance(part, ast.With)
+        or isinstance(part, ast.Try) and (part.finalbody or any(handler.type is None for handler in part.handlers))
+    ]
     return not any(isinstance(part, (ast.Yield, ast.YieldFrom)) for one in waiting for part in ast.walk(one))

@@ -30,11 +30,12 @@ MEMBERS = {
     "textwrap": "dedent fill indent shorten wrap",
     "base64": "b16decode b16encode b32decode b32encode b64decode b64encode b85decode b85encode standard_b64decode"
     " standard_b64encode urlsafe_b64decode urlsafe_b64encode",
-    "hashlib": "blake2b blake2s md5 sha1 sha224 sha256 sha384 sha3_256 sha3_512 sha512",
+    "hashlib": "blake2b blake2s md5 new sha1 sha224 sha256 sha384 sha3_256 sha3_512 sha512",
     "collections": "ChainMap Counter OrderedDict abc defaultdict deque",
     "collections.abc": "Collection Container Hashable Iterable Mapping MutableMapping MutableSequence Sequence Set Sized",
     "contextlib": "closing nullcontext suppress",
     "copy": "copy deepcopy",
+    "csv": "DictReader DictWriter QUOTE_ALL QUOTE_MINIMAL QUOTE_NONE QUOTE_NONNUMERIC reader writer",
     "dataclasses": "asdict astuple replace",
     "json": "JSONDecodeError dumps loads",
     "os": "linesep path sep",
@@ -65,7 +66,7 @@ MEMBERS = {
     "xml.etree.ElementTree": "Element ParseError QName SubElement fromstring indent tostring",
     "xml.sax": "saxutils",
     "xml.sax.saxutils": "escape quoteattr unescape",
-    "yaml": "YAMLError dump dump_all safe_dump safe_dump_all safe_load safe_load_all",
+    "yaml": "BaseLoader CSafeDumper CSafeLoader SafeDumper SafeLoader YAMLError dump dump_all load load_all safe_dump safe_dump_all safe_load safe_load_all",
     "zlib": "adler32 crc32",
     "netaddr": "AddrFormatError EUI IPAddress IPNetwork IPRange IPSet all_matching_cidrs cidr_exclude cidr_merge"
     " iprange_to_cidrs spanning_cidr valid_ipv4 valid_ipv6 valid_mac",
@@ -76,6 +77,7 @@ CLOCKS = frozenset("astimezone fromtimestamp localtime now timestamp today utcfr
 # By module, attributes that change the settings of all, or that show more than what an object was made of.
 _CHANGED_BY = {
     "collections.abc": frozenset(("register",)),
+    "csv": frozenset("field_size_limit register_dialect unregister_dialect".split()),
     "datetime": CLOCKS,
     "decimal": frozenset("BasicContext DefaultContext ExtendedContext getcontext localcontext setcontext".split()),
     "xml.etree.ElementTree": frozenset(("register_namespace",)),
@@ -88,7 +90,15 @@ _CHANGED_BY = {
     ),
 }
 # What only writes what it is given has nothing of its own to show.
-_WRITING = frozenset("YAMLError dump dump_all safe_dump safe_dump_all".split())
+_WRITING = frozenset("CSafeDumper SafeDumper YAMLError dump dump_all safe_dump safe_dump_all".split())
+# Classes by which `yaml` reads or writes.
+_OF_YAML = ("BaseLoader", "CSafeDumper", "CSafeLoader", "SafeDumper", "SafeLoader")
+
+
+def is_class_of_yaml(value: object) -> bool:
+    """Whether it is a class by which `yaml` reads or writes."""
+    yaml = sys.modules.get("yaml")
+    return yaml is not None and any(getattr(yaml, name, None) is value for name in _OF_YAML)
 
 
 def has(value: object) -> bool:

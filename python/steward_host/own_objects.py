@@ -18,6 +18,7 @@ from __future__ import annotations
 import abc
 import ast
 import sys
+import typing
 from types import FunctionType
 
 from steward_host import context_managers
@@ -75,11 +76,19 @@ class OwnObjects:
                 self._refused()
         return known
 
+    def is_exception(self, cls: type) -> bool:
+        """Whether the exceptions of a class, whose bases are looked at besides, are such objects."""
+        return self._has_simple_parts(cls)
+
     def forget(self) -> None:
         """As `PlainClasses.forget_plain`."""
         self._known = {cls: known for cls, known in self._known.items() if not known}
 
     def _look_at(self, cls: type) -> bool:
+        are_known = all(base in (object, abc.ABC, typing.Generic) or self.has(base) for base in cls.__bases__)
+        return are_known and self._has_simple_parts(cls)
+
+    def _has_simple_parts(self, cls: type) -> bool:
         module = sys.modules.get(cls.__module__)
         file = getattr(module, "__file__", None)
         tree = None if file is None else self._tree(file)
@@ -89,8 +98,6 @@ class OwnObjects:
             return False
         nodes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == cls.__name__]
         if len(nodes) != 1 or nodes[0].keywords or nodes[0].decorator_list:
-            return False
-        if not all(base in (object, abc.ABC) or self.has(base) for base in cls.__bases__):
             return False
         return all(self._is_simple_part(cls, part) for part in nodes[0].body)
 

@@ -25,7 +25,7 @@ from enum import EnumMeta
 from types import CodeType, FunctionType, MethodType, ModuleType
 
 from inmanta.execute.util import Unknown
-from steward_host import cached_functions, catching, context_managers, library, nested_tables, own_objects, printing, quiet_loggers, spoken_names, tables
+from steward_host import cached_functions, catching, context_managers, library, nested_tables, own_caches, own_objects, printing, quiet_loggers, spoken_names, tables
 from steward_host.computing import has_hidden_name
 from steward_host.own_objects import OwnObjects
 from steward_host.plain_classes import PlainClasses
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _BUILTINS = frozenset(
-    "abs all any ascii bin bool bytes chr dict divmod enumerate filter float format frozenset getattr hasattr hex int isinstance"
+    "abs all any ascii bin bool bytes callable chr complex dict divmod enumerate filter float format frozenset getattr hasattr hex int isinstance"
     " iter len list map max min next oct ord pow range repr reversed round set slice sorted str sum tuple zip".split()
 )
 # Those that read an attribute whose name is a text.
@@ -99,7 +99,13 @@ class Purity:
         self._tables = tables.Tables(self._tree)
         own_tree = lambda file: self._tree(file) if file in self._files else None  # noqa: E731
         self._classes = PlainClasses(
-            self._files.__contains__, own_tree, self._is_pure_for_all, self._is_unchanging, self._names_that_change, self._forget
+            self._files.__contains__,
+            own_tree,
+            self._is_pure_for_all,
+            self._is_pure_method,
+            self._is_unchanging,
+            self._names_that_change,
+            self._forget,
         )
         self._objects = OwnObjects(
             self._files.__contains__,
@@ -250,7 +256,7 @@ class Purity:
         if own is not None:
             own_attributes.update(own_objects.attributes_of(own, node, parts))
         own_attributes.update(self._hidden_helpers(node, parts, known))
-        known_attributes = own_attributes | kinds.named | above
+        known_attributes = own_attributes | kinds.named | above | {*_names_of_classes(parts)}
         return all(_is_allowed(part, known_attributes) for part in parts) and self._is_used_well(parts, known, spoken, handed_on)
 
     def _handed_on(self, function: FunctionType, node: ast.FunctionDef | ast.Lambda, parts: list[ast.AST]) -> HandedOn:
@@ -275,12 +281,23 @@ class Purity:
             return found.__name__ in library.MEMBERS or self._is_own_module(found)
         if type(found) in tables.KINDS:
             file = function.__code__.co_filename
+            if self._is_own_cache(function, name):
+                return True
             if tables.is_flat(found, self._is_unchanging):
                 return not self._tables.is_changed(name, file, self._other_trees(file))
             is_known = nested_tables.is_nested(found, self._is_unchanging)
             return is_known and not self._tables.is_changed_within(name, found, file, self._other_trees(file), self._is_unchanging)
         is_used_well = _is_for_annotations(found) or _is_asked_for(found) or self._is_own_class(found) or self._is_quiet(found) or self._is_noted(found)
         return self._is_settled(found) or is_used_well or self._makes_references(found)
+
+    def _is_own_cache(self, function: FunctionType, name: str) -> bool:
+        """Whether a dict is where a plugin, which no code calls, keeps what it gave."""
+        file = function.__code__.co_filename
+        tree, node = self._tree(file), self._definition(function.__code__)
+        if type(function.__globals__[name]) is not dict or tree is None or not isinstance(node, ast.FunctionDef):
+            return False
+        others = [*self._other_trees(file)]
+        return self._tables.is_only_plugin(tree, others, node) and own_caches.is_own_cache(name, node, tree, others)
 
     def _is_settled(self, found: object) -> bool:
         """Whether a value of a module, which is no table, only computes and never changes."""
@@ -312,14 +329,16 @@ class Purity:
         return fields is not None and all(map(self._is_unchanging, fields))
 
     def _is_exception(self, found: object) -> bool:
-        """Also one of the project's own that adds nothing but its name."""
+        """Also one of the project's own that adds nothing but its name, or methods that only compute."""
         if _is_exception(found):
             return True
         if not isinstance(found, type) or not issubclass(found, Exception):
             return False
         module = sys.modules.get(found.__module__)
         is_own = module is not None and self._is_own_module(module)
-        return is_own and set(vars(found)) <= _OF_PLAIN_CLASS and all(map(self._is_exception_base, found.__bases__))
+        if not is_own or not all(map(self._is_exception_base, found.__bases__)):
+            return False
+        return set(vars(found)) <= _OF_PLAIN_CLASS or self._objects.is_exception(found)
 
     def _is_caught(self, kind: ast.expr, known: dict[str, object]) -> bool:
         """Whether it names a class of exceptions. What follows if the model has no value yet is known besides (`catching`)."""
@@ -439,9 +458,12 @@ class Purity:
         }
         by_name.update(id(part.func) for part in parts if isinstance(part, ast.Call) and _is_attribute_getter(part, known))
         asked = {id(part.value) for part in parts if isinstance(part, ast.Attribute)}
+        given = {*_classes_given_to_yaml(parts, known)}
         asked_for = set(_classes_asked_for(parts, known))
         called = {id(part.func) for part in parts if isinstance(part, ast.Call)}
         for part in parts:
+            if isinstance(part, (ast.Attribute, ast.Name)) and library.is_class_of_yaml(_found(part, known)) and id(part) not in given:
+                return False
             if isinstance(part, ast.ExceptHandler):
                 if not all(self._is_caught(kind, known) for kind in _kinds_of(part)):
                     return False
@@ -711,6 +733,23 @@ class _Kinds:
                 asked.update(id(one.func) for one in compared if isinstance(one, ast.Call) and id(one) in calls)
         # Whether it is Python's own `type` that is called, and nothing else is done with what it gives.
         self.are_asked = not is_own and all(id(name) in asked for name in names)
+
+
+def _classes_given_to_yaml(parts: list[ast.AST], known: dict[str, object]) -> Iterator[int]:
+    """Where a function of `yaml` gets a class by which it reads or writes: the class has tables of its own."""
+    for part in parts:
+        if isinstance(part, ast.Call) and library.module_of(_found(part.func, known)) == "yaml":
+            yield from map(id, part.args[1:2])
+            yield from (id(keyword.value) for keyword in part.keywords if keyword.arg in ("Dumper", "Loader"))
+
+
+def _names_of_classes(parts: list[ast.AST]) -> Iterator[int]:
+    """Where the name of a value's class is read by `value.__class__.__name__`: both attributes."""
+    for part in parts:
+        if isinstance(part, ast.Attribute) and part.attr == "__name__" and isinstance(part.ctx, ast.Load):
+            if isinstance(part.value, ast.Attribute) and part.value.attr == "__class__":
+                yield id(part)
+                yield id(part.value)
 
 
 def _is_kind(call: ast.Call) -> bool:

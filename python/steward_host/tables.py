@@ -70,11 +70,11 @@ class Tables:
             return True
         nested = self._nested.get(file)
         if nested is None:
-            is_only_plugin = partial(self._is_only_plugin, tree, others)
+            is_only_plugin = partial(self.is_only_plugin, tree, others)
             nested = self._nested[file] = NestedTables(tree, is_constant, is_only_plugin)
         return _is_named_otherwise(tree, name) or not nested.is_only_read(name, table)
 
-    def _is_only_plugin(self, tree: ast.Module, others: list[ast.Module], function: ast.FunctionDef) -> bool:
+    def is_only_plugin(self, tree: ast.Module, others: list[ast.Module], function: ast.FunctionDef) -> bool:
         """Whether a function is a plugin, and no code of the project names it."""
         if not any(map(_is_plugin, function.decorator_list)) or not any(map(_imports_plugin, tree.body)):
             return False

@@ -417,12 +417,14 @@ NOT_SPOKEN = (
 
 # What functions do with more of Python's library, and what shows them, or their project, more than what is noted.
 LIBRARY_HEAD = """
-import bisect, collections, collections.abc, copy, datetime, decimal, functools, heapq, json, operator, tomllib, xml.dom.minidom
+import bisect, collections, collections.abc, copy, csv, datetime, decimal, enum, functools, heapq, io, json, operator, os, tomllib, yaml
+import xml.dom.minidom
 import xml.etree.ElementTree as ET
 from copy import deepcopy
 from datetime import date, datetime as moment
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 from inmanta.plugins import PluginException
+T = TypeVar('T')
 DASHES = str.maketrans({" ": "_", "/": "-"})
 BASE = {"kind": {"name": "port"}, "tags": ["a"]}
 FLAT = {"kind": "port"}
@@ -455,8 +457,26 @@ OF_LIBRARY = (
     "one, two = Pair(x, 1), Point(a=x, b=2)\n    return one.a + str(one._replace(b=3)) + two.shown() + str(two._asdict())",
     "return Open(x).shown() if Open(x) == Open('a') else [Open(y).name for y in x]",
     "found = Open(x)\n    found.names.append(x)\n    return found.names",
+    "return x.__class__.__name__ + str(callable(x))",
+    "return yaml.load(x, Loader=yaml.SafeLoader)['a'] + yaml.dump({'a': x}, Dumper=yaml.SafeDumper)",
+    "out = io.StringIO()\n    csv.writer(out, quoting=csv.QUOTE_ALL).writerow([x])\n    return out.getvalue()",
+    "return (Perm.R | Perm.W).value",
+    "return Stripped(' a ').name",
+    "return Boxed(x).item",
+    "try:\n        raise Coded(1, x)\n    except Coded as e:\n        return e.code",
+    "def inner():\n        try:\n            while True: yield next(it)\n        except StopIteration: pass\n    it = iter(x)\n    return list(inner())",
 )
 NOT_OF_LIBRARY = (
+    "return yaml.load(x, Loader=yaml.UnsafeLoader)",
+    "return yaml.SafeLoader.DEFAULT_TAGS",
+    "known = yaml.SafeLoader\n    return known.DEFAULT_TAGS",
+    "return x.load(x, Loader=yaml.SafeLoader)",
+    "csv.register_dialect(x)",
+    "return x.__class__",
+    "return x.__class__.__mro__",
+    "return x.__name__",
+    "return Loud(x).name",
+    "raise Unheard(x)",
     "return x.keep(DASHES)",
     "return x.translate(DASHES, DASHES)",
     "BASE.setdefault(x, {})['a'] = 1",
@@ -515,6 +535,8 @@ NOT_OF_LIBRARY = (
 )
 # What some file of the project may do, after which less is known.
 CHANGING = {
+    "def g(x): yaml.SafeLoader.add_constructor('a', x)": "return yaml.load(x, Loader=yaml.SafeLoader)",
+    "def g(x): csv.register_dialect('a', x)": "return list(csv.reader(x))",
     "def g(x): return x.today()": "return date(2020, 1, 1).isoformat()",
     "def g(date): return date.today()": "return date(2020, 1, 1).isoformat()",
     "def g(x, name): return getattr(x, name)()": "return date(2020, 1, 1).isoformat()",
@@ -554,6 +576,25 @@ class Open:
 @dataclass(frozen=True, eq=False)
 class Unequal:
     name: str
+class Perm(enum.IntFlag):
+    R = 4
+    W = 2
+@dataclass
+class Stripped:
+    name: str
+    def __post_init__(self): self.name = self.name.strip()
+@dataclass
+class Loud:
+    name: str
+    def __post_init__(self): os.environ["NAME"] = self.name
+class Boxed(Generic[T]):
+    def __init__(self, item: T): self.item: T = item
+class Coded(PluginException):
+    def __init__(self, code, text):
+        super().__init__(f"{code}: {text}")
+        self.code = code
+class Unheard(Exception):
+    def __init__(self, text): os.environ["TEXT"] = text
 """
 
 
@@ -706,6 +747,38 @@ NOT_KEPT = (
     "@print_it\n@cache\ndef kept(a: str): return a.lower()",
     "@cache\ndef kept(a: str): return a.lower()\ndef g(): kept.__wrapped__ = print",
     "@lru_cache(maxsize=len(os.listdir()))\ndef kept(a: str): return a.lower()",
+)
+
+# Dicts in which a plugin keeps what it gave.
+OWN_CACHE = """
+from inmanta.plugins import plugin
+KEPT: dict[str, str] = {}
+@plugin
+def f(x: "string", y: str = "a") -> "string":
+    BODY
+"""
+OWN_CACHES = (
+    "if (x, y) not in KEPT:\n        KEPT[x, y] = x + y\n    return KEPT[(x, y)]",
+    "if (x, y) not in KEPT:\n        made = x\n        KEPT[(x, y)] = made + y\n    return KEPT[(x, y)]",
+    "if (x, y) in KEPT:\n        return KEPT[x, y]\n    made = x + y\n    KEPT[x, y] = made\n    return made",
+    "if (x, y) in KEPT: return KEPT[x, y]\n    KEPT[x, y] = x + y\n    return KEPT[x, y]",
+    "made = KEPT.get((x, y))\n    if made is None:\n        made = KEPT[x, y] = x + y\n    return made",
+    "made = KEPT.get((x, y))\n    if made is None:\n        made = x + y\n        KEPT[x, y] = made\n    return made",
+)
+NOT_OWN_CACHES = (
+    "if x not in KEPT:\n        KEPT[x] = x + y\n    return KEPT[x]",
+    "if (x, y) not in KEPT:\n        KEPT[x, y] = x + y\n        return 1\n    return KEPT[x, y]",
+    "if (x, y) not in KEPT:\n        KEPT[x, y] = x + y\n    else:\n        x = y\n    return KEPT[x, y]",
+    "if (x, y) not in KEPT:\n        KEPT[x, y] = x + y\n    return KEPT[y, x]",
+    "if (x, y) not in KEPT:\n        KEPT[x, y] = x + y\n    return len(KEPT)",
+    "if (x, y) not in KEPT:\n        KEPT[x, y] = len(KEPT)\n    return KEPT[x, y]",
+    "if (x, y) in KEPT: return KEPT[x, y]\n    made = x + y\n    KEPT[x, y] = made + x\n    return made",
+    "if (x, y) in KEPT: return 1\n    KEPT[x, y] = x + y\n    return KEPT[x, y]",
+    "x = y\n    if (x, y) not in KEPT:\n        KEPT[x, y] = x + y\n    return KEPT[x, y]",
+    "if (x, y) not in KEPT:\n        x = y\n        KEPT[x, y] = x + y\n    return KEPT[x, y]",
+    "made = KEPT.get((x, y))\n    if made is None:\n        made = KEPT[x, y] = x + y\n    return KEPT",
+    "made = KEPT.get((x, y))\n    if made is not None:\n        made = KEPT[x, y] = x + y\n    return made",
+    "KEPT[x, y] = x\n    return KEPT.get((x, y))",
 )
 
 # Values of a module that nobody changes.
@@ -899,6 +972,11 @@ class Judging(unittest.TestCase):
                 self.assertFalse(purity.is_pure(module.f))
                 module, purity = self.module(text)
                 self.assertTrue(purity.is_pure(module.f))
+        # What only writes texts shows no date.
+        text = f"{LIBRARY_HEAD}\n{LIBRARY_TAIL}\ndef f(x): return yaml.safe_dump([x]) + yaml.dump(x, Dumper=yaml.SafeDumper)\n"
+        for more in ("def g(x, name): return getattr(x, name)()", "def g(x): return x.today()"):
+            module, purity = self.module(f"{text}{more}\n")
+            self.assertTrue(purity.is_pure(module.f))
         # Who asks the clock itself is seen.
         text = f"{LIBRARY_HEAD}\ndef f(x): return date(2020, 1, 1).isoformat()\ndef g(x): return date.today(), datetime.datetime.now(), moment.now()\n"
         module, purity = self.module(text)
@@ -946,6 +1024,35 @@ class Judging(unittest.TestCase):
                 with self.subTest(text):
                     module, purity = self.module(f"{head}{text}\ndef f(x): return kept(x)\n")
                     self.assertIs(purity.is_pure(module.f), is_pure)
+
+    def test_a_plugin_may_keep_what_it_gave(self) -> None:
+        from unittest import mock
+
+        patched = mock.patch("inmanta.plugins.plugin", lambda function: function)
+        patched.start()
+        self.addCleanup(patched.stop)
+        for bodies, is_pure in ((OWN_CACHES, True), (NOT_OWN_CACHES, False)):
+            for body in bodies:
+                with self.subTest(body):
+                    module, purity = self.module(OWN_CACHE.replace("BODY", body))
+                    self.assertIs(purity.is_pure(module.f), is_pure)
+        text = OWN_CACHE.replace("BODY", OWN_CACHES[0])
+        for changed in (
+            text + "def g(x): return f(x)\n",
+            text + "def g(): return KEPT\n",
+            text + "KEPT['a'] = 'b'\n",
+            text + "import sys\ndef g(): return getattr(sys.modules[__name__], 'KEPT')\n",
+            text + "def g(): return globals()\n",
+            text.replace("= {}", "= {('a', 'b'): 'c'}"),
+            text.replace("= {}", "= dict(a=1)"),
+            text.replace('x: "string"', "x: 'int'"),
+            text.replace('x: "string"', "x"),
+            text.replace('y: str = "a"', "*y: str"),
+            text.replace("@plugin\n", ""),
+        ):
+            with self.subTest(changed):
+                module, purity = self.module(changed)
+                self.assertFalse(purity.is_pure(module.f))
 
     def test_values_that_nobody_can_change_are_read(self) -> None:
         for bodies, is_pure in ((CONSTANTS, True), (NOT_CONSTANTS, False)):
