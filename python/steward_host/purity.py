@@ -25,7 +25,7 @@ from enum import EnumMeta
 from types import CodeType, FunctionType, MethodType, ModuleType
 
 from inmanta.execute.util import Unknown
-from steward_host import cached_functions, catching, context_managers, library, nested_tables, own_caches, own_objects, printing, quiet_loggers, spoken_names, tables
+from steward_host import cached_functions, catching, context_managers, dispatch_tables, library, nested_tables, own_caches, own_objects, printing, quiet_loggers, spoken_names, tables
 from steward_host.computing import has_hidden_name
 from steward_host.own_objects import OwnObjects
 from steward_host.plain_classes import PlainClasses
@@ -283,12 +283,19 @@ class Purity:
             file = function.__code__.co_filename
             if self._is_own_cache(function, name):
                 return True
+            if dispatch_tables.is_dispatch(found, self._is_unchanging, self._is_plain_function):
+                node = self._definition(function.__code__)
+                is_called = node is not None and dispatch_tables.are_only_called(name, _parts_of(node))
+                return is_called and not self._tables.is_changed(name, file, self._other_trees(file))
             if tables.is_flat(found, self._is_unchanging):
                 return not self._tables.is_changed(name, file, self._other_trees(file))
             is_known = nested_tables.is_nested(found, self._is_unchanging)
             return is_known and not self._tables.is_changed_within(name, found, file, self._other_trees(file), self._is_unchanging)
         is_used_well = _is_for_annotations(found) or _is_asked_for(found) or self._is_own_class(found) or self._is_quiet(found) or self._is_noted(found)
         return self._is_settled(found) or is_used_well or self._makes_references(found)
+
+    def _is_plain_function(self, found: object) -> bool:
+        return self._is_pure_for_all(found) and not vars(found)
 
     def _is_own_cache(self, function: FunctionType, name: str) -> bool:
         """Whether a dict is where a plugin, which no code calls, keeps what it gave."""

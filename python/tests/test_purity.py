@@ -749,6 +749,45 @@ NOT_KEPT = (
     "@lru_cache(maxsize=len(os.listdir()))\ndef kept(a: str): return a.lower()",
 )
 
+# Dicts of functions, and what is done with these.
+DISPATCH_HEAD = """
+import os
+def upper(x): return x.upper()
+def lower(x): return x.lower()
+def noisy(x): os.environ["x"] = x
+def kept(x): return x
+kept.memory = {}
+def looks(x):
+    try: return x.name
+    except Exception: return 1
+CALLS = {"upper": upper, "lower": lower, "shout": lambda x: x.upper() + "!"}
+NOISY = {"upper": upper, "noisy": noisy}
+CARRYING = {"upper": upper, "kept": kept}
+LOOKING = {"upper": upper, "looks": looks}
+"""
+DISPATCHING = (
+    "return CALLS[x](y)",
+    "return CALLS.get(x)(y) if x in CALLS else sorted(CALLS)",
+    "call = CALLS.get(x)\n    if call is None:\n        raise ValueError(', '.join(sorted(CALLS)))\n    return call(y)",
+    "call = CALLS[x]\n    return [call(one) for one in y]",
+    "return LOOKING[x](y)",
+)
+NOT_DISPATCHING = (
+    "return NOISY[x](y)",
+    "return CARRYING[x](y)",
+    "return CALLS[x]",
+    "return CALLS[x].name",
+    "return CALLS.get(x, y)(y)",
+    "call = CALLS[x]\n    return call.memory",
+    "call = CALLS[x]\n    return [call]",
+    "call = CALLS[x]\n    other = call\n    return other.memory",
+    "for call in CALLS.values(): call.memory",
+    "return [call for call in CALLS.values()]",
+    "return {**CALLS}",
+    "CALLS[x] = y",
+    "return list(map(CALLS.get, x))",
+)
+
 # Dicts in which a plugin keeps what it gave.
 OWN_CACHE = """
 from inmanta.plugins import plugin
@@ -1024,6 +1063,19 @@ class Judging(unittest.TestCase):
                 with self.subTest(text):
                     module, purity = self.module(f"{head}{text}\ndef f(x): return kept(x)\n")
                     self.assertIs(purity.is_pure(module.f), is_pure)
+
+    def test_functions_are_taken_from_tables_to_be_called(self) -> None:
+        for bodies, is_pure in ((DISPATCHING, True), (NOT_DISPATCHING, False)):
+            for body in bodies:
+                with self.subTest(body):
+                    module, purity = self.module(f"{DISPATCH_HEAD}\ndef f(x, y):\n    {body}\n")
+                    self.assertIs(purity.is_pure(module.f), is_pure)
+                    if is_pure:
+                        self.assertIs(purity.catches(module.f), "LOOKING" in body)
+        for more in ("CALLS['noisy'] = noisy", "def g(): CALLS.update(a=noisy)", "def g(): return CALLS", "upper.more = 1"):
+            with self.subTest(more):
+                module, purity = self.module(f"{DISPATCH_HEAD}\ndef f(x, y): return CALLS[x](y)\n{more}\n")
+                self.assertFalse(purity.is_pure(module.f))
 
     def test_a_plugin_may_keep_what_it_gave(self) -> None:
         from unittest import mock
