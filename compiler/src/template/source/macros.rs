@@ -90,7 +90,7 @@ fn renamed(
         let (part, behind) = rest.split_at(length);
         let behind = behind.trim_start();
         let is_given = behind.starts_with('=') && !behind.starts_with("==");
-        let is_argument = is_given && !(is_assignment && !out.contains('('));
+        let is_argument = is_given && (!is_assignment || out.contains('('));
         let is_attribute = out.trim_end().ends_with(['.', '|']);
         match own_name(part).filter(|_| !is_argument && !is_attribute) {
             Some(own) => out.push_str(own),
