@@ -369,7 +369,9 @@ class Compiling:
         try:
             result = call()
             reads = proxy.end_reads()
-            known = None if self._values.has_changed_lent() or is_hidden else reads
+            known: list[Any] | None = None if self._values.has_changed_lent() or is_hidden else reads
+            if known is not None and self._computing.catches(name, _function_of(self._plugins[name])):
+                known = [True, *known]
             packed = calls.computed(number, DynamicProxy._plain(result), known, self._values.by_value, proxy.logged())
             return result, packed
         finally:

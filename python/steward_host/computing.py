@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from steward_host.purity import Purity
 
 
+# Before the name of a plugin that only computes: whether it may go on where an attribute has no value yet (`catching`).
+CATCHING = "catching "
 # The handler that notes what all loggers say, if there is one.
 listener: object = None
 
@@ -70,6 +72,15 @@ class Computing:
 
             self._purity = Purity(self._files)
         return self._purity
+
+    def catches(self, name: str, function: object) -> bool:
+        """Whether a plugin that only computes may go on where an attribute of the model has no value yet."""
+        known = self._known
+        assert known is not None, "somebody wants to know what only computes"
+        found = known.get(CATCHING + name)
+        if found is None:
+            found = known[CATCHING + name] = self._judge().catches(function)
+        return found
 
     def forget(self, name: str) -> None:
         """That it does more than compute was reported."""

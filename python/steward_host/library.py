@@ -20,6 +20,7 @@ MEMBERS = {
     " collapse_addresses ip_address ip_interface ip_network summarize_address_range",
     "math": "ceil comb copysign e exp fabs factorial floor fmod gcd hypot inf isclose isfinite isinf isnan isqrt lcm log log10"
     " log2 nan perm pi pow prod sqrt tau trunc",
+    "io": "BytesIO StringIO",
     "itertools": "accumulate chain combinations compress count cycle dropwhile filterfalse groupby islice pairwise"
     " permutations product repeat starmap takewhile zip_longest",
     "functools": "cmp_to_key partial reduce",
@@ -29,13 +30,15 @@ MEMBERS = {
     "textwrap": "dedent fill indent shorten wrap",
     "base64": "b16decode b16encode b32decode b32encode b64decode b64encode b85decode b85encode standard_b64decode"
     " standard_b64encode urlsafe_b64decode urlsafe_b64encode",
-    "hashlib": "blake2b blake2s md5 sha1 sha224 sha256 sha384 sha3_256 sha3_512 sha512",
-    "collections": "Counter OrderedDict abc defaultdict deque",
+    "hashlib": "blake2b blake2s md5 new sha1 sha224 sha256 sha384 sha3_256 sha3_512 sha512",
+    "collections": "ChainMap Counter OrderedDict abc defaultdict deque",
     "collections.abc": "Collection Container Hashable Iterable Mapping MutableMapping MutableSequence Sequence Set Sized",
+    "contextlib": "closing nullcontext suppress",
     "copy": "copy deepcopy",
+    "csv": "DictReader DictWriter QUOTE_ALL QUOTE_MINIMAL QUOTE_NONE QUOTE_NONNUMERIC reader writer",
     "dataclasses": "asdict astuple replace",
     "json": "JSONDecodeError dumps loads",
-    "os": "path sep",
+    "os": "linesep path sep",
     "posixpath": "basename commonpath commonprefix dirname isabs join normpath sep split splitext",
     "urllib": "parse",
     "urllib.parse": "parse_qs parse_qsl quote quote_plus unquote unquote_plus urlencode urljoin urlparse urlsplit urlunparse urlunsplit",
@@ -63,7 +66,7 @@ MEMBERS = {
     "xml.etree.ElementTree": "Element ParseError QName SubElement fromstring indent tostring",
     "xml.sax": "saxutils",
     "xml.sax.saxutils": "escape quoteattr unescape",
-    "yaml": "YAMLError dump dump_all safe_dump safe_dump_all safe_load safe_load_all",
+    "yaml": "BaseLoader CSafeDumper CSafeLoader SafeDumper SafeLoader YAMLError dump dump_all load load_all safe_dump safe_dump_all safe_load safe_load_all",
     "zlib": "adler32 crc32",
     "netaddr": "AddrFormatError EUI IPAddress IPNetwork IPRange IPSet all_matching_cidrs cidr_exclude cidr_merge"
     " iprange_to_cidrs spanning_cidr valid_ipv4 valid_ipv6 valid_mac",
@@ -74,6 +77,7 @@ CLOCKS = frozenset("astimezone fromtimestamp localtime now timestamp today utcfr
 # By module, attributes that change the settings of all, or that show more than what an object was made of.
 _CHANGED_BY = {
     "collections.abc": frozenset(("register",)),
+    "csv": frozenset("field_size_limit register_dialect unregister_dialect".split()),
     "datetime": CLOCKS,
     "decimal": frozenset("BasicContext DefaultContext ExtendedContext getcontext localcontext setcontext".split()),
     "xml.etree.ElementTree": frozenset(("register_namespace",)),
@@ -85,6 +89,17 @@ _CHANGED_BY = {
         " yaml_representers".split()
     ),
 }
+# What only writes what it is given has nothing of its own to show.
+_WRITING = frozenset("CSafeDumper SafeDumper YAMLError dump dump_all safe_dump safe_dump_all".split())
+# Classes by which `yaml` reads or writes.
+_OF_YAML = ("BaseLoader", "CSafeDumper", "CSafeLoader", "SafeDumper", "SafeLoader")
+
+
+def is_class_of_yaml(value: object) -> bool:
+    """Whether it is a class by which `yaml` reads or writes."""
+    yaml = sys.modules.get("yaml")
+    return yaml is not None and any(getattr(yaml, name, None) is value for name in _OF_YAML)
+
 
 def has(value: object) -> bool:
     """Whether a function or class is one of them."""
@@ -111,19 +126,23 @@ class Library:
     def has(self, value: object) -> bool:
         """The same as `has`, as far as the project's files leave it as it is."""
         module = module_of(value)
-        return module is not None and self.has_module(module)
+        return module is not None and self.has_module(module, getattr(value, "__name__", None))
 
-    def has_module(self, name: str) -> bool:
-        """Whether a module is as it was, and what it gives is not asked for more."""
-        known = self._known.get(name)
+    def has_module(self, name: str, member: str | None = None) -> bool:
+        """Whether a module is as it was, and what it gives, or a member of it, is not asked for more."""
+        is_writing = name == "yaml" and member in _WRITING
+        key = f"{name} for writing" if is_writing else name
+        known = self._known.get(key)
         if known is None:
-            known = self._known[name] = self._look_at(name)
+            known = self._known[key] = self._look_at(name, is_writing)
         return known
 
-    def _look_at(self, name: str) -> bool:
+    def _look_at(self, name: str, is_writing: bool) -> bool:
         changing = _CHANGED_BY.get(name)
         if changing is None:
             return True
+        if is_writing:
+            changing = changing - CLOCKS
         if name == "decimal" and not _is_usual_context():
             return False
         # Who asks a class of dates itself is seen where it does.

@@ -15,9 +15,13 @@ nothing but attributes of the object itself. What the class has of its own, all 
 
 from __future__ import annotations
 
+import abc
 import ast
 import sys
+import typing
 from types import FunctionType
+
+from steward_host import context_managers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
 
 # Methods with underscores that a class may have: the others change how attributes are read and set, or how objects are made.
 _SPECIAL = frozenset(
-    "__add__ __bool__ __call__ __contains__ __eq__ __ge__ __getitem__ __gt__ __init__ __iter__ __le__ __len__ __lt__ __repr__"
+    "__add__ __bool__ __call__ __contains__ __enter__ __eq__ __exit__ __ge__ __getitem__ __gt__ __init__ __iter__ __le__ __len__ __lt__ __repr__"
     " __setitem__ __str__".split()
 )
 
@@ -39,11 +43,11 @@ class OwnObjects:
         tree: Callable[[str], ast.Module | None],
         is_pure: Callable[[object], bool],
         is_pure_method: Callable[[FunctionType, str], bool],
-        is_unchanging: Callable[[object], bool],
+        is_unchanging: Callable[[str, object], bool],
         changed: Callable[[], set[str]],
         refused: Callable[[], None],
     ) -> None:
-        """`tree`: of a file, None if it is none of the project's; `is_pure_method`: the same as `is_pure` of a method and the name
+        """`tree`: of a file, None if it is none of the project's; `is_unchanging`: of what a class has by a name; `is_pure_method`: the same as `is_pure` of a method and the name
         that it gives its object; `changed`, `refused`: as in `PlainClasses`."""
         self._has_file = has_file
         self._tree = tree
@@ -72,22 +76,28 @@ class OwnObjects:
                 self._refused()
         return known
 
+    def is_exception(self, cls: type) -> bool:
+        """Whether the exceptions of a class, whose bases are looked at besides, are such objects."""
+        return self._has_simple_parts(cls)
+
     def forget(self) -> None:
         """As `PlainClasses.forget_plain`."""
         self._known = {cls: known for cls, known in self._known.items() if not known}
 
     def _look_at(self, cls: type) -> bool:
+        are_known = all(base in (object, abc.ABC, typing.Generic) or self.has(base) for base in cls.__bases__)
+        return are_known and self._has_simple_parts(cls)
+
+    def _has_simple_parts(self, cls: type) -> bool:
         module = sys.modules.get(cls.__module__)
         file = getattr(module, "__file__", None)
         tree = None if file is None else self._tree(file)
-        if tree is None or vars(module).get(cls.__name__) is not cls or type(cls) is not type:
+        if tree is None or vars(module).get(cls.__name__) is not cls or type(cls) not in (type, abc.ABCMeta):
             return False
         if cls.__name__ in self._changed() or any(name.startswith("__") for name in self._changed()):
             return False
         nodes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == cls.__name__]
         if len(nodes) != 1 or nodes[0].keywords or nodes[0].decorator_list:
-            return False
-        if not all(base is object or self.has(base) for base in cls.__bases__):
             return False
         return all(self._is_simple_part(cls, part) for part in nodes[0].body)
 
@@ -95,8 +105,10 @@ class OwnObjects:
         if isinstance(part, (ast.AnnAssign, ast.Assign)):
             targets = part.targets if isinstance(part, ast.Assign) else [part.target]
             names = [target.id for target in targets if isinstance(target, ast.Name) and not target.id.startswith("__")]
+            if isinstance(part, ast.Assign) and _is_slots(part):
+                return True
             # One without a value is no more than an annotation.
-            return len(names) == len(targets) and all(self._is_unchanging(vars(cls).get(name)) for name in names)
+            return len(names) == len(targets) and all(self._is_unchanging(name, vars(cls).get(name)) for name in names)
         if isinstance(part, ast.FunctionDef):
             if part.name.startswith("__") and part.name not in _SPECIAL or part.name in self._changed():
                 return False
@@ -109,9 +121,20 @@ class OwnObjects:
             return self._is_pure(found.__func__)
         if isinstance(found, property):
             found = found.fget if found.fset is None and found.fdel is None else None
+        found = context_managers.function_of(found)
         own = [*node.args.posonlyargs, *node.args.args][:1]
         is_own = type(found) is FunctionType and found.__code__.co_name == node.name and bool(own)
         return is_own and self._is_pure_method(found, own[0].arg)  # type: ignore[arg-type]  # it is a function
+
+
+def _is_slots(part: ast.Assign) -> bool:
+    """Whether it names the attributes that objects have, and nothing else: not `__dict__`, nor `__class__`."""
+    target = part.targets[0]
+    if len(part.targets) != 1 or not isinstance(target, ast.Name) or target.id != "__slots__":
+        return False
+    names = part.value.elts if isinstance(part.value, (ast.List, ast.Tuple)) else [part.value]
+    texts = [name.value for name in names if isinstance(name, ast.Constant) and isinstance(name.value, str)]
+    return len(texts) == len(names) and not any(text.startswith("__") for text in texts)
 
 
 def attributes_of(own: str, node: ast.FunctionDef | ast.Lambda, parts: list[ast.AST]) -> Iterator[int]:

@@ -12,6 +12,7 @@ import ast
 import dataclasses
 import enum
 import sys
+from types import FunctionType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 # What a class inherits from for nothing that its objects do.
-_BASES = (object, enum.Enum, enum.IntEnum, enum.StrEnum, int, str)
+_BASES = (object, enum.Enum, enum.Flag, enum.IntEnum, enum.IntFlag, enum.StrEnum, int, str)
 # Methods that may be its own though their names begin with an underscore: its texts.
 _TEXTS = ("__repr__", "__str__")
 # What is known of a class: there is more to its objects than values; somebody may change these; nobody may.
@@ -35,6 +36,7 @@ class PlainClasses:
         has_file: Callable[[str], bool],
         tree: Callable[[str], ast.Module | None],
         is_pure: Callable[[object], bool],
+        is_pure_method: Callable[[FunctionType, str], bool],
         is_constant: Callable[[object], bool],
         changed: Callable[[], set[str]],
         refused: Callable[[], None],
@@ -44,6 +46,7 @@ class PlainClasses:
         self._has_file = has_file
         self._tree = tree
         self._is_pure = is_pure
+        self._is_pure_method = is_pure_method
         self._is_constant = is_constant
         self._changed = changed
         self._refused = refused
@@ -114,6 +117,8 @@ class PlainClasses:
         else:
             is_made_plainly = len(decorators) == 1 and _is_dataclass(decorators[0], vars(module)) and self._has_plain_fields(cls)
             kind = kind if is_made_plainly and vars(cls)["__dataclass_params__"].frozen else min(kind, _CHANGEABLE)
+        if any(isinstance(part, ast.FunctionDef) and part.name == "__post_init__" for part in nodes[0].body):
+            kind = min(kind, _CHANGEABLE)
         return kind if is_made_plainly and all(self._is_plain_part(cls, part) for part in nodes[0].body) else _MORE
 
     def _is_named_tuple(self, cls: Any, tree: ast.Module, known: dict[str, Any]) -> bool:
@@ -150,6 +155,11 @@ class PlainClasses:
             return len(names) == len(targets) and is_known
         if isinstance(part, ast.FunctionDef):
             found = vars(cls).get(part.name)
+            if part.name == "__post_init__":
+                # It may set the attributes of an object that somebody may change anyway.
+                own = [*part.args.posonlyargs, *part.args.args][:1]
+                is_own = type(found) is FunctionType and bool(own) and "__dataclass_fields__" in vars(cls)
+                return is_own and part.name not in self._changed() and self._is_pure_method(found, own[0].arg)  # type: ignore[arg-type]  # it is a function
             if isinstance(found, property):
                 found = found.fget if found.fset is None and found.fdel is None else None
             elif isinstance(found, (classmethod, staticmethod)):

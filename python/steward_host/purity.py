@@ -18,13 +18,14 @@ is numbered (its text, its hash) is noticed when it happens, too.
 from __future__ import annotations
 
 import ast
+import contextlib
 import operator
 import sys
 from enum import EnumMeta
 from types import CodeType, FunctionType, MethodType, ModuleType
 
 from inmanta.execute.util import Unknown
-from steward_host import cached_functions, library, nested_tables, own_objects, quiet_loggers, spoken_names, tables
+from steward_host import cached_functions, catching, context_managers, dispatch_tables, library, nested_tables, own_caches, own_objects, printing, quiet_loggers, spoken_names, tables
 from steward_host.computing import has_hidden_name
 from steward_host.own_objects import OwnObjects
 from steward_host.plain_classes import PlainClasses
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _BUILTINS = frozenset(
-    "abs all any ascii bin bool bytes chr dict divmod enumerate filter float format frozenset getattr hasattr hex int isinstance"
+    "abs all any ascii bin bool bytes callable chr complex dict divmod enumerate filter float format frozenset getattr hasattr hex int isinstance"
     " iter len list map max min next oct ord pow range repr reversed round set slice sorted str sum tuple zip".split()
 )
 # Those that read an attribute whose name is a text.
@@ -46,7 +47,7 @@ _BY_NAME = ("getattr", "hasattr")
 _CLASSES_OF = frozenset(("collections", "inmanta", "ipaddress", "netaddr", "numbers"))
 _STATEMENTS = (
     ast.AnnAssign, ast.Assert, ast.Assign, ast.AugAssign, ast.Break, ast.Continue, ast.Delete, ast.ExceptHandler, ast.Expr,
-    ast.For, ast.If, ast.Match, ast.Nonlocal, ast.Pass, ast.Raise, ast.Return, ast.Try, ast.While,
+    ast.For, ast.If, ast.Match, ast.Nonlocal, ast.Pass, ast.Raise, ast.Return, ast.Try, ast.While, ast.With,
 )  # fmt: skip
 _EXPRESSIONS = (
     ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.Constant, ast.Dict, ast.DictComp, ast.FormattedValue, ast.GeneratorExp,
@@ -55,14 +56,8 @@ _EXPRESSIONS = (
 )  # fmt: skip
 _PARTS = (
     ast.arg, ast.arguments, ast.boolop, ast.cmpop, ast.comprehension, ast.expr_context, ast.keyword, ast.match_case, ast.operator,
-    ast.pattern, ast.unaryop,
+    ast.pattern, ast.unaryop, ast.withitem,
 )  # fmt: skip
-# What may be caught: not what says that an attribute has no value yet, after which the call is made again. Whether it has one
-# by now depends on more than the call.
-_CAUGHT = frozenset(
-    "ArithmeticError AssertionError AttributeError IndexError KeyError LookupError NotImplementedError OverflowError StopIteration"
-    " TypeError UnicodeDecodeError UnicodeEncodeError UnicodeError ValueError ZeroDivisionError".split()
-)
 # Attributes by which a function or a plugin gets other code: where some file sets one, nothing is known of any function.
 _REPLACING = frozenset(("call", "call_in_context", "__code__", "__defaults__", "__function__", "__kwdefaults__"))
 # Instructions that read a name of the module, or of Python itself.
@@ -97,14 +92,13 @@ class Purity:
         self._open: set[FunctionType] = set()
         self._assumed: set[FunctionType] = set()
         self._changed: set[str] | None = None
+        self._written: set[str] | None = None
         self._may_change_loggers: bool | None = None
         self._of_library: library.Library | None = None
+        self._of_exceptions: catching.Catching | None = None
         self._tables = tables.Tables(self._tree)
         own_tree = lambda file: self._tree(file) if file in self._files else None  # noqa: E731
         self._classes = PlainClasses(
-            self._files.__contains__, own_tree, self._is_pure_for_all, self._is_unchanging, self._names_that_change, self._forget
-        )
-        self._objects = OwnObjects(
             self._files.__contains__,
             own_tree,
             self._is_pure_for_all,
@@ -113,18 +107,31 @@ class Purity:
             self._names_that_change,
             self._forget,
         )
+        self._objects = OwnObjects(
+            self._files.__contains__,
+            own_tree,
+            self._is_pure_for_all,
+            self._is_pure_method,
+            self._is_unchanging_of_class,
+            self._names_that_change,
+            self._forget,
+        )
+        # Methods whose class is looked at for what they ask of it.
+        self._asking: set[tuple[type, FunctionType]] = set()
         # Methods of such classes, and what they call the object.
         self._methods: dict[FunctionType, str] = {}
         self._references = PlainReferences(own_tree, self._is_pure_for_all, _is_constant, self._names_that_change)
 
     def is_pure(self, function: object) -> bool:
         """Whether a function only computes, if no word in the texts that it is given begins with an underscore."""
+        function = context_managers.function_of(function)
         if type(function) is not FunctionType:
             return False
         return self._is_pure(function)
 
     def _is_pure_for_all(self, function: object) -> bool:
         """Whether a function only computes, whoever calls it with whatever and does whatever with what it gives."""
+        function = context_managers.function_of(function)
         is_known = self.is_pure(function) and function not in self._by_argument and function not in self._makers
         return is_known and function not in self._methods
 
@@ -147,6 +154,16 @@ class Purity:
             return False
         node = self._definition(function.__code__)
         return node is not None and self._handed_on(function, node, _parts_of(node)).passes_arguments()
+
+    def catches(self, function: object) -> bool:
+        """Whether a function may go on where an attribute of the model has no value yet, or one that it calls."""
+        code = getattr(function, "__code__", None)
+        return code is None or self._catching().has(code.co_name)
+
+    def _catching(self) -> catching.Catching:
+        if self._of_exceptions is None:
+            self._of_exceptions = catching.Catching(filter(None, map(self._tree, self._files)))
+        return self._of_exceptions
 
     def is_pure_getter(self, getter: object) -> bool:
         """The same for a getter of a resource class, which must not look at the exporter, nor at the class that it is of."""
@@ -212,6 +229,9 @@ class Purity:
             return False
         names = set(_globals_of(function.__code__))
         parts = _parts_of(node)
+        tree = self._tree(function.__code__.co_filename)
+        if tree is None or self._catching().shows_text(tree, parts) or not context_managers.ends_in_time(node, parts, function.__globals__):
+            return False
         known = {name: function.__globals__[name] for name in names if name in function.__globals__}
         spoken = SpokenNames(node, parts, known)
         if any(spoken.of(text) == spoken_names.OF_ARGUMENTS for _, _, text in spoken.reads):
@@ -220,12 +240,14 @@ class Purity:
         kinds = _Kinds(node, parts, known)
         above = {id(part) for part in own_objects.calls_of_bases(parts)} if own is not None else set()
         may_ask = {"type"} if kinds.are_asked else set()
+        if "print" not in known and printing.are_own(parts, known, own, self._names_of_texts):
+            may_ask.add("print")
         if all(id(part) in above for part in parts if isinstance(part, ast.Name) and part.id == "super") and "super" not in known:
             may_ask.add("super")
         if not all(self._is_known(function, name) or name in may_ask for name in names):
             return False
         handed_on = None
-        asked_for = set(_classes_asked_for(parts))
+        asked_for = set(_classes_asked_for(parts, known))
         named = (known.get(part.id) for part in parts if isinstance(part, ast.Name) and id(part) not in asked_for)
         if any(map(self._makes_references, named)):
             handed_on = self._handed_on(function, node, parts)
@@ -233,7 +255,8 @@ class Purity:
         own_attributes = {*_texts_of_elements(node, parts, known)}
         if own is not None:
             own_attributes.update(own_objects.attributes_of(own, node, parts))
-        known_attributes = own_attributes | kinds.named | above
+        own_attributes.update(self._hidden_helpers(node, parts, known))
+        known_attributes = own_attributes | kinds.named | above | {*_names_of_classes(parts)}
         return all(_is_allowed(part, known_attributes) for part in parts) and self._is_used_well(parts, known, spoken, handed_on)
 
     def _handed_on(self, function: FunctionType, node: ast.FunctionDef | ast.Lambda, parts: list[ast.AST]) -> HandedOn:
@@ -258,12 +281,30 @@ class Purity:
             return found.__name__ in library.MEMBERS or self._is_own_module(found)
         if type(found) in tables.KINDS:
             file = function.__code__.co_filename
+            if self._is_own_cache(function, name):
+                return True
+            if dispatch_tables.is_dispatch(found, self._is_unchanging, self._is_plain_function):
+                node = self._definition(function.__code__)
+                is_called = node is not None and dispatch_tables.are_only_called(name, _parts_of(node))
+                return is_called and not self._tables.is_changed(name, file, self._other_trees(file))
             if tables.is_flat(found, self._is_unchanging):
                 return not self._tables.is_changed(name, file, self._other_trees(file))
             is_known = nested_tables.is_nested(found, self._is_unchanging)
             return is_known and not self._tables.is_changed_within(name, found, file, self._other_trees(file), self._is_unchanging)
         is_used_well = _is_for_annotations(found) or _is_asked_for(found) or self._is_own_class(found) or self._is_quiet(found) or self._is_noted(found)
         return self._is_settled(found) or is_used_well or self._makes_references(found)
+
+    def _is_plain_function(self, found: object) -> bool:
+        return self._is_pure_for_all(found) and not vars(found)
+
+    def _is_own_cache(self, function: FunctionType, name: str) -> bool:
+        """Whether a dict is where a plugin, which no code calls, keeps what it gave."""
+        file = function.__code__.co_filename
+        tree, node = self._tree(file), self._definition(function.__code__)
+        if type(function.__globals__[name]) is not dict or tree is None or not isinstance(node, ast.FunctionDef):
+            return False
+        others = [*self._other_trees(file)]
+        return self._tables.is_only_plugin(tree, others, node) and own_caches.is_own_cache(name, node, tree, others)
 
     def _is_settled(self, found: object) -> bool:
         """Whether a value of a module, which is no table, only computes and never changes."""
@@ -295,14 +336,23 @@ class Purity:
         return fields is not None and all(map(self._is_unchanging, fields))
 
     def _is_exception(self, found: object) -> bool:
-        """Also one of the project's own that adds nothing but its name."""
+        """Also one of the project's own that adds nothing but its name, or methods that only compute."""
         if _is_exception(found):
             return True
         if not isinstance(found, type) or not issubclass(found, Exception):
             return False
         module = sys.modules.get(found.__module__)
         is_own = module is not None and self._is_own_module(module)
-        return is_own and set(vars(found)) <= _OF_PLAIN_CLASS and all(map(self._is_exception_base, found.__bases__))
+        if not is_own or not all(map(self._is_exception_base, found.__bases__)):
+            return False
+        return set(vars(found)) <= _OF_PLAIN_CLASS or self._objects.is_exception(found)
+
+    def _is_caught(self, kind: ast.expr, known: dict[str, object]) -> bool:
+        """Whether it names a class of exceptions. What follows if the model has no value yet is known besides (`catching`)."""
+        if isinstance(kind, ast.Name) and kind.id not in known:
+            return _is_exception(getattr(_builtins(), kind.id, None))
+        found = _found(kind, known)
+        return isinstance(found, type) and issubclass(found, Exception) and (self._is_settled(found) or _is_asked_for(found))
 
     def _is_exception_base(self, base: type) -> bool:
         return base is Exception or self._is_exception(base)
@@ -336,9 +386,40 @@ class Purity:
             return False
         found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
         if isinstance(found, classmethod):
-            return self._classes.is_transparent(cls) and self._is_pure_for_all(found.__func__)
+            is_known = self._classes.is_transparent(cls) or self._asks_class_for_helpers(cls, found.__func__)
+            return is_known and self._is_pure_for_all(found.__func__)
         function = found.__func__ if isinstance(found, staticmethod) else found
         return getattr(cls, name, None) is function and self._is_pure_for_all(function)
+
+    def _hidden_helpers(self, node: ast.FunctionDef | ast.Lambda, parts: list[ast.AST], known: dict[str, object]) -> Iterator[int]:
+        """Where a function calls one of the functions of a class whose names begin with an underscore: of one of the project's, or of
+        the class that the function is of, for which all such functions are looked at besides."""
+        own = None
+        if isinstance(node, ast.FunctionDef) and any(isinstance(one, ast.Name) and one.id == "classmethod" for one in node.decorator_list):
+            own = next((argument.arg for argument in (*node.args.posonlyargs, *node.args.args)), None)
+        of_class = set() if own is None else {*own_objects.attributes_of(own, node, parts)}
+        for part in parts:
+            called = part.func if isinstance(part, ast.Call) else None
+            if isinstance(called, ast.Attribute) and called.attr.startswith("_") and not called.attr.startswith("__"):
+                if id(called) in of_class or self._has_helper(_found(called.value, known), called.attr):
+                    yield id(called)
+
+    def _asks_class_for_helpers(self, cls: type, function: object) -> bool:
+        """Whether all that a method does with the class that it is of is to ask it for such functions and values."""
+        if type(function) is not FunctionType or (cls, function) in self._asking or not function.__code__.co_argcount:
+            return False
+        node = self._definition(function.__code__)
+        if node is None:
+            return False
+        own = function.__code__.co_varnames[0]
+        parts = _parts_of(node)
+        # Two that ask for one another are not known.
+        self._asking.add((cls, function))
+        try:
+            asked = {id(part.value) for part in parts if isinstance(part, ast.Attribute) and self._may_ask_class(cls, part.attr)}
+        finally:
+            self._asking.discard((cls, function))
+        return all(id(part) in asked for part in parts if isinstance(part, ast.Name) and part.id == own)
 
     def _has_constant(self, cls: Any, name: str) -> bool:
         """The same of a value that nobody changes."""
@@ -347,12 +428,21 @@ class Purity:
         if not self._is_own_class(cls) or type(cls) not in (type, resources.ResourceMeta) or name in self._names_that_change():
             return False
         found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
-        return _is_constant(found) and getattr(cls, name, None) is found
+        return (_is_constant(found) or self._is_table_of_class(name, found)) and getattr(cls, name, None) is found
+
+    def _is_unchanging_of_class(self, name: str, value: object) -> bool:
+        """Whether what a class has by a name is a value that nobody changes."""
+        return self._is_unchanging(value) or self._is_table_of_class(name, value)
+
+    def _is_table_of_class(self, name: str, value: object) -> bool:
+        if type(value) not in tables.KINDS or not tables.is_flat(value, self._is_unchanging):
+            return False
+        return not tables.may_change_attribute(name, [*filter(None, map(self._tree, self._files))])
 
     def _may_ask(self, module: ModuleType, name: str) -> bool:
         """Whether what a module has by this name only computes."""
         if module.__name__ in library.MEMBERS:
-            return name in library.MEMBERS[module.__name__].split() and self._library().has_module(module.__name__)
+            return name in library.MEMBERS[module.__name__].split() and self._library().has_module(module.__name__, name)
         return name in vars(module) and name not in self._names_that_change() and self._is_settled(vars(module)[name])
 
     def _library(self) -> library.Library:
@@ -375,12 +465,14 @@ class Purity:
         }
         by_name.update(id(part.func) for part in parts if isinstance(part, ast.Call) and _is_attribute_getter(part, known))
         asked = {id(part.value) for part in parts if isinstance(part, ast.Attribute)}
-        asked_for = set(_classes_asked_for(parts))
+        given = {*_classes_given_to_yaml(parts, known)}
+        asked_for = set(_classes_asked_for(parts, known))
         called = {id(part.func) for part in parts if isinstance(part, ast.Call)}
-        raising = {id(handler) for part in parts if isinstance(part, ast.Try) for handler in _raising_handlers(part, known)}
         for part in parts:
+            if isinstance(part, (ast.Attribute, ast.Name)) and library.is_class_of_yaml(_found(part, known)) and id(part) not in given:
+                return False
             if isinstance(part, ast.ExceptHandler):
-                if id(part) not in raising and not all(_is_caught(kind, known) for kind in _kinds_of(part)):
+                if not all(self._is_caught(kind, known) for kind in _kinds_of(part)):
                     return False
             elif isinstance(part, ast.Name):
                 found = known.get(part.id)
@@ -436,6 +528,8 @@ class Purity:
         from inmanta import plugins
 
         named = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if context_managers.is_making(decorator, function.__globals__) or _is_of_abc(decorator, function.__globals__):
+            return True
         if isinstance(named, ast.Name):
             if named.id in ("staticmethod", "classmethod", "property"):
                 return named.id not in function.__globals__
@@ -468,6 +562,12 @@ class Purity:
             with open(path, "rb") as file:
                 self._trees[path] = ast.parse(file.read())
         return self._trees[path]
+
+    def _names_of_texts(self) -> set[str]:
+        """Attributes that hold a text that is written, wherever a file sets one of this name."""
+        if self._written is None:
+            self._written = printing.attributes(filter(None, map(self._tree, self._files)))
+        return self._written
 
     def _names_that_change(self) -> set[str]:
         """The names of modules that some function may give another value: those that are `global` anywhere, that are set or
@@ -571,9 +671,8 @@ def _is_allowed(node: ast.AST, attributes: set[int]) -> bool:
         return not node.decorator_list
     if isinstance(node, ast.Delete):
         return all(_is_own(target, attributes) for target in node.targets)
-    if isinstance(node, ast.Try):
-        # What follows in any case may return, so that the exception is lost.
-        return not node.finalbody
+    if isinstance(node, ast.withitem):
+        return node.optional_vars is None or _is_own(node.optional_vars, attributes)
     return isinstance(node, (ast.Name, *_STATEMENTS, *_EXPRESSIONS, *_PARTS))
 
 
@@ -584,54 +683,25 @@ def _is_attribute_getter(call: ast.Call, known: dict[str, object]) -> bool:
     )
 
 
-def _raising_handlers(node: ast.Try, known: dict[str, object]) -> Iterator[ast.ExceptHandler]:
-    """Those that may catch anything, since what they catch is raised again, or becomes a PluginException, which no such function
-    catches, and is none that says that an attribute has no value yet: nothing reads attributes there."""
-    from inmanta import plugins
-
-    leaving = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom)
-    may_read = any(_may_read(part, known) for statement in node.body for part in _walk(statement))
-    for handler in node.handlers:
-        last = handler.body[-1]
-        parts = (part for statement in handler.body for part in _walk(statement))
-        if not isinstance(last, ast.Raise) or any(isinstance(part, leaving) for part in parts):
-            continue
-        if last.exc is None:
-            yield handler
-            continue
-        raised = _found(last.exc.func if isinstance(last.exc, ast.Call) else last.exc, known)
-        if isinstance(raised, type) and issubclass(raised, plugins.PluginException) and not may_read:
-            yield handler
+def _kinds_of(handler: ast.ExceptHandler) -> list[ast.expr]:
+    if isinstance(handler.type, ast.Tuple):
+        return [*handler.type.elts]
+    return [] if handler.type is None else [handler.type]
 
 
-def _may_read(part: ast.AST, known: dict[str, object]) -> bool:
-    """Whether it may read an attribute of the model: all but what Python itself and modules of its library do with values."""
-    if isinstance(part, ast.MatchClass):
-        return True
-    if isinstance(part, ast.Attribute):
-        return not isinstance(_found(part.value, known), ModuleType)
-    if isinstance(part, ast.Call):
-        called = part.func.id if isinstance(part.func, ast.Name) else None
-        if called in _BUILTINS and called not in known:
-            # Some call functions that they are given.
-            return called in (*_BY_NAME, "filter", "map", "max", "min", "sorted")
-        return not library.has(_found(part.func, known))
-    return False
-
-
-def _kinds_of(handler: ast.ExceptHandler) -> list[ast.expr | None]:
-    return [*handler.type.elts] if isinstance(handler.type, ast.Tuple) else [handler.type]
-
-
-def _classes_asked_for(parts: list[ast.AST]) -> Iterator[int]:
-    """The names that stand where a value is asked whether it is of a class."""
+def _classes_asked_for(parts: list[ast.AST], known: dict[str, object]) -> Iterator[int]:
+    """The names that stand where a value, or an exception, is asked whether it is of a class."""
     for part in parts:
         if isinstance(part, ast.MatchClass):
             yield id(part.cls)
+        elif isinstance(part, ast.ExceptHandler):
+            yield from map(id, _kinds_of(part))
         elif isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "isinstance":
             for argument in part.args[1:]:
                 for node in argument.elts if isinstance(argument, ast.Tuple) else [argument]:
                     yield id(node)
+        elif isinstance(part, ast.Call) and _found(part.func, known) is contextlib.suppress:
+            yield from map(id, part.args)
 
 
 def _found(node: ast.expr, known: dict[str, object]) -> object:
@@ -642,14 +712,6 @@ def _found(node: ast.expr, known: dict[str, object]) -> object:
         module = _found(node.value, known)
         return getattr(module, node.attr, _NOTHING) if isinstance(module, ModuleType) else _NOTHING
     return _NOTHING
-
-
-def _is_caught(kind: ast.expr | None, known: dict[str, object]) -> bool:
-    """Whether a kind of exception may be caught."""
-    if isinstance(kind, ast.Name) and kind.id not in known:
-        return kind.id in _CAUGHT
-    found = _NOTHING if kind is None else _found(kind, known)
-    return library.has(found) and isinstance(found, type) and issubclass(found, Exception)
 
 
 def _is_asked_for(found: object) -> bool:
@@ -678,6 +740,23 @@ class _Kinds:
                 asked.update(id(one.func) for one in compared if isinstance(one, ast.Call) and id(one) in calls)
         # Whether it is Python's own `type` that is called, and nothing else is done with what it gives.
         self.are_asked = not is_own and all(id(name) in asked for name in names)
+
+
+def _classes_given_to_yaml(parts: list[ast.AST], known: dict[str, object]) -> Iterator[int]:
+    """Where a function of `yaml` gets a class by which it reads or writes: the class has tables of its own."""
+    for part in parts:
+        if isinstance(part, ast.Call) and library.module_of(_found(part.func, known)) == "yaml":
+            yield from map(id, part.args[1:2])
+            yield from (id(keyword.value) for keyword in part.keywords if keyword.arg in ("Dumper", "Loader"))
+
+
+def _names_of_classes(parts: list[ast.AST]) -> Iterator[int]:
+    """Where the name of a value's class is read by `value.__class__.__name__`: both attributes."""
+    for part in parts:
+        if isinstance(part, ast.Attribute) and part.attr == "__name__" and isinstance(part.ctx, ast.Load):
+            if isinstance(part.value, ast.Attribute) and part.value.attr == "__class__":
+                yield id(part)
+                yield id(part.value)
 
 
 def _is_kind(call: ast.Call) -> bool:
@@ -752,6 +831,12 @@ def _is_for_annotations(found: object) -> bool:
     """Whether it is something like `Dict` or `Any`, which functions within have in their annotations."""
     typing = sys.modules.get("typing")
     return typing is not None and (found is typing.Any or type(found).__module__ == "typing" and not isinstance(found, (type, FunctionType)))
+
+
+def _is_of_abc(decorator: ast.expr, known: dict[str, object]) -> bool:
+    """Whether it is the decorator of methods that other classes must have."""
+    abc = sys.modules.get("abc")
+    return abc is not None and _found(decorator, known) is abc.abstractmethod
 
 
 def _is_exception(value: object) -> bool:

@@ -163,6 +163,9 @@ class SpokenNames:
                 self._give(part.target, part.value)
         elif isinstance(part, ast.AugAssign):
             self._give(part.target, UNKNOWN)
+        elif isinstance(part, ast.withitem):
+            if part.optional_vars is not None:
+                self._give(part.optional_vars, UNKNOWN)
         elif isinstance(part, ast.ExceptHandler):
             self._give_name(part.name, UNKNOWN)
         elif isinstance(part, (ast.MatchAs, ast.MatchStar)):
@@ -176,9 +179,8 @@ class SpokenNames:
     def _give(self, target: ast.expr, value: ast.expr | int, is_element: bool = False) -> None:
         # Of what is in a list, the same is known as of the list.
         is_element = is_element or not isinstance(target, ast.Name)
-        for node in ast.walk(target):
-            if isinstance(node, ast.Name):
-                self._give_name(node.id, value if isinstance(node.ctx, ast.Store) else UNKNOWN, is_element)
+        for node in _changed_by(target):
+            self._give_name(node.id, value if isinstance(node.ctx, ast.Store) else UNKNOWN, is_element)
 
     def _give_name(self, name: str | None, value: ast.expr | int, is_element: bool = False) -> None:
         if name is not None:
@@ -194,6 +196,19 @@ class SpokenNames:
             for part in self._parts
             if isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Load)
         )
+
+
+def _changed_by(target: ast.expr) -> Iterator[ast.Name]:
+    """The variables that get another value, or an element, where something is assigned: not what says which element."""
+    if isinstance(target, ast.Name):
+        yield target
+    elif isinstance(target, (ast.Subscript, ast.Attribute, ast.Starred)):
+        yield from _changed_by(target.value)
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        for one in target.elts:
+            yield from _changed_by(one)
+    else:
+        yield from (node for node in ast.walk(target) if isinstance(node, ast.Name))
 
 
 def _of_value(value: object) -> int:

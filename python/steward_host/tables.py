@@ -27,6 +27,9 @@ _OPERATORS = (ast.Add, ast.BitAnd, ast.BitOr, ast.BitXor, ast.Mult, ast.Sub)
 # By these, code may get hold of names that are not written there.
 _BY_OTHER_NAMES = frozenset("eval exec globals locals vars".split())
 
+# By these, it may get hold of attributes whose names are texts.
+_BY_TEXT = frozenset("__dict__ attrgetter methodcaller reduce".split())
+
 
 def is_flat(table: object, is_constant: Callable[[object], bool]) -> bool:
     """Whether all elements are constants."""
@@ -67,11 +70,11 @@ class Tables:
             return True
         nested = self._nested.get(file)
         if nested is None:
-            is_only_plugin = partial(self._is_only_plugin, tree, others)
+            is_only_plugin = partial(self.is_only_plugin, tree, others)
             nested = self._nested[file] = NestedTables(tree, is_constant, is_only_plugin)
         return _is_named_otherwise(tree, name) or not nested.is_only_read(name, table)
 
-    def _is_only_plugin(self, tree: ast.Module, others: list[ast.Module], function: ast.FunctionDef) -> bool:
+    def is_only_plugin(self, tree: ast.Module, others: list[ast.Module], function: ast.FunctionDef) -> bool:
         """Whether a function is a plugin, and no code of the project names it."""
         if not any(map(_is_plugin, function.decorator_list)) or not any(map(_imports_plugin, tree.body)):
             return False
@@ -83,6 +86,30 @@ class Tables:
         if known is None:
             known = self._asked[id(tree)] = set(_asked_of_others(tree))
         return known
+
+
+def may_change_attribute(name: str, trees: Iterable[ast.Module]) -> bool:
+    """Whether some file may change a table that a class has by a name, as far as one can see: it is read as other tables are."""
+    for tree in trees:
+        harmless: set[int] = set()
+        by_written_name: set[int] = set()
+        for node in ast.walk(tree):
+            harmless.update(map(id, _read_by(node)))
+            if isinstance(node, ast.Call) and len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
+                by_written_name.add(id(node.func))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and node.id == "getattr" and id(node) not in by_written_name:
+                return True
+            if isinstance(node, ast.Attribute):
+                if node.attr == name and id(node) not in harmless or node.attr in _BY_TEXT:
+                    return True
+            elif isinstance(node, ast.Name):
+                is_read = not isinstance(node.ctx, ast.Load) or id(node) in harmless
+                if node.id == name and not is_read or node.id in _BY_OTHER_NAMES or node.id in _BY_TEXT:
+                    return True
+            elif isinstance(node, ast.Constant) and node.value == name or isinstance(node, ast.MatchClass) and name in node.kwd_attrs:
+                return True
+    return False
 
 
 def _asked_of_others(tree: ast.Module) -> Iterator[str]:

@@ -201,34 +201,113 @@ IMPURE = {
     "a module as a value": ("import re", "y = re\n    return y.sub('a', 'b', x)"),
     "something else of a module": ("import re", "re.purge()\n    return x"),
     "a class": ("class Kept: n = 0", "y = Kept\n    return x"),
-    "a file that is closed": ("", "with x as y: return y"),
+    "a file that is closed": ("", "with open(x) as y: return y.read()"),
+    "a context that is set": ("", "with x as x.y: return 1"),
+    "a context of another library": ("import tempfile", "with tempfile.TemporaryFile() as y: return 1"),
+    "a generator that ends whenever": ("def g(x):\n    try: yield x\n    finally: x.append(1)", "return next(g(x))"),
+    "a generator within that ends whenever": (
+        "from contextlib import contextmanager\n@contextmanager\ndef g(x):\n    def h():\n        try: yield 1\n        finally: x.append(1)\n    yield next(h())",
+        "with g(x) as y: return y",
+    ),
+    "a context manager that does more": (
+        "from contextlib import contextmanager\n@contextmanager\ndef g(x):\n    print(x)\n    yield x",
+        "with g(x) as y: return y",
+    ),
+    "another decorator by this name": (
+        "def contextmanager(f): return open\n@contextmanager\ndef g(x): yield x",
+        "with g(x) as y: return y",
+    ),
+    "a class of exceptions that is given": ("", "try: return 1 // x\n    except x.kind: return 1"),
+    "a class of exceptions that looks": ("class Own(Exception):\n    def __init__(self): print(1)", "try: return x\n    except Own: return 1"),
+    "the text of what is caught": ("", "try: return x.name\n    except Exception as e: return str(e)"),
+    "the text of what is caught of an optional value": (
+        "from inmanta.ast import OptionalValueException",
+        "try: return x.name\n    except OptionalValueException as e: return str(e)",
+    ),
+    "the text of what is caught and raised": ("", "try: return x.name\n    except Exception as e: raise ValueError(str(e))"),
+    "the text that another function reads": (
+        "from inmanta.plugins import PluginException\ndef g(x):\n    try: return x.name\n    except Exception as e: raise PluginException(str(e))",
+        "try: return g(x)\n    except PluginException as e: return e.message",
+    ),
+    "the text of what is caught for people": (
+        "import logging\nLOGGER = logging.getLogger(__name__)",
+        "try: return x.name\n    except Exception: LOGGER.debug('a', exc_info=True)",
+    ),
+    "what is printed into a text that may be none": ("import io", "out = io.StringIO() if x else None\n    print(x, file=out)"),
+    "what is printed into what is given": ("import io", "print(x, file=x)"),
+    "what is printed into an attribute of what is given": ("import io", "print(x, file=x.out)"),
+    "what is printed with more": ("import io", "out = io.StringIO()\n    print(x, file=out, **x)"),
+    "what is printed after another value": ("import io", "out = io.StringIO()\n    if x: out = None\n    print(x, file=out)"),
+    "print as a value": ("import io", "out = io.StringIO()\n    print(x, file=out)\n    return list(map(print, x))"),
+    "print by another name": ("import io", "show = print\n    show(x)"),
     "the library's own memory": ("import functools\n@functools.lru_cache\ndef other(x): return x", "return other(x)"),
     "a constant of a class that is set": ("class Own: n = 1\ndef g(): Own.n = 2", "return Own.n"),
     "a list of a class": ("class Own: n = []", "return Own.n"),
     "a property of a class": ("class Meta(type):\n    n = property(id)\nclass Own(metaclass=Meta): n = 1", "return Own.n"),
-    "an exception that is lost sometimes": ("", "try: return x.name\n    except Exception as e:\n        if x: return 1\n        raise"),
-    "an exception that becomes one that is caught": ("", "try: return x.name\n    except Exception as e:\n        raise ValueError()"),
-    "an exception that is lost in a loop": ("", "for y in x:\n        try: return x.name\n        except Exception as e:\n            continue\n            raise"),
-    "an attribute whose exception becomes another one": (
-        "from inmanta.plugins import PluginException",
-        "try: return x.name\n    except Exception as e: raise PluginException(str(e))",
-    ),
-    "an attribute that another function reads, whose exception becomes another one": (
-        "from inmanta.plugins import PluginException\ndef g(x): return x.name",
-        "try: return g(x)\n    except Exception as e: raise PluginException(str(e))",
-    ),
-    "an attribute that a key reads, whose exception becomes another one": (
-        "from inmanta.plugins import PluginException",
-        "try: return sorted(x, key=y)\n    except Exception as e: raise PluginException(str(e))",
-    ),
     "an Unknown that is asked": ("from inmanta.execute.util import Unknown", "return str(Unknown(x))"),
-    "all exceptions are caught": ("", "try: return x.name\n    except Exception: return 1"),
-    "any exception is caught": ("", "try: return x.name\n    except: return 1"),
-    "an exception is lost": ("", "try: return x.name\n    finally: return 1"),
-    "another exception by a known name": ("ValueError = Exception", "try: return x.name\n    except ValueError: return 1"),
     "code": ("", "return eval(x)"),
 }
 HEADS = {"another decorator": "@functools.lru_cache\ndef f(x):", "a default that can change": "def f(x, y=[]):"}
+
+# Functions that catch what says that an attribute has no value, and that let it through.
+CATCHING_HEAD = """
+import contextlib, ipaddress
+from contextlib import contextmanager, suppress
+from inmanta.ast import OptionalValueException
+from inmanta.plugins import PluginException
+class Own(PluginException): pass
+class Quiet:
+    def __enter__(self): return self
+    def __exit__(self, *more): return True
+class Counted:
+    n = 0
+    def __enter__(self):
+        self.n += 1
+        return self
+    def __exit__(self, *more):
+        self.n -= 1
+@contextmanager
+def section(lines, name):
+    lines.append(name)
+    try:
+        yield lines
+    finally:
+        lines.append("end " + name)
+def lost(x):
+    try: return x.name
+    except Exception: return None
+"""
+CATCHING = (
+    "try: return x.name\n    except Exception: return 1",
+    "try: return x.name\n    except: return 1",
+    "try: return x.name\n    finally: return 1",
+    "try: return x.name\n    except Exception as e:\n        if x: return 1\n        raise",
+    "for y in x:\n        try: return x.name\n        except Exception:\n            continue",
+    "try: return x.name\n    except Exception as e: raise PluginException(str(e)) from e",
+    "try: return x.name\n    except Exception as e: raise Own(f'{x}: {e}')",
+    "try: return sorted(x, key=len)\n    except Exception: return []",
+    "try: return [y for y in x]\n    except Exception: return []",
+    "with suppress(Exception): return x.name",
+    "with contextlib.suppress(KeyError, Exception): return x.name",
+    "with Quiet(): return x.name",
+    "lines = []\n    with section(lines, 'a') as out: out.append(x.name)\n    return lines",
+    "return lost(x)",
+    "return list(map(lost, x))",
+    "return [(lambda y: lost(y))(y) for y in x]",
+)
+NOT_CATCHING = (
+    "try: return x.name\n    except OptionalValueException: return None",
+    "try: return x.name\n    except (KeyError, OptionalValueException): return None",
+    "with contextlib.suppress(KeyError, OptionalValueException): return x.name",
+    "try: return x.name\n    except ValueError: return 1",
+    "try: return x.name\n    except (KeyError, ipaddress.AddressValueError, Own) as e: return str(e)",
+    "try: return x.name\n    except Exception: raise",
+    "try: return int(x)\n    except Exception as e: return str(e)",
+    "try: return str(ipaddress.ip_network(x + '/24'))\n    except Exception: return None",
+    "with suppress(KeyError): return x['a']",
+    "with Counted() as c: return c.n + x.n",
+    "with contextlib.nullcontext(x) as y: return y.name",
+)
 
 
 # What a function may do with a table of its module, and after what somebody may have changed it.
@@ -338,12 +417,14 @@ NOT_SPOKEN = (
 
 # What functions do with more of Python's library, and what shows them, or their project, more than what is noted.
 LIBRARY_HEAD = """
-import bisect, collections, collections.abc, copy, datetime, decimal, functools, heapq, json, operator, tomllib, xml.dom.minidom
+import bisect, collections, collections.abc, copy, csv, datetime, decimal, enum, functools, heapq, io, json, operator, os, tomllib, yaml
+import xml.dom.minidom
 import xml.etree.ElementTree as ET
 from copy import deepcopy
 from datetime import date, datetime as moment
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 from inmanta.plugins import PluginException
+T = TypeVar('T')
 DASHES = str.maketrans({" ": "_", "/": "-"})
 BASE = {"kind": {"name": "port"}, "tags": ["a"]}
 FLAT = {"kind": "port"}
@@ -376,8 +457,26 @@ OF_LIBRARY = (
     "one, two = Pair(x, 1), Point(a=x, b=2)\n    return one.a + str(one._replace(b=3)) + two.shown() + str(two._asdict())",
     "return Open(x).shown() if Open(x) == Open('a') else [Open(y).name for y in x]",
     "found = Open(x)\n    found.names.append(x)\n    return found.names",
+    "return x.__class__.__name__ + str(callable(x))",
+    "return yaml.load(x, Loader=yaml.SafeLoader)['a'] + yaml.dump({'a': x}, Dumper=yaml.SafeDumper)",
+    "out = io.StringIO()\n    csv.writer(out, quoting=csv.QUOTE_ALL).writerow([x])\n    return out.getvalue()",
+    "return (Perm.R | Perm.W).value",
+    "return Stripped(' a ').name",
+    "return Boxed(x).item",
+    "try:\n        raise Coded(1, x)\n    except Coded as e:\n        return e.code",
+    "def inner():\n        try:\n            while True: yield next(it)\n        except StopIteration: pass\n    it = iter(x)\n    return list(inner())",
 )
 NOT_OF_LIBRARY = (
+    "return yaml.load(x, Loader=yaml.UnsafeLoader)",
+    "return yaml.SafeLoader.DEFAULT_TAGS",
+    "known = yaml.SafeLoader\n    return known.DEFAULT_TAGS",
+    "return x.load(x, Loader=yaml.SafeLoader)",
+    "csv.register_dialect(x)",
+    "return x.__class__",
+    "return x.__class__.__mro__",
+    "return x.__name__",
+    "return Loud(x).name",
+    "raise Unheard(x)",
     "return x.keep(DASHES)",
     "return x.translate(DASHES, DASHES)",
     "BASE.setdefault(x, {})['a'] = 1",
@@ -436,6 +535,8 @@ NOT_OF_LIBRARY = (
 )
 # What some file of the project may do, after which less is known.
 CHANGING = {
+    "def g(x): yaml.SafeLoader.add_constructor('a', x)": "return yaml.load(x, Loader=yaml.SafeLoader)",
+    "def g(x): csv.register_dialect('a', x)": "return list(csv.reader(x))",
     "def g(x): return x.today()": "return date(2020, 1, 1).isoformat()",
     "def g(date): return date.today()": "return date(2020, 1, 1).isoformat()",
     "def g(x, name): return getattr(x, name)()": "return date(2020, 1, 1).isoformat()",
@@ -475,6 +576,25 @@ class Open:
 @dataclass(frozen=True, eq=False)
 class Unequal:
     name: str
+class Perm(enum.IntFlag):
+    R = 4
+    W = 2
+@dataclass
+class Stripped:
+    name: str
+    def __post_init__(self): self.name = self.name.strip()
+@dataclass
+class Loud:
+    name: str
+    def __post_init__(self): os.environ["NAME"] = self.name
+class Boxed(Generic[T]):
+    def __init__(self, item: T): self.item: T = item
+class Coded(PluginException):
+    def __init__(self, code, text):
+        super().__init__(f"{code}: {text}")
+        self.code = code
+class Unheard(Exception):
+    def __init__(self, text): os.environ["TEXT"] = text
 """
 
 
@@ -547,7 +667,21 @@ NOT_OWN_OBJECTS = (
 )
 # Statements of a class after which its objects are more than what a function makes of them.
 NOT_OWN = (
-    "lines = []",
+    "lines = []\n    def add(self): self.lines.append(1)",
+    "lines = []\n    def all(self): return self.lines",
+    "lines = []\n    others = lines",
+    "lines = []\n    def all(self): return getattr(self, 'lines')",
+    "lines = []\n    def all(self, name): return getattr(self, name)",
+    "lines = []\n    def all(self): return {**self.more(self.lines)}",
+    "lines = [os]",
+    "lines = [[]]",
+    "__slots__ = ('__dict__', 'a')",
+    "__slots__ = tuple('a')",
+    "def __exit__(self, *more): os.remove('x')",
+    "@abstractmethod\n    def keep(self): return os.getpid()",
+    "@contextmanager\n    def keep(self):\n        yield os.getpid()",
+    "def keep(self): print(self.a)",
+    "def keep(self): print(self.a, file=self.a)",
     "lines = os",
     "def now(self): return os.getpid()",
     "def keep(self): self.__class__.n = 1",
@@ -575,7 +709,19 @@ NOT_OWN = (
     "def keep(self): return super()",
     "keep = lambda self: os.getpid()",
     "for n in range(3): pass",
+)
+# Others after which they are not.
+OWN_PARTS = (
     "__slots__ = ('a',)",
+    "__slots__ = 'a'",
+    "lines = []",
+    "lines = {'a': 1}\n    def get(self): return self.lines[self.a] + Own.lines.get(self.a, 2)",
+    "lines: 'ClassVar[dict]' = {'a': 1}\n    def get(self): return [*self.lines] if self.a in self.lines else len(self.lines)",
+    "def __enter__(self): return self\n    def __exit__(self, *more): self.a = None",
+    "@abstractmethod\n    def keep(self): ...",
+    "@contextmanager\n    def keep(self):\n        self._kept = 1\n        try:\n            yield self\n        finally:\n            self._kept = 0",
+    "def keep(self):\n        self.out = io.StringIO()\n        print(self.a, file=self.out)\n        return self.out.getvalue()",
+    "def keep(self):\n        with contextlib.closing(io.StringIO()) as out:\n            out.write(self.a)\n            return out.getvalue()",
 )
 
 # Functions whose results Python keeps, and those whose results somebody may change, or mistake for others.
@@ -601,6 +747,77 @@ NOT_KEPT = (
     "@print_it\n@cache\ndef kept(a: str): return a.lower()",
     "@cache\ndef kept(a: str): return a.lower()\ndef g(): kept.__wrapped__ = print",
     "@lru_cache(maxsize=len(os.listdir()))\ndef kept(a: str): return a.lower()",
+)
+
+# Dicts of functions, and what is done with these.
+DISPATCH_HEAD = """
+import os
+def upper(x): return x.upper()
+def lower(x): return x.lower()
+def noisy(x): os.environ["x"] = x
+def kept(x): return x
+kept.memory = {}
+def looks(x):
+    try: return x.name
+    except Exception: return 1
+CALLS = {"upper": upper, "lower": lower, "shout": lambda x: x.upper() + "!"}
+NOISY = {"upper": upper, "noisy": noisy}
+CARRYING = {"upper": upper, "kept": kept}
+LOOKING = {"upper": upper, "looks": looks}
+"""
+DISPATCHING = (
+    "return CALLS[x](y)",
+    "return CALLS.get(x)(y) if x in CALLS else sorted(CALLS)",
+    "call = CALLS.get(x)\n    if call is None:\n        raise ValueError(', '.join(sorted(CALLS)))\n    return call(y)",
+    "call = CALLS[x]\n    return [call(one) for one in y]",
+    "return LOOKING[x](y)",
+)
+NOT_DISPATCHING = (
+    "return NOISY[x](y)",
+    "return CARRYING[x](y)",
+    "return CALLS[x]",
+    "return CALLS[x].name",
+    "return CALLS.get(x, y)(y)",
+    "call = CALLS[x]\n    return call.memory",
+    "call = CALLS[x]\n    return [call]",
+    "call = CALLS[x]\n    other = call\n    return other.memory",
+    "for call in CALLS.values(): call.memory",
+    "return [call for call in CALLS.values()]",
+    "return {**CALLS}",
+    "CALLS[x] = y",
+    "return list(map(CALLS.get, x))",
+)
+
+# Dicts in which a plugin keeps what it gave.
+OWN_CACHE = """
+from inmanta.plugins import plugin
+KEPT: dict[str, str] = {}
+@plugin
+def f(x: "string", y: str = "a") -> "string":
+    BODY
+"""
+OWN_CACHES = (
+    "if (x, y) not in KEPT:\n        KEPT[x, y] = x + y\n    return KEPT[(x, y)]",
+    "if (x, y) not in KEPT:\n        made = x\n        KEPT[(x, y)] = made + y\n    return KEPT[(x, y)]",
+    "if (x, y) in KEPT:\n        return KEPT[x, y]\n    made = x + y\n    KEPT[x, y] = made\n    return made",
+    "if (x, y) in KEPT: return KEPT[x, y]\n    KEPT[x, y] = x + y\n    return KEPT[x, y]",
+    "made = KEPT.get((x, y))\n    if made is None:\n        made = KEPT[x, y] = x + y\n    return made",
+    "made = KEPT.get((x, y))\n    if made is None:\n        made = x + y\n        KEPT[x, y] = made\n    return made",
+)
+NOT_OWN_CACHES = (
+    "if x not in KEPT:\n        KEPT[x] = x + y\n    return KEPT[x]",
+    "if (x, y) not in KEPT:\n        KEPT[x, y] = x + y\n        return 1\n    return KEPT[x, y]",
+    "if (x, y) not in KEPT:\n        KEPT[x, y] = x + y\n    else:\n        x = y\n    return KEPT[x, y]",
+    "if (x, y) not in KEPT:\n        KEPT[x, y] = x + y\n    return KEPT[y, x]",
+    "if (x, y) not in KEPT:\n        KEPT[x, y] = x + y\n    return len(KEPT)",
+    "if (x, y) not in KEPT:\n        KEPT[x, y] = len(KEPT)\n    return KEPT[x, y]",
+    "if (x, y) in KEPT: return KEPT[x, y]\n    made = x + y\n    KEPT[x, y] = made + x\n    return made",
+    "if (x, y) in KEPT: return 1\n    KEPT[x, y] = x + y\n    return KEPT[x, y]",
+    "x = y\n    if (x, y) not in KEPT:\n        KEPT[x, y] = x + y\n    return KEPT[x, y]",
+    "if (x, y) not in KEPT:\n        x = y\n        KEPT[x, y] = x + y\n    return KEPT[x, y]",
+    "made = KEPT.get((x, y))\n    if made is None:\n        made = KEPT[x, y] = x + y\n    return KEPT",
+    "made = KEPT.get((x, y))\n    if made is not None:\n        made = KEPT[x, y] = x + y\n    return made",
+    "KEPT[x, y] = x\n    return KEPT.get((x, y))",
 )
 
 # Values of a module that nobody changes.
@@ -685,6 +902,35 @@ class Judging(unittest.TestCase):
                 self.assertFalse(purity.is_pure(module.f))
                 self.assertFalse(purity.is_pure(module.f), "also when it is asked again")
 
+    def test_what_may_go_on_without_a_value_is_known(self) -> None:
+        for bodies, is_catching in ((CATCHING, True), (NOT_CATCHING, False)):
+            for body in bodies:
+                with self.subTest(body):
+                    module, purity = self.module(f"{CATCHING_HEAD}\ndef f(x):\n    {body}\ndef g(x): return f(x)\n")
+                    for function in (module.f, module.g):
+                        self.assertTrue(purity.is_pure(function))
+                        self.assertIs(purity.catches(function), is_catching)
+
+    def test_a_name_that_may_stand_for_more_catches(self) -> None:
+        body = "def f(x):\n    try: return x.name\n    except ValueError: return 1\n"
+        for head, is_catching in {
+            "": False,
+            "from inmanta.ast import *": True,
+            "ValueError = Exception": True,
+            "from builtins import Exception as ValueError": True,
+            "class ValueError(Exception): pass": False,
+        }.items():
+            with self.subTest(head):
+                module, purity = self.module(f"{head}\n{body}")
+                self.assertIs(purity.catches(module.f), is_catching)
+
+    def test_methods_and_properties_catch_wherever_they_run(self) -> None:
+        for part in ("@property\n    def shown(self): return lost(self.item)", "def __str__(self): return lost(self.item)"):
+            with self.subTest(part):
+                own = f"from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Own:\n    item: str\n    {part}\n"
+                module, purity = self.module(f"{CATCHING_HEAD}{own}def f(x, name): return getattr(x, name) + str(x)\n")
+                self.assertTrue(purity.catches(module.f))
+
     def test_tables_are_read_in_expressions(self) -> None:
         for bodies, is_pure in ((READ_TABLES, True), (CHANGED_TABLES, False)):
             for body in bodies:
@@ -765,6 +1011,11 @@ class Judging(unittest.TestCase):
                 self.assertFalse(purity.is_pure(module.f))
                 module, purity = self.module(text)
                 self.assertTrue(purity.is_pure(module.f))
+        # What only writes texts shows no date.
+        text = f"{LIBRARY_HEAD}\n{LIBRARY_TAIL}\ndef f(x): return yaml.safe_dump([x]) + yaml.dump(x, Dumper=yaml.SafeDumper)\n"
+        for more in ("def g(x, name): return getattr(x, name)()", "def g(x): return x.today()"):
+            module, purity = self.module(f"{text}{more}\n")
+            self.assertTrue(purity.is_pure(module.f))
         # Who asks the clock itself is seen.
         text = f"{LIBRARY_HEAD}\ndef f(x): return date(2020, 1, 1).isoformat()\ndef g(x): return date.today(), datetime.datetime.now(), moment.now()\n"
         module, purity = self.module(text)
@@ -786,14 +1037,18 @@ class Judging(unittest.TestCase):
         own = "class Own:\n    def __init__(self, a):\n        self.a = a\n\n    {}\n\ndef f(x): return Own(x).a\n"
         module, purity = self.module(f"import os\n{own.format('pass')}")
         self.assertTrue(purity.is_pure(module.f))
-        for part in NOT_OWN:
-            with self.subTest(part):
-                text = own.format(part).replace("os.register", "register")
-                module, purity = self.module(f"import os\ndef register(f): return f\n{text}")
-                self.assertFalse(purity.is_pure(module.f))
+        head = "import contextlib, io, os\nfrom abc import ABC, abstractmethod\nfrom contextlib import contextmanager\ndef register(f): return f\n"
+        for parts, is_known in ((NOT_OWN, False), (OWN_PARTS, True)):
+            for part in parts:
+                with self.subTest(part):
+                    text = own.replace("{}", part).replace("os.register", "register")
+                    module, purity = self.module(f"{head}{text}")
+                    self.assertIs(purity.is_pure(module.f), is_known)
+        module, purity = self.module(f"{head}{own.format('pass').replace('class Own:', 'class Own(ABC):')}")
+        self.assertTrue(purity.is_pure(module.f))
         for head in ("class Own(dict):", "class Own(Other):", "@register\nclass Own:", "class Own(metaclass=Meta):"):
             with self.subTest(head):
-                more = "class Other:\n    kept = []\nclass Meta(type): pass\ndef register(c): return c\n"
+                more = "class Other:\n    kept = [os]\nclass Meta(type): pass\ndef register(c): return c\n"
                 module, purity = self.module(f"import os\n{more}{own.format('pass').replace('class Own:', head)}")
                 self.assertFalse(purity.is_pure(module.f))
         for more in ("Own = Own", "def g(): Own.a = 1\ndef h(): Own.__init__ = g", "def g(): global Own"):
@@ -808,6 +1063,48 @@ class Judging(unittest.TestCase):
                 with self.subTest(text):
                     module, purity = self.module(f"{head}{text}\ndef f(x): return kept(x)\n")
                     self.assertIs(purity.is_pure(module.f), is_pure)
+
+    def test_functions_are_taken_from_tables_to_be_called(self) -> None:
+        for bodies, is_pure in ((DISPATCHING, True), (NOT_DISPATCHING, False)):
+            for body in bodies:
+                with self.subTest(body):
+                    module, purity = self.module(f"{DISPATCH_HEAD}\ndef f(x, y):\n    {body}\n")
+                    self.assertIs(purity.is_pure(module.f), is_pure)
+                    if is_pure:
+                        self.assertIs(purity.catches(module.f), "LOOKING" in body)
+        for more in ("CALLS['noisy'] = noisy", "def g(): CALLS.update(a=noisy)", "def g(): return CALLS", "upper.more = 1"):
+            with self.subTest(more):
+                module, purity = self.module(f"{DISPATCH_HEAD}\ndef f(x, y): return CALLS[x](y)\n{more}\n")
+                self.assertFalse(purity.is_pure(module.f))
+
+    def test_a_plugin_may_keep_what_it_gave(self) -> None:
+        from unittest import mock
+
+        patched = mock.patch("inmanta.plugins.plugin", lambda function: function)
+        patched.start()
+        self.addCleanup(patched.stop)
+        for bodies, is_pure in ((OWN_CACHES, True), (NOT_OWN_CACHES, False)):
+            for body in bodies:
+                with self.subTest(body):
+                    module, purity = self.module(OWN_CACHE.replace("BODY", body))
+                    self.assertIs(purity.is_pure(module.f), is_pure)
+        text = OWN_CACHE.replace("BODY", OWN_CACHES[0])
+        for changed in (
+            text + "def g(x): return f(x)\n",
+            text + "def g(): return KEPT\n",
+            text + "KEPT['a'] = 'b'\n",
+            text + "import sys\ndef g(): return getattr(sys.modules[__name__], 'KEPT')\n",
+            text + "def g(): return globals()\n",
+            text.replace("= {}", "= {('a', 'b'): 'c'}"),
+            text.replace("= {}", "= dict(a=1)"),
+            text.replace('x: "string"', "x: 'int'"),
+            text.replace('x: "string"', "x"),
+            text.replace('y: str = "a"', "*y: str"),
+            text.replace("@plugin\n", ""),
+        ):
+            with self.subTest(changed):
+                module, purity = self.module(changed)
+                self.assertFalse(purity.is_pure(module.f))
 
     def test_values_that_nobody_can_change_are_read(self) -> None:
         for bodies, is_pure in ((CONSTANTS, True), (NOT_CONSTANTS, False)):

@@ -133,6 +133,7 @@ impl Workbench {
             variables: self.variables.clone(),
             pythons: self.pythons.clone(),
             cache: super::cache_dir(),
+            declarations: super::declarations::declarations(),
             environment: Some(embedded.environment),
             inputs: facts::inputs(known.await?),
             partial: None,

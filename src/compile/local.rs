@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use steward_compiler::{
-    Compiled, DirWorld, Export, Inputs, Options, Partial, PythonSource, Severity, Variables,
-    compile, render,
+    AnswerStore, Compiled, DirWorld, Export, Inputs, Options, Partial, PythonSource, Severity,
+    Variables, compile, render,
 };
 
 use super::code;
@@ -36,6 +36,8 @@ pub struct LocalCompile {
     pub pythons: Pythons,
     /// Where our Python package and answers about modules are kept.
     pub cache: PathBuf,
+    /// What modules declare, and what their plugins gave, between commands.
+    pub declarations: Arc<dyn AnswerStore>,
     pub environment: Option<EnvironmentId>,
     pub inputs: Inputs,
     /// Export some resource sets only.
@@ -80,6 +82,7 @@ impl LocalCompile {
             environment_id: self.environment.map(|id| id.to_string()),
             python: PythonSource::Find(Arc::new(move |own| pythons.runtime(own, &cache))),
             inputs: self.inputs,
+            declarations: Some(self.declarations),
             partial: self.partial,
             ..Options::default()
         };

@@ -160,3 +160,26 @@ fn what_modules_declare_is_kept_where_only_its_user_can_read_it_and_does_without
     fs::write(kept.parent().unwrap(), "in the way").unwrap();
     user.n_asked(&mut user.command());
 }
+
+/// Given: a project that is exported. Expected: what its modules declare is kept as by a compile, and does for the next command.
+#[test]
+fn an_export_keeps_what_a_compile_keeps() {
+    let user = User::new();
+    // What was written just now is not kept.
+    std::thread::sleep(Duration::from_millis(150));
+    let export = || {
+        let out = user.path("exported.json");
+        let mut command = user.command();
+        command.arg("export").arg("-j").arg(&out);
+        let output = command.output().unwrap();
+        let shown = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{shown}");
+        fs::read_to_string(out).unwrap()
+    };
+    let first = export();
+    let kept = user.kept("declarations");
+    let [kept]: &[PathBuf; 1] = kept.as_slice().try_into().unwrap();
+    let written = fs::metadata(kept).unwrap().modified().unwrap();
+    assert_eq!(export(), first);
+    assert_eq!(fs::metadata(kept).unwrap().modified().unwrap(), written);
+}

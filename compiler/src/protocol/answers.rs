@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`TEXT`] | a result that is a text, as UTF-8 |
 //! | [`VALUE`] | a result in `marshal`'s format, version 2 |
-//! | [`COMPUTED`] | in the same format a tuple: a result, and what the plugin has read: `False` (it does more than compute), null (not known), or a list of tuples of the number of an instance and the name of an attribute |
+//! | [`COMPUTED`] | in the same format a tuple: a result, and what the plugin has read: `False` (it does more than compute), null (not known), or a list of tuples of the number of an instance and the name of an attribute, before which stands `True` if the plugin may go on where an attribute has no value yet |
 //! | [`RENDERED`] | in the same format a tuple: the values of fields, then what the id is made of: a tuple of its four parts or an empty one, and a tuple of the id attribute's value or an empty one; then, in some, what the getters have read, as above |
 //!
 //! Only values come so that the model and MessagePack have, too: null, booleans, numbers, texts, lists, and dicts whose
@@ -118,7 +118,12 @@ fn what_was_read(wire: &Wire) -> Option<Reads> {
     match wire {
         Wire::Boolean(false) => Some(Reads::Impure),
         Wire::Nil => Some(Reads::Untold),
-        Wire::Array(reads) => Some(Reads::Told(reads.iter().map(read).collect::<Option<_>>()?)),
+        Wire::Array(reads) => {
+            let catches = reads.first() == Some(&Wire::Boolean(true));
+            let reads = reads.iter().skip(usize::from(catches)).map(read);
+            let reads = reads.collect::<Option<_>>()?;
+            Some(Reads::Told { reads, catches })
+        }
         _ => None,
     }
 }
@@ -351,7 +356,10 @@ mod tests {
             values: vec![Wire::from("a")],
             identity: None,
             id_value: None,
-            reads: Some(Reads::Told(vec![(3, "name".to_owned())])),
+            reads: Some(Reads::Told {
+                reads: vec![(3, "name".to_owned())],
+                catches: false,
+            }),
         };
         assert_eq!(answer.expect("it is good"), expected);
     }

@@ -324,8 +324,13 @@ pub enum Reads {
     Impure,
     /// It only computes, but this call asked for what no kept answer can go by.
     Untold,
-    /// Attributes of instances, each once, in the order in which it read them.
-    Told(Vec<(u32, String)>),
+    /// All of it.
+    Told {
+        /// Attributes of instances, each once, in the order in which it read them.
+        reads: Vec<(u32, String)>,
+        /// The plugin may go on where an attribute has no value yet.
+        catches: bool,
+    },
 }
 
 /// What a Python host says to Steward.

@@ -32,7 +32,7 @@ use crate::hash::Map;
 pub type Place = (u64, u64);
 
 /// The form of what is kept.
-const FORM: &[u8; 8] = b"memo\0\0\0\x05";
+const FORM: &[u8; 8] = b"memo\0\0\0\x06";
 /// Places at most. More are not added.
 const MOST_PLACES: usize = 1_000_000;
 /// Bytes of all results at most, for the same reason.

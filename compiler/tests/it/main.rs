@@ -27,6 +27,7 @@ mod projects;
 mod published;
 mod references;
 mod remembered;
+mod remembered_catching;
 mod rendering;
 mod robust;
 mod services;

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from inmanta.ast import RuntimeException, UnexpectedReference, UnknownException
+from inmanta.ast import OptionalValueException, RuntimeException, UnexpectedReference, UnknownException
 from inmanta.execute.runtime import AttributeNotFound, Instance
 from inmanta.execute.util import NoneValue, Unknown
 from inmanta.util import JSONSerializable
@@ -376,14 +376,15 @@ _gate = DynamicProxy._return_value
 
 
 def _noted(instance: Instance, attribute: str) -> object:
-    """The value of an attribute that is asked for; an exception may say more than that there is none."""
+    """The value of an attribute that is asked for; an exception may say more than that there is none, or none yet."""
     noted = _reads
     assert noted is not None
     noted.append(None)
     try:
         value = instance.value(attribute)
-    except AttributeNotFound:
-        # What it says is made of the names of the entity and the attribute alone.
+    except (AttributeNotFound, OptionalValueException):
+        # What the first one says is made of the names of the entity and the attribute alone. Of the other one, code that
+        # only computes sees nothing but that it is one (`catching` of the host).
         noted[-1] = (instance.id, attribute)
         raise
     noted[-1] = (instance.id, attribute)

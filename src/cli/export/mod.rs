@@ -84,6 +84,7 @@ fn export(arguments: &ExportArguments) -> Result<ExitCode, Failure> {
         variables: variables(arguments),
         pythons,
         cache: super::cache_dir(),
+        declarations: super::declarations::declarations(),
         environment: environment.and_then(|remote| remote.environment.parse().ok()),
         inputs,
         partial: arguments.partial.then(Partial::default),

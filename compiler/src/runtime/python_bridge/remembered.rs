@@ -2,7 +2,8 @@
 //! looking them up, and adding to them.
 //!
 //! A call is looked up in its turn, by reading what the plugin would read, in the same order. Where an attribute has no value
-//! yet, the plugin would let the exception through that says so, and the step waits for it as it would then. Where a value is
+//! yet, the plugin would let the exception through that says so, and the step waits for it as it would then; a plugin that catches it is
+//! called. Where a value is
 //! one that only Python understands (an object, an Unknown, a reference that is read, a dataclass with more to it than its fields),
 //! the call is made as if nothing were known. An answer that Python gives comes with what the plugin has read for it, if it only computes, and is added then:
 //! the model stands still until the step is over, so the values are those that the plugin saw.
@@ -32,6 +33,8 @@ use crate::types::reference::{Origin, RefId};
 const MOST_BYTES: usize = 64 << 10;
 /// Stands for an attribute that the entity does not have, in what was found. No value begins with it.
 const ABSENT: u8 = b'a';
+/// Stands for an optional relation that has no value, in the same way: a plugin that reads it gets an exception.
+const UNSET: u8 = b'u';
 /// Stands for words for people, in the same way.
 const LOGGED: u8 = b'w';
 /// Attributes that one call reads at most.
@@ -217,7 +220,12 @@ impl Machine<'_> {
                         None => path.found.push(ABSENT),
                         Some(slot) => match self.state.read_slot(slot) {
                             Ok(value) => self.find_value(value, &mut path, 0)?,
-                            Err(ReadError::NotReady(_)) => return Some(Known::Waits(slot)),
+                            Err(ReadError::OptionalUnset(_)) => path.found.push(UNSET),
+                            Err(ReadError::NotReady(_))
+                                if !is_catching(memo, self.name_of(asked)) =>
+                            {
+                                return Some(Known::Waits(slot));
+                            }
                             Err(_) => return None,
                         },
                     }
@@ -393,8 +401,11 @@ impl Machine<'_> {
         match answer.reads {
             Reads::Impure => memo.judge(name, false),
             Reads::Untold => memo.judge(name, true),
-            Reads::Told(reads) => {
+            Reads::Told { reads, catches } => {
                 memo.judge(name, true);
+                if let Computation::Call(..) = asked {
+                    memo.judge(&catching(name), *catches);
+                }
                 let begin = self.begin(&memo, name, asked);
                 let added =
                     begin.and_then(|path| self.add(&mut memo, path, (answer, reads), assumed));
@@ -427,10 +438,14 @@ impl Machine<'_> {
                 None => path.found.push(ABSENT),
                 Some(slot) => {
                     let value = match self.state.read_slot(slot) {
-                        Ok(value) => value,
-                        Err(_) => assumed.iter().find(|(of, _)| *of == slot)?.1?,
+                        Ok(value) => Some(value),
+                        Err(ReadError::OptionalUnset(_)) => None,
+                        Err(_) => Some(assumed.iter().find(|(of, _)| *of == slot)?.1?),
                     };
-                    self.find_value(value, &mut path, 0)?;
+                    match value {
+                        Some(value) => self.find_value(value, &mut path, 0)?,
+                        None => path.found.push(UNSET),
+                    }
                 }
             }
             path.go_on();
@@ -480,6 +495,17 @@ impl Machine<'_> {
         }
         Some(memo.add_result(path.place, &result))
     }
+}
+
+/// The name of the verdict whether a plugin that only computes may go on where an attribute has no value yet
+/// (`python/steward_host/catching.py`).
+fn catching(plugin: &str) -> String {
+    format!("catching {plugin}")
+}
+
+/// Whether that may be so: then nobody can wait in its place.
+fn is_catching(memo: &Memo, plugin: &str) -> bool {
+    memo.verdicts().get(&catching(plugin)) != Some(&false)
 }
 
 /// Whether a value of this extension type is in a value.

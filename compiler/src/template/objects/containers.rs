@@ -12,6 +12,7 @@ use crate::template::arguments::{all_defined, defined};
 use crate::template::filters::bounded;
 use crate::template::methods::place_of;
 use crate::template::repr::repr;
+use crate::template::source::macros;
 
 /// Elements of a range, at most.
 const MAX_RANGE: usize = 100_000;
@@ -475,7 +476,7 @@ impl Macro {
     fn around(inner: Jinja, takes_more: bool, takes_named: bool) -> Result<Jinja, Error> {
         let mut parameters = Vec::new();
         for parameter in inner.get_attr("arguments")?.try_iter()? {
-            parameters.push(parameter.to_string());
+            parameters.push(macros::written_name(&parameter.to_string()).to_owned());
         }
         let n_added = usize::from(takes_more) + usize::from(takes_named);
         parameters.truncate(parameters.len().saturating_sub(n_added));
@@ -525,7 +526,7 @@ impl Object for Macro {
             bounded(&value)?;
             let is_own = self.parameters.iter().any(|known| known == name);
             if is_own || name == "caller" && self.takes_caller {
-                passed.push((name.to_owned(), value));
+                passed.push((macros::engine_name(name).to_owned(), value));
             } else if self.takes_named {
                 rest.push((Jinja::from(name), value));
             } else {

@@ -2,17 +2,112 @@
 //! read the parameters before it. The engine's macros get parameters for the former and assignments for the latter, and an
 //! object around them (`jinja_objects`). Source: docs/reference/std.md § 7.7.
 
+use std::borrow::Cow;
+
 use crate::template::source::rewrite::{expression, group_end, is_word, string_end};
+
+/// Names of parameters that the engine takes for its own, and what they are called instead within their macro.
+const RESERVED: &[(&str, &str)] = &[("loop", "__loop__"), ("self", "__self__")];
 
 /// A macro whose end is awaited.
 pub(in crate::template) struct OpenMacro {
     name: String,
     takes_more: bool,
     takes_named: bool,
+    /// Which of the reserved names stand for parameters in its body, also for those of a macro around it.
+    renamed: Vec<&'static str>,
+    /// Loops of its body that are open: within these, `loop` is theirs.
+    n_loops: usize,
 }
 
-/// The tags in the place of `{% macro name(parameters) %}`; `body` is all that follows. `None`: it is none.
-pub(in crate::template) fn begin(inner: &str, body: &str) -> Option<(String, OpenMacro)> {
+impl OpenMacro {
+    /// The inside of a tag of the body, with the names that the parameters have in it; `word`: its first word.
+    pub(in crate::template) fn with_own_names<'t>(
+        &mut self,
+        inner: &'t str,
+        word: &str,
+    ) -> Cow<'t, str> {
+        if self.renamed.is_empty() {
+            return Cow::Borrowed(inner);
+        }
+        let is_assignment = word == "set";
+        let named = renamed(inner, is_assignment, |name| self.own_name(name));
+        match word {
+            "for" => self.n_loops += 1,
+            "endfor" => self.n_loops = self.n_loops.saturating_sub(1),
+            _ => (),
+        }
+        Cow::Owned(named)
+    }
+
+    fn own_name(&self, name: &str) -> Option<&'static str> {
+        let is_of_loop = name == "loop" && self.n_loops > 0;
+        let is_renamed = self.renamed.contains(&name) && !is_of_loop;
+        reserved(name).filter(|_| is_renamed)
+    }
+
+    /// The names that stand for parameters where a macro begins within this one.
+    fn visible(&self) -> Vec<&'static str> {
+        let visible = self.renamed.iter().copied();
+        visible
+            .filter(|name| self.own_name(name).is_some())
+            .collect()
+    }
+}
+
+/// What a parameter is called within its macro, if the engine takes its name for its own.
+fn reserved(name: &str) -> Option<&'static str> {
+    let known = RESERVED.iter().find(|(known, _)| *known == name);
+    known.map(|(_, own)| *own)
+}
+
+/// What a template calls a parameter that has such a name.
+pub(in crate::template) fn written_name(own: &str) -> &str {
+    let known = RESERVED.iter().find(|(_, known)| *known == own);
+    known.map_or(own, |(name, _)| name)
+}
+
+/// What the engine calls it.
+pub(in crate::template) fn engine_name(written: &str) -> &str {
+    reserved(written).unwrap_or(written)
+}
+
+/// An expression with other names: not behind a dot or a bar, and not where an argument has the name.
+fn renamed(
+    text: &str,
+    is_assignment: bool,
+    own_name: impl Fn(&str) -> Option<&'static str>,
+) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut at = 0;
+    while let Some(c) = text[at..].chars().next() {
+        let rest = &text[at..];
+        let length = match c {
+            '"' | '\'' => string_end(rest),
+            c if is_word(c) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
+            c => c.len_utf8(),
+        };
+        let (part, behind) = rest.split_at(length);
+        let behind = behind.trim_start();
+        let is_given = behind.starts_with('=') && !behind.starts_with("==");
+        let is_argument = is_given && (!is_assignment || out.contains('('));
+        let is_attribute = out.trim_end().ends_with(['.', '|']);
+        match own_name(part).filter(|_| !is_argument && !is_attribute) {
+            Some(own) => out.push_str(own),
+            None => out.push_str(part),
+        }
+        at += length;
+    }
+    out
+}
+
+/// The tags in the place of `{% macro name(parameters) %}`; `body` is all that follows, `around` the macro around it. `None`: it
+/// is none.
+pub(in crate::template) fn begin(
+    inner: &str,
+    body: &str,
+    around: Option<&OpenMacro>,
+) -> Option<(String, OpenMacro)> {
     let (before, text, after) = trimmed(inner);
     let header = text.strip_prefix("macro")?.trim_start();
     let open = header.find('(')?;
@@ -22,11 +117,15 @@ pub(in crate::template) fn begin(inner: &str, body: &str) -> Option<(String, Ope
     let mut written = Vec::new();
     let mut names: Vec<&str> = Vec::new();
     let mut late = String::new();
+    let mut renamed = around.map(OpenMacro::visible).unwrap_or_default();
     for parameter in split(parameters) {
         let (parameter, default) = match parameter.split_once('=') {
             Some((parameter, default)) => (parameter.trim(), Some(default.trim())),
             None => (parameter.trim(), None),
         };
+        let known = RESERVED.iter().find(|(name, _)| *name == parameter);
+        renamed.extend(known.map(|(name, _)| *name));
+        let parameter = engine_name(parameter);
         match default {
             Some(default) if words(default).any(|word| names.contains(&word)) => {
                 written.push(format!("{parameter}=__unset__"));
@@ -46,6 +145,8 @@ pub(in crate::template) fn begin(inner: &str, body: &str) -> Option<(String, Ope
         takes_more: takes("varargs"),
         takes_named: takes("kwargs"),
         name: name.clone(),
+        renamed,
+        n_loops: 0,
     };
     for (is_taken, extra) in [(open.takes_more, "varargs"), (open.takes_named, "kwargs")] {
         if is_taken {
@@ -68,6 +169,7 @@ pub(in crate::template) fn end(inner: &str, open: &OpenMacro) -> String {
         name,
         takes_more,
         takes_named,
+        ..
     } = open;
     format!(
         "{{%{before} endmacro %}}{{% set {name} = __macro__({name}, {takes_more}, {takes_named}) {after}%}}"

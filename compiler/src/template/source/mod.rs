@@ -3,7 +3,7 @@
 
 pub(in crate::template) mod compiled;
 pub(in crate::template) mod dotted_filters;
-mod macros;
+pub(in crate::template) mod macros;
 pub(in crate::template) mod rewrite;
 
 /// The text of a template as the engine shall read it.

@@ -4,8 +4,10 @@
 //! They become calls that the engine knows, on the same line, so that errors keep their lines. `and` and `or` get one more
 //! operand that is not constant: the engine gives a boolean where all of them are.
 
+use std::borrow::Cow;
+
 use crate::template::source::dotted_filters::without_dots;
-use crate::template::source::macros::{self, split};
+use crate::template::source::macros::{self, OpenMacro, split};
 
 /// The method that stands for a slice.
 pub(in crate::template) const SLICED: &str = "__sliced__";
@@ -18,7 +20,7 @@ const KEYWORDS: &[&str] = &[
 
 pub(in crate::template) fn adapt(source: &str) -> String {
     let mut out = String::with_capacity(source.len() + 16);
-    let mut macros = Vec::new();
+    let mut macros: Vec<OpenMacro> = Vec::new();
     let mut rest = source;
     loop {
         let Some(at) = rest.find(['{']) else {
@@ -54,8 +56,13 @@ pub(in crate::template) fn adapt(source: &str) -> String {
         let word: &str = words.split(|c| !is_word(c)).next().unwrap_or("");
         let inner = tag.get(2..tag.len() - 2).unwrap_or("");
         let inner = &*without_dots(inner, close == "%}" && word == "filter");
+        let inner = &*match macros.last_mut() {
+            // Its own parameters are those of a macro that begins.
+            Some(open) if close != "#}" && word != "macro" => open.with_own_names(inner, word),
+            _ => Cow::Borrowed(inner),
+        };
         let macro_tag = match (close, word) {
-            ("%}", "macro") => macros::begin(inner, after).map(|(tags, open)| {
+            ("%}", "macro") => macros::begin(inner, after, macros.last()).map(|(tags, open)| {
                 macros.push(open);
                 tags
             }),
@@ -588,6 +595,23 @@ mod tests {
             "{% macro m(a, b=a) %}{{ varargs }}{% endmacro -%}",
             "{% macro m(a, b=__unset__, varargs=none) %}{% if b is __unset__ %}{% set b = a %}{% endif %}\
              {{ varargs }}{% endmacro %}{% set m = __macro__(m, true, false) -%}",
+        );
+    }
+
+    #[test]
+    fn parameters_may_have_the_names_of_the_engine() {
+        check(
+            "{% macro m(a, loop) %}{{ loop.index ~ a.loop ~ f(loop=loop) }}{% for x in loop.y %}{{ loop.last }}{% endfor %}\
+             {% if loop == 1 %}{% set loop = 'loop' %}{% endif %}{% endmacro %}{{ loop }}",
+            "{% macro m(a, __loop__) %}{{ __loop__.index ~ a.loop ~ f(loop=__loop__) }}\
+             {% for x in __iterable__(__loop__.y) %}{{ loop.last }}{% endfor %}\
+             {% if __loop__ == 1 %}{% set __loop__ = __bounded__('loop') %}{% endif %}\
+             {% endmacro %}{% set m = __macro__(m, false, false) %}{{ loop }}",
+        );
+        check(
+            "{% macro m(self=1) %}{% macro n(b) %}{{ self }}{% endmacro %}{% endmacro %}",
+            "{% macro m(__self__=1) %}{% macro n(b) %}{{ __self__ }}{% endmacro %}{% set n = __macro__(n, false, false) %}\
+             {% endmacro %}{% set m = __macro__(m, false, false) %}",
         );
     }
 
