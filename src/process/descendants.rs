@@ -424,6 +424,12 @@ mod tests {
         let mut line = [0];
         std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut line).unwrap();
         let id = i32::try_from(shell.id()).unwrap();
+        let name = |process| fs::read_to_string(format!("/proc/{process}/comm"));
+        let is_sleep = |process| name(process).is_ok_and(|name| name == "sleep\n");
+        // Until then they are copies of the shell, whose memory goes when they become what they shall be.
+        while below([id]).into_iter().filter(|one| is_sleep(*one)).count() < 2 {
+            std::thread::sleep(PAUSE);
+        }
         let found = below([id]);
         assert!(found.len() >= 2 && !found.contains(&id), "{found:?}");
         assert!(parents().iter().filter(|(_, parent)| *parent == id).count() >= 2);
