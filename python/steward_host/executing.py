@@ -18,6 +18,7 @@ from inmanta.agent.executor import AgentInstance
 from inmanta.agent.handler import Commander, HandlerContext, SkipResource, SkipResourceForDependencies
 from inmanta.const import HandlerResourceState, ResourceState
 from steward_host import failure, hidden, loader, warming, zygote
+from steward_host.boundary import Boundary
 from steward_host.pipe import Pipe, TooLarge
 from steward_host.reports import as_json, line_of, loggable, report, text_of, unreadable, without_secrets
 from steward_host.telling import Telling
@@ -106,6 +107,7 @@ class Executing:
         # The task that Steward waits for, so that it answers questions.
         self._running: Run | None = None
         self._telling = Telling(pipe, is_followed)
+        self._boundary = Boundary(pipe)
         self.cache = AgentCache()
 
     def load(self, request: LoadExecutor) -> None:
@@ -157,9 +159,10 @@ class Executing:
         can_fork = zygote.prepare(had)
         self._pipe.send("handlers", {"types": types, "broken": broken, "can_fork": can_fork})
 
-    def become(self, pipe: Pipe, agent: str) -> None:
+    def become(self, pipe: Pipe, boundary: Boundary, agent: str) -> None:
         """From now on this is the host of an agent, forked from the process that imported its modules."""
         self._pipe = pipe
+        self._boundary = boundary
         pipe.most = MAX_REPLY_BYTES
         self._telling = Telling(pipe, is_followed=True)
         self._agent = Agent(agent, self._environment)
@@ -178,19 +181,28 @@ class Executing:
             "dry_run": False,
             "reason": "its facts were asked for",
             "dependency_changed": False,
+            "ahead": request["ahead"],
         }
         self._answer(task, Run(self._agent, self.cache, self._files, task, facts=True))
 
     def _answer(self, request: Task, run: Run) -> None:
+        self._boundary.begin(request["ahead"])
         self._running = run
         self._telling.begin(run)
+        began = time.perf_counter_ns()
         outcome = run.outcome()
         self._telling.end()
         # Waits for a question that a thread of the handler has open: from now on nobody would answer one.
         with self._pipe.lock:
             self._running = None
+        answer: dict[str, object] = {
+            "id": request["id"],
+            "outcome": as_json(outcome),
+            "micros": (time.perf_counter_ns() - began) // 1000,
+            "printed": self._boundary.end(),
+        }
         try:
-            self._pipe.send("deployed", {"id": request["id"], "outcome": as_json(outcome)})
+            self._pipe.send("deployed", answer)
         except TooLarge as error:
             # What was done stays done; only its description is too long.
             last: LogLine = {
@@ -200,7 +212,7 @@ class Executing:
                 "timestamp_us": time.time_ns() // 1000,
             }
             shortened: HandlerOutcome = {**outcome, "status": "failed", "changes": {}, "logs": [last], "facts": [], "discovered": []}
-            self._pipe.send("deployed", {"id": request["id"], "outcome": as_json(shortened)})
+            self._pipe.send("deployed", {**answer, "outcome": as_json(shortened)})
 
     def _ask(self, method: str, arguments: dict[str, Any]) -> Answer | None:
         """The answer to a method of the API that needs no request to it, if it is one; None: there is none, or nobody to ask."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from steward_host.held import Held
 
-PROTOCOL = 4
+PROTOCOL = 5
 
 # Seconds between two looks at the cache while there is nothing to do.
 TICK = 1.0
@@ -97,8 +97,8 @@ def _execute(pipe: Pipe) -> int:
                 forked = zygote.fork(control)
                 if forked is not None:
                     # From here on this is the host of one agent, with a pipe of its own.
-                    pipe = forked
-                    executing.become(pipe, fields["agent"])
+                    pipe, boundary = forked
+                    executing.become(pipe, boundary, fields["agent"])
             elif name == "reap":
                 control.send("reaped", {"status": zygote.reap(fields["pid"])})
             elif name == "stop":

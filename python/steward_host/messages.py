@@ -62,7 +62,7 @@ class LoadExecutor(TypedDict):
 
 
 class Fork(TypedDict):
-    """Two descriptors come along: the socket of the new host, and its standard error."""
+    """Three descriptors come along: the socket of the new host, its standard error, and a file: see `boundary`."""
 
     agent: str
 
@@ -105,6 +105,7 @@ class Facts(TypedDict):
     # All its fields, `requires` and `id`, as JSON text.
     resource: str
     action_id: str
+    ahead: bool
 
 
 class Task(TypedDict):
@@ -118,6 +119,7 @@ class Task(TypedDict):
     reason: str
     action_id: str
     dependency_changed: bool
+    ahead: bool
 
 
 class AttributeInfo(TypedDict):

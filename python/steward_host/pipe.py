@@ -199,6 +199,11 @@ class Pipe:
         """Sends a message and gives its answer, which has one of these names."""
         with self.lock:
             self.send(name, fields)
+            return self.wait_for(*answers)
+
+    def wait_for(self, *answers: str) -> tuple[str, Any]:
+        """The next message with one of these names; others that come before it wait."""
+        with self.lock:
             while True:
                 message = self._receive()
                 if message[0] in answers:

@@ -93,4 +93,5 @@ def _task(number: int) -> Task:
         "dry_run": False,
         "reason": "code is warmed up",
         "dependency_changed": False,
+        "ahead": False,
     }

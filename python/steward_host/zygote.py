@@ -25,6 +25,7 @@ import sys
 import time
 
 from steward_host import forks
+from steward_host.boundary import Boundary
 from steward_host.pipe import Closed, Pipe
 
 TYPE_CHECKING = False
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 # A process that was killed is gone within milliseconds, unless it waits for a device.
 REAP_SECONDS = 1.0
+
+# What comes along with `fork`: a socket, a pipe for what is printed, and a file (see `boundary`).
+_FILES_OF_FORK = 3
 
 # What a fork must not share with others: both would read what is meant for one.
 _CONNECTIONS = ("socket:", "pipe:", "anon_inode:")
@@ -52,7 +56,7 @@ class Control(Pipe):
     def _read(self, size: int = 65536) -> bytes:
         import _socket
 
-        space = _socket.CMSG_SPACE(8)
+        space = _socket.CMSG_SPACE(4 * _FILES_OF_FORK)
         while True:
             try:
                 data, ancillary, _, _ = self._socket.recvmsg(size, space, _socket.MSG_CMSG_CLOEXEC)
@@ -103,7 +107,9 @@ def prepare(had: set[str]) -> bool:
         return False
     _take_ends_of_forks()
     # What nearly every task needs.
+    import fcntl  # noqa: F401
     import json  # noqa: F401
+    import termios  # noqa: F401
 
     gc.collect()
     gc.freeze()
@@ -140,11 +146,11 @@ def _connections(had: set[str]) -> list[str]:
     return found
 
 
-def fork(pipe: Pipe) -> Pipe | None:
+def fork(pipe: Pipe) -> tuple[Pipe, Boundary] | None:
     """Makes the host of an agent. In that host, its pipe; None in this process, which goes on."""
-    if not isinstance(pipe, Control) or len(pipe.handed) != 2:
-        raise RuntimeError("`fork` came without a socket and a pipe for the new host")
-    (connection, errors), pipe.handed = pipe.handed, []
+    if not isinstance(pipe, Control) or len(pipe.handed) != _FILES_OF_FORK:
+        raise RuntimeError("`fork` came without a socket, a pipe and a file for the new host")
+    (connection, errors, reads), pipe.handed = pipe.handed, []
     for stream in (sys.stdout, sys.stderr):
         # A module may have taken them away.
         if stream is not None:
@@ -162,8 +168,9 @@ def fork(pipe: Pipe) -> Pipe | None:
         pipe.close()
         os.dup2(errors, 1)
         os.dup2(errors, 2)
-        os.close(errors)
-        return Pipe(connection, connection)
+        own = Pipe(connection, connection)
+        # Whatever module code makes of the two above, this one is the pipe.
+        return own, Boundary(own, errors, reads)
     try:
         # Here as well: before we answer, the host leads a group of its own, with which it can be ended.
         os.setpgid(child, child)
@@ -173,6 +180,7 @@ def fork(pipe: Pipe) -> Pipe | None:
     _forks.add(child)
     os.close(connection)
     os.close(errors)
+    os.close(reads)
     pipe.send("forked", {"pid": child})
     return None
 

@@ -118,7 +118,7 @@ class Host:
 
     def send(self, name: str, fields: dict | None = None) -> None:
         if name in ("deploy", "facts") and isinstance(fields, dict):
-            fields = {**fields, "resource": json.dumps(fields["resource"])}
+            fields = {"ahead": False, **fields, "resource": json.dumps(fields["resource"])}
         if name == "call" and isinstance(fields, dict):
             fields = [fields[field] for field in ("id", "plugin", "args", "kwargs", "file", "line", "namespace")]
         body = msgpack.pack(name if fields is None else {name: fields})

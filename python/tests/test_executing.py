@@ -891,7 +891,7 @@ class Reports(unittest.TestCase):
         pipe.MAX_FRAME_BYTES = 1000
         request = {"id": 3, "resource": '{"id": "nonsense"}', "requires": {}, "dry_run": False, "action_id": ACTION}
         with self.assertLogs("inmanta.agent.handler", "ERROR"):
-            executing.deploy({**request, "reason": "x" * 2000, "dependency_changed": False})
+            executing.deploy({**request, "reason": "x" * 2000, "dependency_changed": False, "ahead": False})
         name, body = pipe.Pipe(incoming, outgoing).receive()
         outcome = json.loads(body["outcome"])
         (line,) = outcome["logs"]

@@ -19,7 +19,7 @@ class Loading(Compiling):
 
     def test_hello_says_who_we_are(self) -> None:
         host = Host(self, "compile")
-        self.assertEqual(host.hello["protocol"], 4)
+        self.assertEqual(host.hello["protocol"], 5)
         self.assertEqual(host.hello["pid"], host.process.pid)
         self.assertEqual(host.stop(), 0)
 

@@ -7,7 +7,7 @@ import re
 import unittest
 
 from inmanta.plugins import PluginMeta
-from steward_host import attached, compiling, exporting, host, msgpack, pipe
+from steward_host import attached, boundary, compiling, exporting, host, msgpack, pipe
 from tests.support import ACTION, PACKAGE, Host, Modules, instance
 
 SCHEMA = os.path.join(os.path.dirname(PACKAGE), "compiler", "src", "protocol")
@@ -87,7 +87,7 @@ class Schema(unittest.TestCase):
 
     def test_every_request_is_understood(self) -> None:
         source = ""
-        for part in (host, compiling, exporting, attached):
+        for part in (host, boundary, compiling, exporting, attached):
             with open(part.__file__, encoding="utf-8") as file:
                 source += file.read()
         # Answers to the host's own questions are no requests.

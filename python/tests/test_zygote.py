@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
+import time
 import unittest
 
 from steward_host import msgpack
@@ -15,6 +17,7 @@ from tests.support import ACTION, PACKAGE, Modules, ext_codec
 
 MODULE = """
 import os
+import time
 from inmanta.agent.handler import CRUDHandler, provider
 from inmanta.resources import PurgeableResource, resource
 
@@ -28,8 +31,11 @@ class Row(PurgeableResource):
 class RowHandler(CRUDHandler):
     def read_resource(self, ctx, resource):
         SEEN.append(resource.name)
-        print("printed by", resource.name)
+        if resource.name != "quiet":
+            print("printed by", resource.name)
         ctx.info("seen %(seen)s by %(agent)s", seen=SEEN, agent=self._agent.name)
+        if resource.name == "slow":
+            time.sleep(1)
         if resource.name == "die":
             os._exit(3)
 """
@@ -65,21 +71,34 @@ class Host(Peer):
         super().__init__(ours)
         case.addCleanup(ours.close)
         self.printed, errors = os.pipe()
-        zygote.send({"fork": {"agent": agent}}, (theirs.fileno(), errors))
+        # Where the executor notes that it reads what was printed.
+        self.reads = os.memfd_create("reads")
+        zygote.send({"fork": {"agent": agent}}, (theirs.fileno(), errors, self.reads))
         theirs.close()
         os.close(errors)
         case.addCleanup(os.close, self.printed)
+        case.addCleanup(os.close, self.reads)
         self.pid = zygote.read()["forked"]["pid"]
 
     def deploy(self, name: str) -> str:
         """What the handler logged."""
+        self.give(name)
+        logs = json.loads(self.read()["deployed"]["outcome"])["logs"]
+        return next(line["msg"] for line in logs if line["msg"].startswith("seen"))
+
+    def give(self, name: str, ahead: bool = False) -> None:
         fields = {"name": name, "purged": False, "purge_on_delete": False, "report_only": False, "references": []}
         resource = {**fields, "mutators": [], "receive_events": True, "send_event": True, "requires": []}
         resource["id"] = f"net::Row[host,name={name}],v=1"
         task = {"id": 1, "resource": json.dumps(resource), "requires": {}, "dry_run": False, "reason": "a test"}
-        self.send({"deploy": {**task, "action_id": ACTION, "dependency_changed": False}})
-        logs = json.loads(self.read()["deployed"]["outcome"])["logs"]
-        return next(line["msg"] for line in logs if line["msg"].startswith("seen"))
+        self.send({"deploy": {**task, "action_id": ACTION, "dependency_changed": False, "ahead": ahead}})
+
+    def has_printed(self) -> bool:
+        return bool(self.read()["deployed"]["printed"])
+
+    def has_answered(self) -> bool:
+        """Whether there is an answer, or soon."""
+        return bool(select.select([self.socket], [], [], 0.3)[0])
 
 
 class Zygote(unittest.TestCase):
@@ -111,6 +130,33 @@ class Zygote(unittest.TestCase):
         self.assertEqual(one.read(), "bye")
         zygote.send({"reap": {"pid": one.pid}})
         self.assertEqual(zygote.read(), {"reaped": {"status": "exit status: 0"}})
+
+    def test_a_host_goes_on_by_itself_unless_something_was_printed(self) -> None:
+        zygote, _ = self.start(MODULE)
+        host = Host(self, zygote, "one")
+        for name, ahead in [("quiet", False), ("quiet", True), ("a", True), ("b", True), ("quiet", True)]:
+            host.give(name, ahead)
+        # Two that print nothing, and the first one that does.
+        self.assertEqual([host.has_printed() for _ in range(3)], [False, False, True])
+        self.assertFalse(host.has_answered())
+        self.assertEqual(os.read(host.printed, 1000), b"printed by a\n")
+        host.send("go_on")
+        self.assertTrue(host.has_printed())
+        self.assertFalse(host.has_answered())
+        # It is read while the host runs: what is not there any more was printed, too.
+        os.pwrite(host.reads, b"1", 0)
+        self.assertEqual(os.read(host.printed, 1000), b"printed by b\n")
+        host.send("go_on")
+        self.assertFalse(host.has_printed())
+        # What somebody reads during a run makes the host wait after it, though nothing is there when it ends.
+        os.pwrite(host.reads, b"2", 0)
+        host.give("quiet")
+        self.assertFalse(host.has_printed(), "it was read before the run began")
+        host.give("slow")
+        time.sleep(0.2)
+        os.pwrite(host.reads, b"3", 0)
+        self.assertEqual(os.read(host.printed, 1000), b"printed by slow\n")
+        self.assertTrue(host.has_printed())
 
     def test_how_a_host_ended_is_told_when_it_is_asked_for(self) -> None:
         zygote, _ = self.start(MODULE)

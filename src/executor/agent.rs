@@ -42,65 +42,111 @@ impl Worker {
         self.native.run(jobs, reply)
     }
 
-    /// Runs a task in Python. `host` is the agent's, if it is at hand; afterwards, that which it has now.
+    /// Runs tasks in Python, all with the same code, and says what came of each; `true`: it was the last one. `at_hand`: the
+    /// agent's host, if it has one; afterwards, that which it has now. Gives the tasks that were not begun, since one before them
+    /// ended the host.
     pub(crate) fn run(
         &mut self,
-        task: Task,
-        code: &Arc<Code>,
-        hosts: &Arc<Hosts>,
-        host: &mut Option<Host>,
-    ) -> TaskDone {
-        let outcome = match serde_json::from_str::<Map<String, Value>>(&task.attributes) {
-            Err(error) => refused(&format!(
-                "the resource's attributes are no JSON object: {error}"
-            )),
-            Ok(attributes) => self.run_in_python(&task, attributes, code, hosts, host),
-        };
-        done_of(task.action, outcome)
-    }
-
-    fn run_in_python(
-        &mut self,
-        task: &Task,
-        attributes: Map<String, Value>,
+        mut tasks: VecDeque<Task>,
         code: &Arc<Code>,
         hosts: &Arc<Hosts>,
         at_hand: &mut Option<Host>,
-    ) -> TaskOutcome {
+        reply: impl Fn(TaskDone, bool),
+    ) -> VecDeque<Task> {
+        // Those that the host has, in its order.
+        let mut given = VecDeque::new();
+        loop {
+            while let Some(task) = tasks.front() {
+                match self.give(task, code, hosts, at_hand) {
+                    Ok(true) => given.extend(tasks.pop_front()),
+                    Ok(false) => break,
+                    // Answers keep the order of their tasks.
+                    Err(_) if !given.is_empty() => break,
+                    Err(refusal) => {
+                        let done = done_of(task.action, *refusal);
+                        tasks.pop_front();
+                        reply(done, tasks.is_empty());
+                    }
+                }
+            }
+            let Some(task) = given.pop_front() else {
+                return tasks;
+            };
+            let Some(mut host) = at_hand.take() else {
+                return tasks;
+            };
+            let (outcome, printed) = host.python.outcome(&self.ask);
+            let has_ended = outcome.is_err();
+            let mut outcome = match outcome {
+                Ok(outcome) => {
+                    *at_hand = Some(host);
+                    outcome
+                }
+                // Whatever state the host is in, it ends here, and the next task gets a new one.
+                Err(error) => {
+                    let mut cut_off = refused(&format!(
+                        "Failure during executor execution for resource {}: {error}",
+                        task.resource_id
+                    ));
+                    cut_off.logs.splice(0..0, host.python.logged());
+                    cut_off
+                }
+            };
+            insert_printed(&mut outcome.logs, printed);
+            let is_last = given.is_empty() && tasks.is_empty();
+            reply(done_of(task.action, outcome), is_last);
+            if has_ended {
+                given.append(&mut tasks);
+                return given;
+            }
+        }
+    }
+
+    /// Gives a task to the agent's host, which is started if there is none. False: the host takes it when it has answered others.
+    ///
+    /// # Errors
+    /// What comes of a task that no host can run.
+    fn give(
+        &self,
+        task: &Task,
+        code: &Arc<Code>,
+        hosts: &Arc<Hosts>,
+        at_hand: &mut Option<Host>,
+    ) -> Result<bool, Box<TaskOutcome>> {
+        let attributes: Map<String, Value> =
+            serde_json::from_str(&task.attributes).map_err(|error| {
+                refusal(&format!(
+                    "the resource's attributes are no JSON object: {error}"
+                ))
+            })?;
         if !code.has_module_of(&task.resource_type) {
-            return refused(&format!(
+            return Err(refusal(&format!(
                 "there is no handler for resources of type {}",
                 task.resource_type
-            ));
+            )));
         }
-        let mut host = match hosts.of(&self.agent, code, at_hand.take()) {
-            Ok(host) => host,
-            Err(error) => {
-                return refused(&format!(
-                    "cannot start a Python host for resource {}: {error}",
-                    task.resource_id
-                ));
+        let is_busy = |host: &Host| host.python.is_busy();
+        let host = match at_hand.take() {
+            Some(host) if is_busy(&host) => at_hand.insert(host),
+            own => {
+                let host = hosts.of(&self.agent, code, own).map_err(|error| {
+                    refusal(&format!(
+                        "cannot start a Python host for resource {}: {error}",
+                        task.resource_id
+                    ))
+                })?;
+                at_hand.insert(host)
             }
         };
-        let outcome = host.python.deploy(task, attributes, &self.ask);
-        let printed = host.python.printed();
-        let mut outcome = match outcome {
-            Ok(outcome) => {
-                *at_hand = Some(host);
-                outcome
-            }
-            // Whatever state the host is in, it ends here, and the next task gets a new one.
-            Err(error) => {
-                let mut cut_off = refused(&format!(
-                    "Failure during executor execution for resource {}: {error}",
-                    task.resource_id
-                ));
-                cut_off.logs.splice(0..0, host.python.logged());
-                cut_off
-            }
-        };
-        insert_printed(&mut outcome.logs, printed);
-        outcome
+        if let Some(refused) = host.python.refusal(task) {
+            return Err(Box::new(refused));
+        }
+        host.python.give(task, attributes).map_err(|error| {
+            refusal(&format!(
+                "resource {} cannot be given to its handler: {error}",
+                task.resource_id
+            ))
+        })
     }
 }
 
@@ -126,6 +172,10 @@ pub(crate) fn done_of(action: ActionId, mut outcome: TaskOutcome) -> TaskDone {
         finished_us: Timestamp::now().0,
         outcome,
     }
+}
+
+fn refusal(message: &str) -> Box<TaskOutcome> {
+    Box::new(refused(message))
 }
 
 /// A resource that could not be handed to any handler.

@@ -139,14 +139,19 @@ impl Agents {
 }
 
 impl Agent {
-    /// Takes what is run next: the first task, and those of native handlers behind one.
-    fn next(&mut self, kind: Kind) -> Vec<Job> {
-        let mut jobs = Vec::new();
-        while jobs.len() < BATCH && self.tasks.front().is_some_and(|job| job.kind == kind) {
+    /// Takes what is run next: the first task, and up to `most` behind it that are run in the same way, in Python with the same
+    /// code.
+    fn next(&mut self, kind: Kind, most: usize) -> Vec<Job> {
+        let mut jobs: Vec<Job> = Vec::new();
+        while jobs.len() < most
+            && let Some(job) = self.tasks.front()
+            && job.kind == kind
+            && (kind == Kind::Native
+                || jobs
+                    .last()
+                    .is_none_or(|last| Arc::ptr_eq(&last.code, &job.code)))
+        {
             jobs.extend(self.tasks.pop_front());
-            if kind == Kind::Python {
-                break;
-            }
         }
         jobs
     }
@@ -255,7 +260,12 @@ impl Shared {
             let Some(mut at_work) = worker.take().or_else(|| agent.worker.take()) else {
                 return state;
             };
-            let jobs = agent.next(kind);
+            let most = match (kind, &host) {
+                (Kind::Native, _) => BATCH,
+                (Kind::Python, Some(host)) => host.python.most_at_once(),
+                (Kind::Python, None) => 1,
+            };
+            let jobs = agent.next(kind, most);
             // An answer that another of the same agent will follow can wait for that.
             let urgency = match agent.tasks.is_empty() {
                 true => Urgency::Now,
@@ -276,8 +286,8 @@ impl Shared {
         }
     }
 
-    /// Runs what was taken from an agent, and says what came of it: of a Python handler with this urgency, while native ones know
-    /// themselves what follows. Gives what was not begun.
+    /// Runs what was taken from an agent, and says what came of it: of the last one in Python with this urgency, while native
+    /// handlers know themselves what follows. Gives what was not begun.
     fn run(
         &self,
         worker: &mut Worker,
@@ -286,29 +296,35 @@ impl Shared {
         host: &mut Option<Host>,
     ) -> Vec<Job> {
         let mut native = VecDeque::new();
+        let mut python = VecDeque::new();
         let mut codes = HashMap::new();
         for Job { task, code, .. } in jobs {
+            let action = task.action;
             match native_handler(&task.resource_type, &code) {
-                Some(handler) => {
-                    codes.insert(task.action, code);
-                    native.push_back((handler, task));
-                }
-                None => {
-                    let done = worker.run(task, &code, &self.hosts, host);
-                    (self.reply)(done, urgency);
-                }
+                Some(handler) => native.push_back((handler, task)),
+                None => python.push_back(task),
             }
+            codes.insert(action, code);
         }
-        if native.is_empty() {
-            return Vec::new();
+        let mut left = Vec::new();
+        // Those of Python have the same code.
+        if let Some(code) = python.front().and_then(|task| codes.get(&task.action)) {
+            let reply = |done, is_last| {
+                let urgency = if is_last { urgency } else { Urgency::Soon };
+                (self.reply)(done, urgency);
+            };
+            let not_begun = worker.run(python, code, &self.hosts, host, reply);
+            left.extend(not_begun.into_iter().map(|task| (Kind::Python, task)));
         }
-        let left = worker.run_native(native, &self.reply).into_iter();
-        left.filter_map(|(_, task)| {
+        if !native.is_empty() {
+            let not_begun = worker.run_native(native, &self.reply).into_iter();
+            left.extend(not_begun.map(|(_, task)| (Kind::Native, task)));
+        }
+        let left = left.into_iter().filter_map(|(kind, task)| {
             let code = codes.remove(&task.action)?;
-            let kind = Kind::Native;
             Some(Job { task, code, kind })
-        })
-        .collect()
+        });
+        left.collect()
     }
 
     /// Sees to it that lanes have enough threads, and that what is without work for too long goes.

@@ -5,10 +5,14 @@
 //! say what was cut.
 //!
 //! What was printed before a handler was done is in the pipe by the time that its host says so. So whoever ends a task reads
-//! what is there, and no mark in the stream is needed to tell one task's lines from the next one's.
+//! what is there, and no mark in the stream is needed to tell one task's lines from the next one's. A host that goes on with the
+//! next task by itself has to know whether there is anything to read, or was: so before something is read, another number is
+//! written into a file that the host has, too (`python/steward_host/boundary.py`).
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -39,18 +43,22 @@ pub(crate) struct Output(Arc<Stream>);
 struct Stream {
     /// Reading it does not wait.
     pipe: OwnedFd,
+    /// Where it is noted that something is read.
+    reads: Option<File>,
     printed: Mutex<Printed<io::Stderr>>,
 }
 
 impl Output {
-    /// Copies what comes out of `pipe` to our own error output, until its end.
+    /// Copies what comes out of `pipe` to our own error output, until its end. `reads`: where the host looks whether something was
+    /// read.
     ///
     /// # Errors
     /// It cannot be read without waiting.
-    pub(crate) fn follow(pipe: OwnedFd, agent: &str) -> io::Result<Self> {
+    pub(crate) fn follow(pipe: OwnedFd, reads: Option<File>, agent: &str) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&pipe, true)?;
         let stream = Arc::new(Stream {
             pipe,
+            reads,
             printed: Mutex::new(Printed::new(agent, io::stderr())),
         });
         let followed = Arc::clone(&stream);
@@ -86,11 +94,13 @@ impl Stream {
         loop {
             let mut pipes = [PollFd::new(&self.pipe, PollFlags::IN)];
             match poll(&mut pipes, None) {
-                Ok(_) | Err(Errno::INTR) => {}
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
                 Err(_) => return,
             }
+            let is_end = !pipes[0].revents().contains(PollFlags::IN);
             let mut printed = self.printed();
-            if self.read_some(&mut printed).is_none() {
+            if is_end || self.read_some(&mut printed).is_none() {
                 return printed.end();
             }
         }
@@ -107,6 +117,14 @@ impl Stream {
 
     /// Reads what is there, if anything is; `None`: nothing will come any more.
     fn read_some(&self, printed: &mut Printed<io::Stderr>) -> Option<usize> {
+        if rustix::io::ioctl_fionread(&self.pipe).ok()? == 0 {
+            // Nothing may be read that was not noted before.
+            return Some(0);
+        }
+        if let Some(reads) = &self.reads {
+            printed.n_reads += 1;
+            reads.write_all_at(&printed.n_reads.to_ne_bytes(), 0).ok()?;
+        }
         let mut buffer = [0; 16 << 10];
         match rustix::io::read(&self.pipe, &mut buffer) {
             Ok(0) => None,
@@ -175,6 +193,8 @@ struct Printed<W> {
     n_bytes_cut: u64,
     /// What is printed belongs to a task, too.
     run: Option<RunLines>,
+    /// How often something was read.
+    n_reads: u64,
 }
 
 impl<W: Write> Printed<W> {
@@ -189,6 +209,7 @@ impl<W: Write> Printed<W> {
             n_lines_cut: 0,
             n_bytes_cut: 0,
             run: None,
+            n_reads: 0,
         }
     }
 

@@ -3,13 +3,14 @@
 //! It is a fork of the zygote of its code (`zygote`), or, where that cannot be forked, a process that has imported the
 //! modules itself. Each exchange with it has a limit, at which the host is ended; whoever gets an error drops the host.
 
+mod ahead;
 mod peer;
 mod watchdog;
 mod zygote;
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -21,11 +22,14 @@ use crate::executor::bounds::{RUN_BYTES, RUN_LINES};
 use crate::executor::code_folder::Code;
 use crate::executor::output_capture::Output;
 use crate::executor::protocol::{LogLine, Task, TaskKind, TaskOutcome};
+use ahead::Ahead;
 use peer::{Peer, unexpected};
 pub(crate) use zygote::Zygote;
 
 /// Characters of what says how many lines were cut.
 const MARK_CHARS: usize = 200;
+/// What a host keeps for frames that it is given.
+const UNWRITTEN_BYTES: usize = 64 << 10;
 /// A host that is asked to end has this long for its delete hooks.
 const STOP: Duration = Duration::from_secs(3);
 
@@ -36,6 +40,12 @@ pub(crate) struct PythonHost {
     /// Modules that could not be imported.
     broken: Arc<[BrokenModule]>,
     next: u64,
+    /// What it was given, and is not answered.
+    ahead: Ahead,
+    /// Whether it can tell what one task prints from what the next one prints.
+    is_forked: bool,
+    /// Frames that were not written yet.
+    unwritten: Vec<u8>,
     logged: Logged,
 }
 
@@ -45,7 +55,7 @@ pub(crate) enum Loaded {
     /// Hosts are forked from it.
     Zygote(Arc<Zygote>),
     /// It cannot be forked, so it is the host of the agent that it was started for.
-    Host(PythonHost),
+    Host(Box<PythonHost>),
 }
 
 /// Starts a Python process and lets it import the modules of `code`, within `limit`.
@@ -56,7 +66,7 @@ pub(crate) fn load(code: &Code, agent: &str, limit: Duration) -> io::Result<Load
     let missing = || io::Error::other("no Python of 3.11 or later was found on this machine");
     let python = code.python.as_ref().ok_or_else(missing)?;
     let (mut peer, printed) = Peer::start(python)?;
-    let output = Output::follow(printed, agent)?;
+    let output = Output::follow(printed, None, agent)?;
     output.begin();
     peer.arm(limit);
     let loaded = import(&mut peer, code, agent);
@@ -68,13 +78,10 @@ pub(crate) fn load(code: &Code, agent: &str, limit: Duration) -> io::Result<Load
     Ok(if can_fork {
         Loaded::Zygote(Arc::new(Zygote::new(peer, broken)))
     } else {
-        Loaded::Host(PythonHost {
-            peer,
-            output,
-            broken,
-            next: 0,
-            logged: Logged::default(),
-        })
+        Loaded::Host(Box::new(PythonHost {
+            is_forked: false,
+            ..PythonHost::new(peer, output, broken)
+        }))
     })
 }
 
@@ -116,55 +123,104 @@ fn import(peer: &mut Peer, code: &Code, agent: &str) -> io::Result<(Vec<BrokenMo
 
 impl PythonHost {
     /// One that was forked.
-    fn new(
-        peer: Peer,
-        printed: OwnedFd,
-        agent: &str,
-        broken: Arc<[BrokenModule]>,
-    ) -> io::Result<Self> {
-        Ok(Self {
+    fn new(peer: Peer, output: Output, broken: Arc<[BrokenModule]>) -> Self {
+        Self {
             peer,
-            output: Output::follow(printed, agent)?,
+            output,
             broken,
             next: 0,
+            ahead: Ahead::default(),
+            is_forked: true,
+            unwritten: Vec::new(),
             logged: Logged::default(),
-        })
+        }
     }
 
     pub(crate) fn is_alive(&mut self) -> bool {
         self.peer.is_alive()
     }
 
-    /// Runs one resource through its handler. After an error the host is of no use any more.
-    pub(crate) fn deploy(
-        &mut self,
-        task: &Task,
-        resource: Map<String, Value>,
-        ask: &Ask,
-    ) -> io::Result<TaskOutcome> {
-        let module = task.resource_type.split("::").next().unwrap_or_default();
-        if let Some(broken) = self.broken.iter().find(|broken| broken.module == module) {
-            let mut context = crate::executor::handler::Context::default();
-            context.error(&format!(
-                "agent {} failed to load the following modules: {}: {}\n{}",
-                task.agent, broken.module, broken.message, broken.traceback
-            ));
-            return Ok(context.into_outcome(crate::domain::HandlerStatus::Unavailable));
+    /// How many tasks it may be given at once.
+    pub(crate) fn most_at_once(&self) -> usize {
+        match self.is_forked {
+            true => self.ahead.most(),
+            false => 1,
         }
-        self.next += 1;
-        self.logged = Logged::default();
-        let request = request(self.next, task, resource);
-        self.output.begin();
-        self.peer.arm(task.limit());
-        let outcome = self.exchange(&request, ask);
-        let setting = " (setting `deploy_timeout`)";
-        self.peer
-            .disarm("its handler", task.limit(), setting, outcome)
     }
 
-    /// What was printed since the last task began.
-    pub(crate) fn printed(&mut self) -> Vec<LogLine> {
-        self.output.end()
+    /// Whether it has tasks that are not answered.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.ahead.has_some()
+    }
+
+    /// What comes of a task whose module could not be imported; `None`: it could.
+    pub(crate) fn refusal(&self, task: &Task) -> Option<TaskOutcome> {
+        let module = task.resource_type.split("::").next().unwrap_or_default();
+        let broken = self.broken.iter().find(|broken| broken.module == module)?;
+        let mut context = crate::executor::handler::Context::default();
+        context.error(&format!(
+            "agent {} failed to load the following modules: {}: {}\n{}",
+            task.agent, broken.module, broken.message, broken.traceback
+        ));
+        Some(context.into_outcome(crate::domain::HandlerStatus::Unavailable))
+    }
+
+    /// Has it run one resource through its handler, after those that it was given before. False: it takes this one when others are
+    /// answered.
+    ///
+    /// # Errors
+    /// The task is larger than a frame may be.
+    pub(crate) fn give(&mut self, task: &Task, resource: Map<String, Value>) -> io::Result<bool> {
+        let is_ahead = self.ahead.has_some();
+        if is_ahead && !self.is_forked {
+            return Ok(false);
+        }
+        let start = self.unwritten.len();
+        let request = request(self.next + 1, task, resource, is_ahead);
+        if let Err(error) = protocol::write_frame(&mut self.unwritten, &request) {
+            self.unwritten.truncate(start);
+            return Err(error);
+        }
+        let n_bytes = self.unwritten.len() - start;
+        if !self.ahead.give(self.next + 1, task.limit(), n_bytes) {
+            self.unwritten.truncate(start);
+            return Ok(false);
+        }
+        self.next += 1;
+        if !is_ahead {
+            self.output.begin();
+        }
+        Ok(true)
+    }
+
+    /// Waits for the end of the task that was given first, and gives what came of it and what was printed during it. After an error
+    /// the host is of no use any more; what it was given behind this one is not begun.
+    pub(crate) fn outcome(&mut self, ask: &Ask) -> (io::Result<TaskOutcome>, Vec<LogLine>) {
+        let Some(current) = self.ahead.next() else {
+            let nothing = io::Error::other("a Python host was given nothing to do");
+            return (Err(nothing), Vec::new());
+        };
+        self.logged = Logged::default();
+        self.peer.arm(current.limit);
+        let answer = self.exchange(current.id, ask);
+        let setting = " (setting `deploy_timeout`)";
+        let answer = self
+            .peer
+            .disarm("its handler", current.limit, setting, answer);
+        match answer {
+            // What was read meanwhile is of those behind it.
+            Ok((outcome, false)) if self.ahead.has_some() => (Ok(outcome), Vec::new()),
+            Ok((outcome, _)) => {
+                let printed = self.output.end();
+                if self.ahead.has_some() {
+                    self.output.begin();
+                    // If it cannot be written, the next one says why.
+                    let _ = self.peer.write(&ToHost::GoOn);
+                }
+                (Ok(outcome), printed)
+            }
+            Err(error) => (Err(error), self.output.end()),
+        }
     }
 
     /// What the handler of the last task logged before it was cut off, as far as it was told.
@@ -172,17 +228,40 @@ impl PythonHost {
         std::mem::take(&mut self.logged).into_lines()
     }
 
-    fn exchange(&mut self, request: &ToHost, ask: &Ask) -> io::Result<TaskOutcome> {
-        self.peer.write(request)?;
+    /// The answer to a task, and whether anything was printed during it.
+    fn exchange(&mut self, current: u64, ask: &Ask) -> io::Result<(TaskOutcome, bool)> {
+        if !self.unwritten.is_empty() {
+            let written = self.peer.write_frames(&self.unwritten);
+            self.unwritten.clear();
+            // One large task does not keep its memory for ever.
+            self.unwritten.shrink_to(UNWRITTEN_BYTES);
+            written?;
+        }
+        if !self.peer.has_read()
+            && let Some(pause) = self.ahead.pause()
+        {
+            thread::sleep(pause);
+        }
+        let mut has_asked = false;
         loop {
             match self.peer.read()? {
-                FromHost::Deployed { id, outcome } if id == self.next => return Ok(outcome.into()),
-                FromHost::Logged { id, lines, mark } if id == self.next => {
+                FromHost::Deployed {
+                    id,
+                    outcome,
+                    micros,
+                    printed,
+                } if id == current => {
+                    let took = Duration::from_micros(micros);
+                    self.ahead.is_answered(took, has_asked);
+                    return Ok((outcome.into(), printed));
+                }
+                FromHost::Logged { id, lines, mark } if id == current => {
                     self.logged.take(lines, mark);
                 }
                 // Our host never sends any, nor of a task that is over.
                 FromHost::Log { .. } | FromHost::Logged { .. } => {}
                 FromHost::Api { method, arguments } => {
+                    has_asked = true;
                     let (code, body) = ask(method, arguments);
                     self.peer.write(&ToHost::ApiAnswer { code, body })?;
                 }
@@ -242,8 +321,8 @@ impl Logged {
     }
 }
 
-/// What the host is asked to do for a task.
-fn request(id: u64, task: &Task, mut resource: Map<String, Value>) -> ToHost {
+/// What the host is asked to do for a task; `ahead`: while it has others.
+fn request(id: u64, task: &Task, mut resource: Map<String, Value>, ahead: bool) -> ToHost {
     resource.values_mut().for_each(order_keys);
     let requires = task.requires();
     let ids = requires.keys().cloned().map(Value::String).collect();
@@ -261,6 +340,7 @@ fn request(id: u64, task: &Task, mut resource: Map<String, Value>) -> ToHost {
         reason: task.reason.clone(),
         action_id,
         dependency_changed,
+        ahead,
     };
     match task.kind {
         TaskKind::Deploy {
@@ -271,6 +351,7 @@ fn request(id: u64, task: &Task, mut resource: Map<String, Value>) -> ToHost {
             id,
             resource,
             action_id,
+            ahead,
         },
     }
 }

@@ -83,9 +83,10 @@ pub enum ToHost {
         /// The directory of the file store, each content under `ab/` and its SHA-1 `ab…`.
         files: Option<String>,
     },
-    /// To an executor that has its modules, can be forked, and was given no task: it forks a host for an agent. Two open
-    /// files come along with the frame, as ancillary data of the socket: the new host's end of a socket for its frames, and
-    /// what is its standard output and standard error. Answer: `forked`.
+    /// To an executor that has its modules, can be forked, and was given no task: it forks a host for an agent. Three open
+    /// files come along with the frame, as ancillary data of the socket: the new host's end of a socket for its frames, what
+    /// is its standard output and standard error, and a file with a number that is another one each time before something is
+    /// read of that. Answer: `forked`.
     Fork {
         /// The name of the agent whose resources are deployed.
         agent: String,
@@ -271,6 +272,9 @@ pub enum ToHost {
         action_id: String,
         /// Whether a dependency changed since the last success (for `can_reload` handlers).
         dependency_changed: bool,
+        /// Whether it is sent before the answer to the one before was read, as only a host that was forked may get it: if something
+        /// was printed during that one, the host waits for `go_on` before it begins.
+        ahead: bool,
     },
     /// Asks the handler of a resource for its facts. Answer: `deployed`, the facts in the outcome.
     Facts {
@@ -281,7 +285,11 @@ pub enum ToHost {
         resource: serde_json::Map<String, serde_json::Value>,
         /// The id of the question in the history.
         action_id: String,
+        /// As in `deploy`.
+        ahead: bool,
     },
+    /// What the run before a `deploy` or `facts` that was sent ahead has printed is read. No answer.
+    GoOn,
     /// We look at answers that the host holds (`python/steward_host/held.py`): from now on it may. No answer.
     Hold,
     /// The host ends after running the cache's delete hooks. Answer: `bye`.
@@ -623,6 +631,11 @@ pub enum FromHost {
         /// What the handler did, as JSON text.
         #[serde(with = "as_json")]
         outcome: HandlerOutcome,
+        /// How long the handler took, in microseconds.
+        micros: u64,
+        /// Whether anything may have been printed during the run: then the host waits for `go_on`, if it has a task already that
+        /// was sent ahead.
+        printed: bool,
     },
     /// What the handler of a task has logged since this was told last: told of a task that takes long, since one that never ends
     /// has no answer to tell it in. No answer.

@@ -56,7 +56,7 @@ pub use crate::protocol::messages::{
 pub use crate::protocol::model::{AttributeInfo, AttributeValue, ConditionInfo};
 
 /// The version of this schema; both sides refuse another one.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// The extension type of an integer that does not fit 64 bits: its decimal digits.
 pub const EXT_BIGINT: i8 = 1;

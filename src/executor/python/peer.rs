@@ -1,6 +1,6 @@
 //! A process of ours that speaks `steward_compiler::protocol` over a socket: a Python host, or the zygote of hosts.
 
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -21,6 +21,8 @@ use crate::process::{self, memory};
 /// Behind a signal that nobody here has sent, when the kernel has sent one to some process for this reason.
 const USED_UP: &str = ", and the kernel had no memory left just then: the handler, or all of them together, took what the machine or \
                        the control group of the server has";
+/// A report of a quick run takes about a kilobyte, and several come at once.
+const READ_BYTES: usize = 32 << 10;
 /// A process that was ended has this long to be gone before its status is asked for.
 const END: Duration = Duration::from_secs(1);
 
@@ -77,7 +79,7 @@ impl Peer {
             watchdog: Watchdog::new(pid),
             origin,
             writer: ours.try_clone()?,
-            reader: BufReader::new(ours),
+            reader: BufReader::with_capacity(READ_BYTES, ours),
         })
     }
 
@@ -95,6 +97,16 @@ impl Peer {
 
     pub(super) fn write<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
         protocol::write_frame(&mut self.writer, message)
+    }
+
+    /// Writes frames.
+    pub(super) fn write_frames(&mut self, frames: &[u8]) -> io::Result<()> {
+        self.writer.write_all(frames)
+    }
+
+    /// Whether something was read already that nobody has taken yet.
+    pub(super) fn has_read(&self) -> bool {
+        !self.reader.buffer().is_empty()
     }
 
     pub(super) fn read(&mut self) -> io::Result<FromHost> {

@@ -1,5 +1,7 @@
 //! A real interpreter with a module of a test.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,7 +14,9 @@ use crate::domain::{CodeFile, CodeModule, Content};
 use crate::executor::agent::Worker;
 use crate::executor::hosts::{Host, Hosts};
 use crate::executor::limits::Limits;
-use crate::executor::protocol::{Python, TaskKind};
+use crate::executor::protocol::{Python, TaskDone, TaskKind};
+
+mod ahead;
 
 const HANDLER: &str = r#"
 import subprocess, time
@@ -91,7 +95,7 @@ fn nobody() -> Ask {
 fn start(code: &Code) -> PythonHost {
     match load(code, "host", Limits::default().import).unwrap() {
         Loaded::Zygote(zygote) => zygote.fork("host").unwrap(),
-        Loaded::Host(host) => host,
+        Loaded::Host(host) => *host,
     }
 }
 
@@ -112,9 +116,26 @@ impl Agent {
     }
 
     fn run(&mut self, task: Task, code: &Arc<Code>) -> (String, String) {
-        let done = self.worker.run(task, code, &self.hosts, &mut self.host);
+        let (done, left) = self.run_all([task], code);
+        assert!(left.is_empty());
+        let done = done.into_iter().next().unwrap();
         let logs: Vec<String> = done.outcome.logs.into_iter().map(|line| line.msg).collect();
         (done.outcome.status.as_str().to_owned(), logs.join("\n"))
+    }
+
+    /// Runs tasks that the agent gets together; what came of them, and those that were not begun.
+    fn run_all(
+        &mut self,
+        tasks: impl IntoIterator<Item = Task>,
+        code: &Arc<Code>,
+    ) -> (Vec<TaskDone>, VecDeque<Task>) {
+        let done = RefCell::new(Vec::new());
+        let reply = |task, _| done.borrow_mut().push(task);
+        let tasks = tasks.into_iter().collect();
+        let left = self
+            .worker
+            .run(tasks, code, &self.hosts, &mut self.host, reply);
+        (done.into_inner(), left)
     }
 
     /// Has its host come to rest.
@@ -123,6 +144,16 @@ impl Agent {
             self.hosts.rest(AgentName::new("host"), host);
         }
     }
+}
+
+/// Runs one task.
+fn deploy(
+    host: &mut PythonHost,
+    task: &Task,
+    resource: Map<String, Value>,
+) -> io::Result<TaskOutcome> {
+    assert!(host.give(task, resource).unwrap());
+    host.outcome(&nobody()).0
 }
 
 #[track_caller]
@@ -141,7 +172,7 @@ fn what_a_handler_started_ends_with_its_host() {
     let mut host = start(&code(dir.path(), HANDLER));
     let pid_file = dir.path().join("pid");
     let (task, resource) = task(pid_file.to_str().unwrap());
-    let outcome = host.deploy(&task, resource, &nobody()).unwrap();
+    let outcome = deploy(&mut host, &task, resource).unwrap();
     let pid = fs::read_to_string(&pid_file).unwrap_or_else(|_| panic!("{outcome:?}"));
     drop(host);
     wait_until_gone(pid.parse().unwrap());
@@ -176,10 +207,7 @@ fn a_handler_that_hangs_is_stopped_with_all_it_started() {
     let pid_file = dir.path().join("pid");
     let (mut task, resource) = task(pid_file.to_str().unwrap());
     task.limit_ms = 1500;
-    let error = host
-        .deploy(&task, resource, &nobody())
-        .unwrap_err()
-        .to_string();
+    let error = deploy(&mut host, &task, resource).unwrap_err().to_string();
     assert_eq!(
         error,
         "its handler did not end within 1.5 s (setting `deploy_timeout`) and was stopped"
@@ -487,8 +515,9 @@ fn the_host_without_work_for_longest_makes_room_and_lets_go_of_its_cache() {
         let mut host = None;
         let mut worker = Worker::new(agent.clone(), nobody());
         let task = self::task(path.to_str().unwrap()).0;
-        let done = worker.run(task, &code, &hosts, &mut host);
-        assert_eq!(done.outcome.status.as_str(), "deployed");
+        let reply = |done: TaskDone, _| assert_eq!(done.outcome.status.as_str(), "deployed");
+        let left = worker.run([task].into(), &code, &hosts, &mut host, reply);
+        assert!(left.is_empty());
         hosts.rest(agent, host.unwrap());
         assert!(hosts.n_hosts() <= 2);
         let pids = fs::read_to_string(path).unwrap();

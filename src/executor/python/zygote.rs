@@ -9,11 +9,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use steward_compiler::protocol::{self, BrokenModule, FromHost, ToHost};
 
 use super::PythonHost;
 use super::peer::{Peer, unexpected};
+use crate::executor::output_capture::Output;
 
 /// A fork takes a millisecond; on a machine that is very busy, some seconds.
 const FORK: Duration = Duration::from_secs(30);
@@ -51,19 +53,22 @@ impl Zygote {
     pub(crate) fn fork(self: &Arc<Self>, agent: &str) -> io::Result<PythonHost> {
         let (ours, theirs) = UnixStream::pair()?;
         let (printed, errors) = io::pipe()?;
+        let reads = memfd_create("reads", MemfdFlags::CLOEXEC)?;
         let message = ToHost::Fork {
             agent: agent.to_owned(),
         };
         let mut frame = Vec::new();
         protocol::write_frame(&mut frame, &message)?;
         let answer = self.exchange("forking a Python host", FORK, |peer| {
-            send_with_files(peer.socket(), &frame, &[theirs.as_fd(), errors.as_fd()])
+            let files = [theirs.as_fd(), errors.as_fd(), reads.as_fd()];
+            send_with_files(peer.socket(), &frame, &files)
         })?;
         let FromHost::Forked { pid } = answer else {
             return Err(unexpected(&answer));
         };
         let peer = Peer::forked(pid, Arc::clone(self), ours)?;
-        PythonHost::new(peer, printed.into(), agent, Arc::clone(&self.broken))
+        let output = Output::follow(printed.into(), Some(reads.into()), agent)?;
+        Ok(PythonHost::new(peer, output, Arc::clone(&self.broken)))
     }
 
     /// Lets the id of a host that was ended go; gives how it ended, in words.
@@ -97,7 +102,7 @@ impl Zygote {
 
 /// Sends a frame with open files. The other end has them when it has read the frame's first byte.
 fn send_with_files(socket: &UnixStream, frame: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !ancillary.push(SendAncillaryMessage::ScmRights(files)) {
         return Err(io::Error::other("too many open files for one frame"));
