@@ -5,7 +5,6 @@ No exception of module code ends the host; it ends when Steward says `stop` or c
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 
@@ -20,7 +19,7 @@ from inmanta.const import HandlerResourceState, ResourceState
 from steward_host import failure, hidden, loader, warming, zygote
 from steward_host.boundary import Boundary
 from steward_host.pipe import Pipe, TooLarge
-from steward_host.reports import as_json, line_of, loggable, report, text_of, unreadable, without_secrets
+from steward_host.reports import as_json, line_of, loggable, read_json, report, text_of, unreadable, without_secrets
 from steward_host.telling import Telling
 
 TYPE_CHECKING = False
@@ -167,12 +166,15 @@ class Executing:
         self._telling = Telling(pipe, is_followed=True)
         self._agent = Agent(agent, self._environment)
 
-    def deploy(self, request: Task) -> None:
-        """Runs one resource through its handler and reports what came of it."""
+    def deploy(self, text: str) -> None:
+        """Runs one resource through its handler and reports what came of it; `text`: a `Task`, as JSON."""
+        request: Task = read_json(text)
         self._answer(request, Run(self._agent, self.cache, self._files, request))
 
-    def facts(self, request: Facts) -> None:
-        """Asks a handler for the facts of a resource; they are in the outcome, as those of a deployment are."""
+    def facts(self, text: str) -> None:
+        """Asks a handler for the facts of a resource; they are in the outcome, as those of a deployment are. `text`: a `Facts`, as
+        JSON."""
+        request: Facts = read_json(text)
         task: Task = {
             "id": request["id"],
             "resource": request["resource"],
@@ -197,12 +199,12 @@ class Executing:
             self._running = None
         answer: dict[str, object] = {
             "id": request["id"],
-            "outcome": as_json(outcome),
+            "outcome": outcome,
             "micros": (time.perf_counter_ns() - began) // 1000,
             "printed": self._boundary.end(),
         }
         try:
-            self._pipe.send("deployed", answer)
+            self._pipe.send("deployed", as_json(answer))
         except TooLarge as error:
             # What was done stays done; only its description is too long.
             last: LogLine = {
@@ -212,7 +214,7 @@ class Executing:
                 "timestamp_us": time.time_ns() // 1000,
             }
             shortened: HandlerOutcome = {**outcome, "status": "failed", "changes": {}, "logs": [last], "facts": [], "discovered": []}
-            self._pipe.send("deployed", {**answer, "outcome": as_json(shortened)})
+            self._pipe.send("deployed", as_json({**answer, "outcome": shortened}))
 
     def _ask(self, method: str, arguments: dict[str, Any]) -> Answer | None:
         """The answer to a method of the API that needs no request to it, if it is one; None: there is none, or nobody to ask."""
@@ -256,7 +258,7 @@ class Run:
         self._files = files
         self._request = request
         # All its fields, `requires` and `id`, as the compile exported them.
-        self._exported: dict[str, Any] = json.loads(request["resource"])
+        self._exported = request["resource"]
         self._dry_run: bool = request["dry_run"]
         self.number: int = request["id"]
         self._context: HandlerContext | None = None

@@ -102,8 +102,8 @@ class Serialize(TypedDict):
 
 class Facts(TypedDict):
     id: int
-    # All its fields, `requires` and `id`, as JSON text.
-    resource: str
+    # All its fields, `requires` and `id`.
+    resource: dict[str, Any]
     action_id: str
     ahead: bool
 
@@ -112,8 +112,8 @@ class Task(TypedDict):
     """`Deploy`."""
 
     id: int
-    # All its fields, `requires` and `id`, as JSON text.
-    resource: str
+    # All its fields, `requires` and `id`.
+    resource: dict[str, Any]
     requires: dict[str, str]
     dry_run: bool
     reason: str

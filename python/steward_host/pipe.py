@@ -124,7 +124,7 @@ class Pipe:
         """Whether bytes were read that no message has used, so that waiting on the descriptor would be wrong."""
         return bool(self._buffer or self._pending)
 
-    def send(self, name: str, fields: Mapping[str, object] | None = None) -> None:
+    def send(self, name: str, fields: Mapping[str, object] | str | None = None) -> None:
         """Writes one message; Closed if nobody reads any more."""
         self.send_packed(msgpack.pack(name if fields is None else {name: fields}))
 

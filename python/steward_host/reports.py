@@ -15,6 +15,7 @@ from inmanta.const import Change
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from inmanta import data
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 # keeps half of that (`MAX_DEPTH` of `src/executor/bounds/values.rs`).
 _MAX_DEPTH = 100
 # Reports and resources are JSON inside of their messages: Python writes and reads that several times faster than MessagePack.
+_decode = json.JSONDecoder().raw_decode
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 
 
@@ -162,12 +164,17 @@ def _is_deep(value: object, left: int) -> bool:
     return False
 
 
-def as_json(outcome: HandlerOutcome) -> str:
+def read_json(text: str) -> Any:
+    """The value of a text that begins with it and has no more."""
+    return _decode(text)[0]
+
+
+def as_json(report: Mapping[str, object]) -> str:
     """The text of a report. JSON has no number for infinity, nor for what is none: they are null."""
     try:
-        return _encode(outcome)
+        return _encode(report)
     except ValueError:
-        return _encode(_finite(outcome))
+        return _encode(_finite(report))
 
 
 def _finite(value: object) -> object:

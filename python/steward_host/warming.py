@@ -56,11 +56,11 @@ def warm_up() -> list[str]:
         executing = Executing(pipe, is_followed=False)
         changes = []
         for number in range(RUNS):
-            pipe.send("deploy", _task(number))
+            pipe.send("deploy", json.dumps(_task(number)))
             name, fields = pipe.receive()
             executing.deploy(fields)
             name, fields = pipe.receive()
-            changes.append(json.loads(fields["outcome"])["change"])
+            changes.append(json.loads(fields)["outcome"]["change"])
         executing.stop()
         return changes
     finally:
@@ -87,7 +87,7 @@ def _task(number: int) -> Task:
     }
     return {
         "id": number,
-        "resource": json.dumps(resource),
+        "resource": resource,
         "action_id": "00000000-0000-4000-8000-000000000000",
         "requires": {f"{TYPE}[{name},name=other],v=1": "deployed"},
         "dry_run": False,

@@ -118,7 +118,7 @@ class Host:
 
     def send(self, name: str, fields: dict | None = None) -> None:
         if name in ("deploy", "facts") and isinstance(fields, dict):
-            fields = {"ahead": False, **fields, "resource": json.dumps(fields["resource"])}
+            fields = json.dumps({"ahead": False, **fields})
         if name == "call" and isinstance(fields, dict):
             fields = [fields[field] for field in ("id", "plugin", "args", "kwargs", "file", "line", "namespace")]
         body = msgpack.pack(name if fields is None else {name: fields})
@@ -132,7 +132,7 @@ class Host:
             return message, None
         name, body = next(iter(message.items()))
         if name == "deployed":
-            body["outcome"] = json.loads(body["outcome"])
+            body = json.loads(body)
         # Behind these two it may say that it is the last one of its frame.
         return name, dict(zip(("id", "value", "is_last"), body)) if name == "result" else body
 

@@ -889,11 +889,12 @@ class Reports(unittest.TestCase):
         executing = Executing(pipe.Pipe(incoming, outgoing))
         self.addCleanup(setattr, pipe, "MAX_FRAME_BYTES", pipe.MAX_FRAME_BYTES)
         pipe.MAX_FRAME_BYTES = 1000
-        request = {"id": 3, "resource": '{"id": "nonsense"}', "requires": {}, "dry_run": False, "action_id": ACTION}
+        request = {"id": 3, "resource": {"id": "nonsense"}, "requires": {}, "dry_run": False, "action_id": ACTION}
         with self.assertLogs("inmanta.agent.handler", "ERROR"):
-            executing.deploy({**request, "reason": "x" * 2000, "dependency_changed": False, "ahead": False})
-        name, body = pipe.Pipe(incoming, outgoing).receive()
-        outcome = json.loads(body["outcome"])
+            executing.deploy(json.dumps({**request, "reason": "x" * 2000, "dependency_changed": False, "ahead": False}))
+        name, text = pipe.Pipe(incoming, outgoing).receive()
+        body = json.loads(text)
+        outcome = body["outcome"]
         (line,) = outcome["logs"]
         self.assertEqual((name, body["id"], outcome["status"]), ("deployed", 3, "failed"))
         self.assertIn("too large", line["msg"])

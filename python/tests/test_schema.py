@@ -99,7 +99,7 @@ class Schema(unittest.TestCase):
         from steward_host import messages
 
         requests = {"".join(map(str.title, name.split("_"))): body for name, body in self.enums["ToHost"].items()}
-        wanted = {**self.structs, **requests, "Task": requests["Deploy"]}
+        wanted = {**requests, **self.structs, "Task": self.structs["Deploy"]}
         typed = {name: set(found.__annotations__) for name, found in vars(messages).items() if hasattr(found, "__total__")}
         for name in typed.keys() - {"TypedDict", "Inputs", "Numbered"}:
             self.assertEqual(typed[name], set(wanted[name]), name)
@@ -155,7 +155,9 @@ class Schema(unittest.TestCase):
         self.check(handlers, self.enums["FromHost"]["handlers"])
         self.check(handlers["broken"][0], self.structs["BrokenModule"])
         request = {"id": 5, "resource": {"id": "x"}, "requires": {}, "dry_run": False, "reason": "r", "action_id": ACTION}
-        body = self.check_answer(executor.ask("deploy", {**request, "dependency_changed": False}))
+        name, body = executor.ask("deploy", {**request, "dependency_changed": False})
+        self.assertEqual(name, "deployed")
+        self.check(body, self.structs["Deployed"])
         self.check(body["outcome"], self.structs["HandlerOutcome"])
         for line in body["outcome"]["logs"]:
             self.check(line, self.structs["LogLine"])

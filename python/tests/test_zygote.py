@@ -83,18 +83,18 @@ class Host(Peer):
     def deploy(self, name: str) -> str:
         """What the handler logged."""
         self.give(name)
-        logs = json.loads(self.read()["deployed"]["outcome"])["logs"]
+        logs = json.loads(self.read()["deployed"])["outcome"]["logs"]
         return next(line["msg"] for line in logs if line["msg"].startswith("seen"))
 
     def give(self, name: str, ahead: bool = False) -> None:
         fields = {"name": name, "purged": False, "purge_on_delete": False, "report_only": False, "references": []}
         resource = {**fields, "mutators": [], "receive_events": True, "send_event": True, "requires": []}
         resource["id"] = f"net::Row[host,name={name}],v=1"
-        task = {"id": 1, "resource": json.dumps(resource), "requires": {}, "dry_run": False, "reason": "a test"}
-        self.send({"deploy": {**task, "action_id": ACTION, "dependency_changed": False, "ahead": ahead}})
+        task = {"id": 1, "resource": resource, "requires": {}, "dry_run": False, "reason": "a test"}
+        self.send({"deploy": json.dumps({**task, "action_id": ACTION, "dependency_changed": False, "ahead": ahead})})
 
     def has_printed(self) -> bool:
-        return bool(self.read()["deployed"]["printed"])
+        return bool(json.loads(self.read()["deployed"])["printed"])
 
     def has_answered(self) -> bool:
         """Whether there is an answer, or soon."""

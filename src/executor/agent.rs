@@ -113,12 +113,6 @@ impl Worker {
         hosts: &Arc<Hosts>,
         at_hand: &mut Option<Host>,
     ) -> Result<bool, Box<TaskOutcome>> {
-        let attributes: Map<String, Value> =
-            serde_json::from_str(&task.attributes).map_err(|error| {
-                refusal(&format!(
-                    "the resource's attributes are no JSON object: {error}"
-                ))
-            })?;
         if !code.has_module_of(&task.resource_type) {
             return Err(refusal(&format!(
                 "there is no handler for resources of type {}",
@@ -141,7 +135,7 @@ impl Worker {
         if let Some(refused) = host.python.refusal(task) {
             return Err(Box::new(refused));
         }
-        host.python.give(task, attributes).map_err(|error| {
+        host.python.give(task).map_err(|error| {
             refusal(&format!(
                 "resource {} cannot be given to its handler: {error}",
                 task.resource_id

@@ -8,13 +8,14 @@ mod peer;
 mod watchdog;
 mod zygote;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use steward_compiler::protocol::{self, BrokenModule, FromHost, ToHost};
+use steward_compiler::protocol::{self, BrokenModule, Deploy, Facts, FromHost, JsonText, ToHost};
 
 use crate::domain::{LogLevel, Timestamp, order_keys};
 use crate::executor::agent::Ask;
@@ -169,14 +170,16 @@ impl PythonHost {
     /// answered.
     ///
     /// # Errors
-    /// The task is larger than a frame may be.
-    pub(crate) fn give(&mut self, task: &Task, resource: Map<String, Value>) -> io::Result<bool> {
+    /// The attributes of the resource are no JSON object, or larger than a frame may be.
+    pub(crate) fn give(&mut self, task: &Task) -> io::Result<bool> {
         let is_ahead = self.ahead.has_some();
         if is_ahead && !self.is_forked {
             return Ok(false);
         }
         let start = self.unwritten.len();
-        let request = request(self.next + 1, task, resource, is_ahead);
+        let request = request(self.next + 1, task, is_ahead).map_err(|error| {
+            io::Error::other(format!("its attributes are no JSON object: {error}"))
+        })?;
         if let Err(error) = protocol::write_frame(&mut self.unwritten, &request) {
             self.unwritten.truncate(start);
             return Err(error);
@@ -245,15 +248,10 @@ impl PythonHost {
         let mut has_asked = false;
         loop {
             match self.peer.read()? {
-                FromHost::Deployed {
-                    id,
-                    outcome,
-                    micros,
-                    printed,
-                } if id == current => {
-                    let took = Duration::from_micros(micros);
+                FromHost::Deployed(done) if done.id == current => {
+                    let took = Duration::from_micros(done.micros);
                     self.ahead.is_answered(took, has_asked);
-                    return Ok((outcome.into(), printed));
+                    return Ok((done.outcome.into(), done.printed));
                 }
                 FromHost::Logged { id, lines, mark } if id == current => {
                     self.logged.take(lines, mark);
@@ -322,38 +320,65 @@ impl Logged {
 }
 
 /// What the host is asked to do for a task; `ahead`: while it has others.
-fn request(id: u64, task: &Task, mut resource: Map<String, Value>, ahead: bool) -> ToHost {
-    resource.values_mut().for_each(order_keys);
+///
+/// # Errors
+/// The attributes are no JSON object.
+fn request(id: u64, task: &Task, ahead: bool) -> serde_json::Result<ToHost> {
     let requires = task.requires();
-    let ids = requires.keys().cloned().map(Value::String).collect();
-    resource.insert("requires".to_owned(), Value::Array(ids));
-    resource.insert(
-        "id".to_owned(),
-        format!("{},v={}", task.resource_id, task.version).into(),
-    );
+    let resource = resource(task, &requires)?;
     let action_id = task.action.to_string();
-    let deploy = |resource, action_id, dependency_changed| ToHost::Deploy {
-        id,
-        resource,
-        requires,
-        dry_run: task.is_dry_run(),
-        reason: task.reason.clone(),
-        action_id,
-        dependency_changed,
-        ahead,
+    let deploy = |resource, action_id, dependency_changed| {
+        ToHost::Deploy(Deploy {
+            id,
+            resource,
+            requires,
+            dry_run: task.is_dry_run(),
+            reason: task.reason.clone(),
+            action_id,
+            dependency_changed,
+            ahead,
+        })
     };
-    match task.kind {
+    Ok(match task.kind {
         TaskKind::Deploy {
             dependency_changed, ..
         } => deploy(resource, action_id, dependency_changed),
         TaskKind::DryRun { .. } => deploy(resource, action_id, false),
-        TaskKind::CollectFacts => ToHost::Facts {
+        TaskKind::CollectFacts => ToHost::Facts(Facts {
             id,
             resource,
             action_id,
             ahead,
-        },
+        }),
+    })
+}
+
+/// The attributes of a task, with those that belong to a resource of a version.
+fn resource(task: &Task, requires: &BTreeMap<String, String>) -> serde_json::Result<JsonText> {
+    let attributes = task.attributes.trim();
+    let is_object = attributes.starts_with('{') && attributes.ends_with('}');
+    let mut text = match is_object && !attributes[1..].contains('{') {
+        // Without dicts there is nothing in it to put into order.
+        true => attributes.to_owned(),
+        false => {
+            let mut resource: Map<String, Value> = serde_json::from_str(attributes)?;
+            resource.values_mut().for_each(order_keys);
+            serde_json::to_string(&resource)?
+        }
+    };
+    text.pop();
+    if text.len() > 1 {
+        text.push(',');
     }
+    let ids: Vec<&String> = requires.keys().collect();
+    let id = format!("{},v={}", task.resource_id, task.version);
+    // What comes last counts.
+    text.push_str("\"requires\":");
+    text.push_str(&serde_json::to_string(&ids)?);
+    text.push_str(",\"id\":");
+    text.push_str(&serde_json::to_string(&id)?);
+    text.push('}');
+    JsonText::new(text)
 }
 
 #[cfg(test)]

@@ -1,6 +1,59 @@
-//! What handlers of an executor tell of a resource.
+//! What handlers of an executor are asked for, and what they tell of a resource.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+use crate::protocol::as_json::JsonText;
+
+/// One resource that goes through its handler.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Deploy {
+    /// The number of this request; its answer has the same.
+    pub id: u64,
+    /// All fields plus `requires` (list of ids) and `id` (with `,v=N`); of a key that comes twice the last one counts.
+    pub resource: JsonText,
+    /// State of each direct dependency (`deployed`, `failed`, `skipped`, `available`, `undefined`, ...).
+    pub requires: BTreeMap<String, String>,
+    /// Whether the handler only says what it would do.
+    pub dry_run: bool,
+    /// Why it runs, for the handler's log.
+    pub reason: String,
+    /// The id of the run in the history.
+    pub action_id: String,
+    /// Whether a dependency changed since the last success (for `can_reload` handlers).
+    pub dependency_changed: bool,
+    /// Whether it is sent before the answer to the one before was read, as only a host that was forked may get it: if something
+    /// was printed during that one, the host waits for `go_on` before it begins.
+    pub ahead: bool,
+}
+
+/// The question for the facts of a resource.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// The number of this request; its answer has the same.
+    pub id: u64,
+    /// As in [`Deploy`].
+    pub resource: JsonText,
+    /// The id of the question in the history.
+    pub action_id: String,
+    /// As in [`Deploy`].
+    pub ahead: bool,
+}
+
+/// What came of a [`Deploy`] or [`Facts`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Deployed {
+    /// The number of the request.
+    pub id: u64,
+    /// What the handler did.
+    pub outcome: HandlerOutcome,
+    /// How long it took, in microseconds.
+    pub micros: u64,
+    /// Whether anything may have been printed during the run: then the host waits for `go_on`, if it has a task already that was
+    /// sent ahead.
+    pub printed: bool,
+}
 
 /// What a handler made of one resource. Source: docs/reference/deployment.md § 3.2 and § 5.6,
 /// docs/reference/python.md § 5.1.

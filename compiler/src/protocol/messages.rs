@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::protocol::{
-    AttributeInfo, AttributeValue, ConditionInfo, DataclassInfo, Depends, HandlerOutcome, Identify,
-    LogLine, OwnId, PluginInfo, PostProcessed, ResourceClassInfo, UnknownInfo, Unprocessed,
-    as_json,
+    AttributeInfo, AttributeValue, ConditionInfo, DataclassInfo, Depends, Deploy, Deployed, Facts,
+    Identify, LogLine, OwnId, PluginInfo, PostProcessed, ResourceClassInfo, UnknownInfo,
+    Unprocessed, as_json,
 };
 
 /// One module of the project whose Python code the host must be able to import.
@@ -255,39 +255,10 @@ pub enum ToHost {
         /// The number of this request; its answer has the same.
         id: u64,
     },
-    /// Runs one resource through its handler. Answer: `deployed`.
-    Deploy {
-        /// The number of this request; its answer has the same.
-        id: u64,
-        /// All fields plus `requires` (list of ids) and `id` (with `,v=N`), as JSON text.
-        #[serde(with = "as_json")]
-        resource: serde_json::Map<String, serde_json::Value>,
-        /// State of each direct dependency (`deployed`, `failed`, `skipped`, `available`, `undefined`, ...).
-        requires: BTreeMap<String, String>,
-        /// Whether the handler only says what it would do.
-        dry_run: bool,
-        /// Why it runs, for the handler's log.
-        reason: String,
-        /// The id of the run in the history.
-        action_id: String,
-        /// Whether a dependency changed since the last success (for `can_reload` handlers).
-        dependency_changed: bool,
-        /// Whether it is sent before the answer to the one before was read, as only a host that was forked may get it: if something
-        /// was printed during that one, the host waits for `go_on` before it begins.
-        ahead: bool,
-    },
-    /// Asks the handler of a resource for its facts. Answer: `deployed`, the facts in the outcome.
-    Facts {
-        /// The number of this request; its answer has the same.
-        id: u64,
-        /// As in `deploy`.
-        #[serde(with = "as_json")]
-        resource: serde_json::Map<String, serde_json::Value>,
-        /// The id of the question in the history.
-        action_id: String,
-        /// As in `deploy`.
-        ahead: bool,
-    },
+    /// Runs one resource through its handler, as JSON text. Answer: `deployed`.
+    Deploy(#[serde(with = "as_json")] Deploy),
+    /// Asks the handler of a resource for its facts, as JSON text. Answer: `deployed`, the facts in the outcome.
+    Facts(#[serde(with = "as_json")] Facts),
     /// What the run before a `deploy` or `facts` that was sent ahead has printed is read. No answer.
     GoOn,
     /// We look at answers that the host holds (`python/steward_host/held.py`): from now on it may. No answer.
@@ -624,19 +595,8 @@ pub enum FromHost {
         /// What is written: [`crate::ServiceWrite`].
         write: serde_json::Value,
     },
-    /// The answer to `deploy` and `facts`.
-    Deployed {
-        /// The number of the request.
-        id: u64,
-        /// What the handler did, as JSON text.
-        #[serde(with = "as_json")]
-        outcome: HandlerOutcome,
-        /// How long the handler took, in microseconds.
-        micros: u64,
-        /// Whether anything may have been printed during the run: then the host waits for `go_on`, if it has a task already that
-        /// was sent ahead.
-        printed: bool,
-    },
+    /// The answer to `deploy` and `facts`, as JSON text.
+    Deployed(#[serde(with = "as_json")] Deployed),
     /// What the handler of a task has logged since this was told last: told of a task that takes long, since one that never ends
     /// has no answer to tell it in. No answer.
     Logged {

@@ -40,6 +40,7 @@ mod model;
 mod tests;
 
 pub(crate) use crate::protocol::answers::what_was_logged;
+pub use crate::protocol::as_json::JsonText;
 pub use crate::protocol::declarations::{
     Annotation, DataclassField, DataclassInfo, Depends, FieldInfo, Identify, Parameter,
     ParameterKind, PluginInfo, ResourceClassInfo,
@@ -48,7 +49,9 @@ pub use crate::protocol::export::{OwnId, PostProcessed, UnknownInfo, Unprocessed
 pub use crate::protocol::frames::{
     MAX_FRAME_BYTES, decode, read_answer, read_frame, read_frame_within, write_body, write_frame,
 };
-pub use crate::protocol::handlers::{Discovered, Fact, HandlerOutcome, LogLine};
+pub use crate::protocol::handlers::{
+    Deploy, Deployed, Discovered, Fact, Facts, HandlerOutcome, LogLine,
+};
 pub use crate::protocol::messages::{
     BrokenModule, Failure, FailureKind, FromHost, PythonFile, PythonModule, Reads, ToHost,
     no_entity,

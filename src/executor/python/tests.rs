@@ -66,9 +66,9 @@ pub(in crate::executor) fn code(dir: &Path, source: &str) -> Code {
     Code::new(vec![module], Some(python), EnvironmentId::generate())
 }
 
-fn task(name: &str) -> (Task, Map<String, Value>) {
+fn task(name: &str) -> Task {
     let attributes = json!({"name": name, "purged": false, "purge_on_delete": false, "report_only": false, "references": [], "mutators": [], "receive_events": true, "send_event": true});
-    let task = Task {
+    Task {
         action: ActionId::generate(),
         kind: TaskKind::Deploy {
             requires: Vec::new(),
@@ -82,8 +82,7 @@ fn task(name: &str) -> (Task, Map<String, Value>) {
         attributes: attributes.to_string(),
         reason: "a test said so".into(),
         limit_ms: 600_000,
-    };
-    (task, attributes.as_object().unwrap().clone())
+    }
 }
 
 /// These handlers ask for nothing.
@@ -147,12 +146,8 @@ impl Agent {
 }
 
 /// Runs one task.
-fn deploy(
-    host: &mut PythonHost,
-    task: &Task,
-    resource: Map<String, Value>,
-) -> io::Result<TaskOutcome> {
-    assert!(host.give(task, resource).unwrap());
+fn deploy(host: &mut PythonHost, task: &Task) -> io::Result<TaskOutcome> {
+    assert!(host.give(task).unwrap());
     host.outcome(&nobody()).0
 }
 
@@ -171,8 +166,8 @@ fn what_a_handler_started_ends_with_its_host() {
     let dir = tempfile::tempdir().unwrap();
     let mut host = start(&code(dir.path(), HANDLER));
     let pid_file = dir.path().join("pid");
-    let (task, resource) = task(pid_file.to_str().unwrap());
-    let outcome = deploy(&mut host, &task, resource).unwrap();
+    let task = task(pid_file.to_str().unwrap());
+    let outcome = deploy(&mut host, &task).unwrap();
     let pid = fs::read_to_string(&pid_file).unwrap_or_else(|_| panic!("{outcome:?}"));
     drop(host);
     wait_until_gone(pid.parse().unwrap());
@@ -187,7 +182,7 @@ fn a_handler_gets_the_keys_of_dicts_in_the_order_of_the_reference() {
             "    def create",
             "        ctx.info(repr(resource.value))\n\n    def create",
         );
-    let mut task = task("good").0;
+    let mut task = task("good");
     let mut attributes: Value = serde_json::from_str(&task.attributes).unwrap();
     // As they are stored: by their letters.
     attributes["value"] = json!({"a": 1, "aaa": [{"deep": 1, "x": 2}], "ccc": 3, "z": 4, "ü": 5});
@@ -205,9 +200,9 @@ fn a_handler_that_hangs_is_stopped_with_all_it_started() {
     let source = HANDLER.replace("\"/hang\"", "\"/\"");
     let mut host = start(&code(dir.path(), &source));
     let pid_file = dir.path().join("pid");
-    let (mut task, resource) = task(pid_file.to_str().unwrap());
+    let mut task = task(pid_file.to_str().unwrap());
     task.limit_ms = 1500;
-    let error = deploy(&mut host, &task, resource).unwrap_err().to_string();
+    let error = deploy(&mut host, &task).unwrap_err().to_string();
     assert_eq!(
         error,
         "its handler did not end within 1.5 s (setting `deploy_timeout`) and was stopped"
@@ -217,7 +212,7 @@ fn a_handler_that_hangs_is_stopped_with_all_it_started() {
     let code = Arc::new(code(dir.path(), &source));
     let mut agent = Agent::new(Limits::default());
     let mut run = |name: &str| {
-        let mut task = self::task(name).0;
+        let mut task = self::task(name);
         task.limit_ms = 1500;
         agent.run(task, &code)
     };
@@ -300,7 +295,7 @@ fn modules_that_start_a_thread_or_open_a_connection_are_imported_by_each_agent()
         assert!(matches!(loaded, Loaded::Host(_)), "{head}");
         let mut agent = Agent::new(Limits::default());
         for _ in 0..2 {
-            let (status, log) = agent.run(task("good").0, &code);
+            let (status, log) = agent.run(task("good"), &code);
             assert_eq!(status, "deployed", "{log}");
         }
         let other = agent.hosts.of(&AgentName::new("other"), &code, None);
@@ -319,16 +314,16 @@ fn a_zygote_that_is_killed_is_replaced() {
     );
     let code = Arc::new(code(dir.path(), &source));
     let mut agent = Agent::new(Limits::default());
-    let (status, log) = agent.run(task("good").0, &code);
+    let (status, log) = agent.run(task("good"), &code);
     assert_eq!(status, "deployed", "{log}");
-    let (status, log) = agent.run(task("parent").0, &code);
+    let (status, log) = agent.run(task("parent"), &code);
     assert_eq!(status, "unavailable", "{log}");
     assert!(
         log.contains("net::Row[host,name=parent]")
             && log.contains("the process that it was forked from has ended"),
         "{log}"
     );
-    let (status, log) = agent.run(task("good").0, &code);
+    let (status, log) = agent.run(task("good"), &code);
     assert_eq!(status, "deployed", "{log}");
     assert_eq!(agent.hosts.n_hosts(), 1);
 }
@@ -345,7 +340,7 @@ fn a_host_that_is_stopped_is_noticed_long_before_its_limit() {
     let code = Arc::new(code(dir.path(), &source));
     let mut agent = Agent::new(Limits::default());
     let began = Instant::now();
-    let (status, log) = agent.run(task("stop").0, &code);
+    let (status, log) = agent.run(task("stop"), &code);
     assert_eq!(status, "unavailable", "{log}");
     assert!(
         log.contains("net::Row[host,name=stop]") && log.contains("SIGSTOP"),
@@ -365,21 +360,21 @@ fn what_a_handler_prints_is_in_the_log_of_its_run_and_of_no_other() {
     );
     let code = Arc::new(code(dir.path(), &source));
     let mut agent = Agent::new(Limits::default());
-    let (_, one) = agent.run(task("one").0, &code);
+    let (_, one) = agent.run(task("one"), &code);
     assert!(
         one.contains("printed: I am one\nprinted: child of one\n"),
         "{one}"
     );
     assert!(one.lines().last().unwrap().starts_with("End run"), "{one}");
-    let (_, two) = agent.run(task("two").0, &code);
+    let (_, two) = agent.run(task("two"), &code);
     assert!(
         two.contains("printed: I am two") && !two.contains("one"),
         "{two}"
     );
-    let (_, much) = agent.run(task("much").0, &code);
+    let (_, much) = agent.run(task("much"), &code);
     assert!(much.contains("more printed lines were cut"), "{much}");
     assert!(much.lines().count() < 120);
-    let (status, died) = agent.run(task("die").0, &code);
+    let (status, died) = agent.run(task("die"), &code);
     assert_eq!(status, "unavailable");
     assert!(
         died.contains("printed: my last words") && died.contains("exit status: 7"),
@@ -400,7 +395,7 @@ fn what_a_handler_logged_before_it_was_stopped_is_in_the_log_of_its_run() {
     let code = Arc::new(code(dir.path(), &source));
     let mut agent = Agent::new(Limits::default());
     let mut run = |name: &str| {
-        let mut task = task(name).0;
+        let mut task = task(name);
         task.limit_ms = 5000;
         agent.run(task, &code)
     };
@@ -468,7 +463,7 @@ fn a_commit_that_changes_no_python_keeps_the_host_and_one_at_rest_ends_in_order(
     });
     let name = at("pids").to_str().unwrap().to_owned();
     let mut run = |code: Code| {
-        let (status, log) = agent.run(self::task(&name).0, &Arc::new(code));
+        let (status, log) = agent.run(self::task(&name), &Arc::new(code));
         assert_eq!(status, "deployed", "{log}");
         // It is found again where hosts rest.
         agent.rest();
@@ -514,7 +509,7 @@ fn the_host_without_work_for_longest_makes_room_and_lets_go_of_its_cache() {
         let agent = AgentName::new(name);
         let mut host = None;
         let mut worker = Worker::new(agent.clone(), nobody());
-        let task = self::task(path.to_str().unwrap()).0;
+        let task = self::task(path.to_str().unwrap());
         let reply = |done: TaskDone, _| assert_eq!(done.outcome.status.as_str(), "deployed");
         let left = worker.run([task].into(), &code, &hosts, &mut host, reply);
         assert!(left.is_empty());
@@ -545,7 +540,7 @@ fn an_import_that_raises_what_ends_programs_breaks_its_module_only() {
     ] {
         let dir = tempfile::tempdir().unwrap();
         let code = Arc::new(code(dir.path(), &format!("raise {raised}\n")));
-        let (status, log) = Agent::new(Limits::default()).run(task("x").0, &code);
+        let (status, log) = Agent::new(Limits::default()).run(task("x"), &code);
         assert_eq!(status, "unavailable", "{log}");
         assert!(
             log.contains("failed to load the following modules: net: inmanta_plugins.net: "),
@@ -583,9 +578,9 @@ class RowHandler(CRUDHandler):
     let dir = tempfile::tempdir().unwrap();
     let code = Arc::new(code(dir.path(), IGNORING));
     let mut agent = Agent::new(Limits::default());
-    let (status, log) = agent.run(task("stay").0, &code);
+    let (status, log) = agent.run(task("stay"), &code);
     assert_eq!(status, "deployed", "{log}");
-    let (status, log) = agent.run(task("end").0, &code);
+    let (status, log) = agent.run(task("end"), &code);
     assert_eq!(status, "unavailable", "{log}");
     assert!(
         log.contains("the Python host ended: exit status: 7"),

@@ -74,7 +74,7 @@ impl Warm {
         let deadline = Instant::now() + Duration::from_secs(60);
         while self.most_at_once() < 32 {
             assert!(Instant::now() < deadline, "{}", self.most_at_once());
-            assert_eq!(self.agent.run(task("warm").0, &self.code).0, "deployed");
+            assert_eq!(self.agent.run(task("warm"), &self.code).0, "deployed");
         }
         let _ = fs::remove_file(self.dir.path().join("runs"));
     }
@@ -86,7 +86,7 @@ impl Warm {
 
     fn run(&mut self, names: &[String]) -> (Vec<TaskDone>, VecDeque<Task>) {
         let tasks = names.iter().map(|name| {
-            let mut task = task(name).0;
+            let mut task = task(name);
             task.limit_ms = if name.ends_with("hang") { 700 } else { 60_000 };
             task
         });
@@ -249,7 +249,7 @@ fn large_tasks_wait_for_small_ones() {
     let mut warm = Warm::new();
     let tasks: Vec<Task> = (0..30)
         .map(|number| {
-            let mut task = task(&number.to_string()).0;
+            let mut task = task(&number.to_string());
             if number % 3 == 1 {
                 let mut attributes: Value = serde_json::from_str(&task.attributes).unwrap();
                 attributes["padding"] = "x".repeat(1 << (10 + number / 2)).into();
