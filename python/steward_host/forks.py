@@ -30,10 +30,34 @@ from steward_host.pipe import Closed, Pipe
 DONE = 77
 
 
+# A thread that was just started is counted when it first has the interpreter.
+_FIRST_TURN = 0.02
+
+
 def can_fork() -> bool:
-    """Whether all that was imported lives on in a fork. Threads do not, so there must be none besides this one."""
+    """Whether all that was imported lives on in a fork. Threads do not, so there must be none besides this one: neither one
+    that `threading` has made, nor one that was started below it, which `threading` does not know. Threads of libraries that
+    are no Python stay uncounted: numpy has some, and makes them anew in a fork."""
+    if not hasattr(os, "fork"):
+        return False
     threading = sys.modules.get("threading")
-    return hasattr(os, "fork") and (threading is None or threading.active_count() == 1)
+    if threading is not None and threading.active_count() != 1:
+        return False
+    import _thread
+
+    if _n_tasks() > 1:
+        import time
+
+        time.sleep(_FIRST_TURN)
+    return _thread._count() == 0
+
+
+def _n_tasks() -> int:
+    """How many threads the kernel knows of this process; 1 where it does not say."""
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return 1
 
 
 def is_child(pipe: Pipe) -> bool:

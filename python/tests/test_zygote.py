@@ -184,6 +184,7 @@ class Zygote(unittest.TestCase):
             "import threading, time\nthreading.Thread(target=time.sleep, args=(9,), daemon=True).start()\n",
             "import socket\npair = socket.socketpair()\n",
             "import asyncio\nloop = asyncio.new_event_loop()\n",
+            "import _thread, time\n_thread.start_new_thread(time.sleep, (9,))\n",
         ):
             with self.subTest(head):
                 _, handlers = self.start(head + MODULE)
