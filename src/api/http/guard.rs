@@ -93,9 +93,9 @@ fn take_page_token(headers: &mut HeaderMap, path: &str, query: &str) {
 
 /// Looks at the token when it is its client's turn. A connection that has shown the right one need not wait.
 ///
-/// Through a reverse proxy on this machine all clients have one address, and often each request its own connection. So from
-/// there the token is looked at first, and only a wrong one has to wait or is refused: whoever guesses keeps nobody out, and a
-/// token of 16 characters is not found by trying.
+/// Through a reverse proxy all clients have one address, and often each request its own connection. So where right tokens come
+/// from the token is looked at first, and only a wrong one has to wait or is refused: whoever guesses, or goes on showing one that
+/// was revoked, keeps nobody out, and a token of 16 characters is not found by trying.
 async fn check_client(
     (headers, token, store): (&HeaderMap, &str, &Store),
     connection: Option<&Arc<Connection>>,
@@ -104,7 +104,7 @@ async fn check_client(
     let client = body::client(connection);
     let is_trusted = connection.is_some_and(|connection| connection.is_trusted.load(Relaxed));
     let is_shown = headers.contains_key(AUTHORIZATION);
-    let is_judged_first = client.to_canonical().is_loopback();
+    let is_judged_first = throttle.is_judged_first(client, Instant::now());
     if is_shown && !is_trusted && !is_judged_first {
         wait_for_turn(client, connection, throttle).await?;
     }
@@ -119,7 +119,7 @@ async fn check_client(
         connection.is_trusted.store(verdict.is_ok(), Relaxed);
     }
     match &verdict {
-        Ok(_) if !is_trusted && !is_judged_first => throttle.right(client),
+        Ok(_) if !is_trusted => throttle.right(client, Instant::now(), !is_judged_first),
         Err(_) if is_shown => {
             throttle.wrong(client, Instant::now());
             if let Some(n_left_out) = WRONG_TOKENS.permit() {
@@ -153,7 +153,7 @@ pub(in crate::api) async fn check_agent(
     Guesses(throttle): &Guesses,
 ) -> Result<(), ApiError> {
     let client = body::client(connection);
-    let is_judged_first = client.to_canonical().is_loopback();
+    let is_judged_first = throttle.is_judged_first(client, Instant::now());
     if !is_judged_first {
         wait_for_turn(client, connection, throttle).await?;
     }
@@ -164,8 +164,7 @@ pub(in crate::api) async fn check_agent(
         None => Err(ApiError::forbidden("the token is not valid")),
     });
     match &verdict {
-        Ok(()) if is_judged_first => {}
-        Ok(()) => throttle.right(client),
+        Ok(()) => throttle.right(client, Instant::now(), !is_judged_first),
         Err(_) => {
             throttle.wrong(client, Instant::now());
             if let Some(n_left_out) = WRONG_TOKENS.permit() {
@@ -308,7 +307,16 @@ fn is_loopback(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::api::http::guard::{check_local, check_token, is_loopback};
+    use std::net::IpAddr;
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use crate::api::http::connection::Connection;
+    use crate::api::http::guard::{
+        Guesses, check_agent, check_client, check_local, check_token, is_loopback,
+    };
+    use crate::api::http::throttle::Throttle;
+    use crate::store::Store;
     use warp::http::{HeaderMap, HeaderName};
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -316,6 +324,46 @@ mod tests {
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
             .collect()
+    }
+
+    /// A throttle that refuses what this address shows next, and connections from there. `is_known`: a right token has come from
+    /// there before.
+    fn refused_for_now(is_known: bool) -> (Throttle, impl Fn() -> Arc<Connection>) {
+        let client: IpAddr = "192.0.2.1".parse().unwrap();
+        let throttle = Throttle::default();
+        if is_known {
+            throttle.right(client, Instant::now(), false);
+        }
+        for _ in 0..40 {
+            throttle.wrong(client, Instant::now());
+        }
+        (throttle, move || Connection::new(client))
+    }
+
+    /// Given: an address that goes on showing wrong tokens. Expected: the right one is heard from there, if it was before; a wrong
+    /// one never is.
+    #[tokio::test]
+    async fn who_shows_wrong_tokens_keeps_nobody_out_who_has_the_same_address() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("steward.db");
+        let store = Store::open_sqlite(&path).await.unwrap();
+        for is_known in [true, false] {
+            let (throttle, connection) = refused_for_now(is_known);
+            for (shown, is_right) in [("Bearer right", true), ("Bearer wrong", false)] {
+                let headers = headers(&[("authorization", shown)]);
+                let shown = (&headers, "right", &store);
+                let verdict = check_client(shown, Some(&connection()), &throttle).await;
+                assert_eq!(verdict.is_ok(), is_right && is_known);
+            }
+            let (throttle, connection) = refused_for_now(is_known);
+            let guesses = Guesses(throttle);
+            for (shown, is_right) in [("Bearer right", true), ("Bearer wrong", false)] {
+                let headers = headers(&[("authorization", shown)]);
+                let shown = (Some("right"), Some(&connection()));
+                let verdict = check_agent(&headers, shown.0, shown.1, &guesses).await;
+                assert_eq!(verdict.is_ok(), is_right && is_known);
+            }
+        }
     }
 
     #[test]

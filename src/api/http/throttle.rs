@@ -5,7 +5,11 @@
 //! have to wait, and those that would wait longer than `PATIENCE` are refused without a look at their token, so that trying
 //! on many connections at once is no faster. Other addresses notice nothing. There are at most `MAX_ADDRESSES` entries; the
 //! one that is soonest over goes when there are more: who has thousands of addresses is slowed down less, and still keeps
-//! nobody out. (Of tokens that come from this machine the right ones do not wait, see `guard`.)
+//! nobody out.
+//!
+//! Behind a proxy or NAT many clients have one address, and a program there that goes on showing a token that is good no longer
+//! must not keep the others out. So of this machine, and of an address that has shown a right token within a day, a token is
+//! looked at first, and only a wrong one waits or is refused.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -22,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The longest time after which an address that showed wrong tokens is free again.
 const MAX_DEBT: Duration = Duration::from_secs(15);
 const MAX_ADDRESSES: usize = 4096;
+/// How long it counts that an address has shown a right token.
+const KNOWN: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The addresses that have shown wrong tokens.
 #[derive(Debug, Default)]
@@ -29,6 +35,8 @@ pub(in crate::api) struct Throttle {
     /// So that nothing is locked while all is well.
     is_used: AtomicBool,
     paid_until: Mutex<HashMap<IpAddr, Instant>>,
+    /// When addresses have last shown a right token.
+    right: Mutex<HashMap<IpAddr, Instant>>,
 }
 
 /// What a try has to do.
@@ -45,7 +53,7 @@ impl Throttle {
         if !self.is_used.load(Relaxed) {
             return Turn::Go;
         }
-        let mut entries = self.locked();
+        let mut entries = locked(&self.paid_until);
         let Some(paid_until) = entries.get_mut(&address) else {
             return Turn::Go;
         };
@@ -67,19 +75,36 @@ impl Throttle {
         }
     }
 
-    /// The token was right.
-    pub(in crate::api) fn right(&self, address: IpAddr) {
-        if !self.is_used.load(Relaxed) {
-            return;
+    /// Whether a token of this address is looked at before its turn: only a wrong one has to wait.
+    pub(in crate::api) fn is_judged_first(&self, address: IpAddr, now: Instant) -> bool {
+        address.to_canonical().is_loopback()
+            || locked(&self.right)
+                .get(&address)
+                .is_some_and(|last| now.saturating_duration_since(*last) < KNOWN)
+    }
+
+    /// The token was right; `has_paid`: after its turn.
+    pub(in crate::api) fn right(&self, address: IpAddr, now: Instant, has_paid: bool) {
+        let mut right = locked(&self.right);
+        if !right.contains_key(&address) && right.len() >= MAX_ADDRESSES {
+            let oldest = right.iter().min_by_key(|(_, last)| **last);
+            if let Some((&oldest, _)) = oldest {
+                right.remove(&oldest);
+            }
         }
-        if let Some(paid_until) = self.locked().get_mut(&address) {
+        right.insert(address, now);
+        drop(right);
+        if has_paid
+            && self.is_used.load(Relaxed)
+            && let Some(paid_until) = locked(&self.paid_until).get_mut(&address)
+        {
             *paid_until = paid_until.checked_sub(INTERVAL).unwrap_or(*paid_until);
         }
     }
 
     /// The token was wrong.
     pub(in crate::api) fn wrong(&self, address: IpAddr, now: Instant) {
-        let mut entries = self.locked();
+        let mut entries = locked(&self.paid_until);
         if !entries.contains_key(&address) && entries.len() >= MAX_ADDRESSES {
             let soonest = entries.iter().min_by_key(|(_, paid_until)| **paid_until);
             if let Some((&soonest, _)) = soonest {
@@ -91,12 +116,10 @@ impl Throttle {
         *paid_until = (*paid_until).min(now + MAX_DEBT);
         self.is_used.store(true, Relaxed);
     }
+}
 
-    fn locked(&self) -> MutexGuard<'_, HashMap<IpAddr, Instant>> {
-        self.paid_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -128,7 +151,7 @@ mod tests {
         for n in 10..100_000 {
             throttle.wrong(ip(n), now);
         }
-        assert!(throttle.locked().len() <= MAX_ADDRESSES);
+        assert!(locked(&throttle.paid_until).len() <= MAX_ADDRESSES);
         assert_eq!(throttle.turn(ip(3), now), Turn::Go);
         let later = now + MAX_DEBT + INTERVAL * 40;
         assert_eq!(throttle.turn(ip(1), later), Turn::Go);
@@ -141,7 +164,25 @@ mod tests {
         throttle.wrong(ip(1), now);
         for _ in 0..100 {
             assert_eq!(throttle.turn(ip(1), now), Turn::Go);
-            throttle.right(ip(1));
+            throttle.right(ip(1), now, true);
         }
+    }
+
+    #[test]
+    fn an_address_that_has_shown_a_right_token_is_judged_first_for_a_day() {
+        let throttle = Throttle::default();
+        let now = Instant::now();
+        assert!(throttle.is_judged_first("127.0.0.2".parse().unwrap(), now));
+        assert!(!throttle.is_judged_first(ip(1), now));
+        throttle.right(ip(1), now, false);
+        assert!(throttle.is_judged_first(ip(1), now + KNOWN / 2));
+        assert!(!throttle.is_judged_first(ip(1), now + KNOWN));
+        // It goes when there are too many, the one of longest ago first.
+        for n in 2..10_000 {
+            throttle.right(ip(n), now + INTERVAL, false);
+        }
+        assert!(locked(&throttle.right).len() <= MAX_ADDRESSES);
+        assert!(!throttle.is_judged_first(ip(1), now));
+        assert!(throttle.is_judged_first(ip(9_999), now));
     }
 }
