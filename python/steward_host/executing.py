@@ -201,6 +201,7 @@ class Executing:
             "id": request["id"],
             "outcome": outcome,
             "micros": (time.perf_counter_ns() - began) // 1000,
+            "finished_us": time.time_ns() // 1000,
             "printed": self._boundary.end(),
         }
         try:

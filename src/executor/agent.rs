@@ -75,9 +75,9 @@ impl Worker {
             let Some(mut host) = at_hand.take() else {
                 return tasks;
             };
-            let (outcome, printed) = host.python.outcome(&self.ask);
-            let has_ended = outcome.is_err();
-            let mut outcome = match outcome {
+            let end = host.python.next_end(&self.ask);
+            let has_ended = end.outcome.is_err();
+            let mut outcome = match end.outcome {
                 Ok(outcome) => {
                     *at_hand = Some(host);
                     outcome
@@ -92,9 +92,13 @@ impl Worker {
                     cut_off
                 }
             };
-            insert_printed(&mut outcome.logs, printed);
+            insert_printed(&mut outcome.logs, end.printed);
             let is_last = given.is_empty() && tasks.is_empty();
-            reply(done_of(task.action, outcome), is_last);
+            let done = TaskDone {
+                finished_us: end.finished.0,
+                ..done_of(task.action, outcome)
+            };
+            reply(done, is_last);
             if has_ended {
                 given.append(&mut tasks);
                 return given;

@@ -15,7 +15,9 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use steward_compiler::protocol::{self, BrokenModule, Deploy, Facts, FromHost, JsonText, ToHost};
+use steward_compiler::protocol::{
+    self, BrokenModule, Deploy, Deployed, Facts, FromHost, JsonText, ToHost,
+};
 
 use crate::domain::{LogLevel, Timestamp, order_keys};
 use crate::executor::agent::Ask;
@@ -43,11 +45,23 @@ pub(crate) struct PythonHost {
     next: u64,
     /// What it was given, and is not answered.
     ahead: Ahead,
+    /// When it was given the first of these.
+    given: Timestamp,
     /// Whether it can tell what one task prints from what the next one prints.
     is_forked: bool,
     /// Frames that were not written yet.
     unwritten: Vec<u8>,
     logged: Logged,
+}
+
+/// The end of a task that a host was given.
+#[derive(Debug)]
+pub(crate) struct End {
+    /// What its handler reported; if there is no report, why.
+    pub(crate) outcome: io::Result<TaskOutcome>,
+    /// What was printed during it.
+    pub(crate) printed: Vec<LogLine>,
+    pub(crate) finished: Timestamp,
 }
 
 /// What a process that has imported the modules of some code is good for.
@@ -131,6 +145,7 @@ impl PythonHost {
             broken,
             next: 0,
             ahead: Ahead::default(),
+            given: Timestamp::now(),
             is_forked: true,
             unwritten: Vec::new(),
             logged: Logged::default(),
@@ -191,17 +206,19 @@ impl PythonHost {
         }
         self.next += 1;
         if !is_ahead {
+            self.given = Timestamp::now();
             self.output.begin();
         }
         Ok(true)
     }
 
-    /// Waits for the end of the task that was given first, and gives what came of it and what was printed during it. After an error
-    /// the host is of no use any more; what it was given behind this one is not begun.
-    pub(crate) fn outcome(&mut self, ask: &Ask) -> (io::Result<TaskOutcome>, Vec<LogLine>) {
+    /// Waits for the end of the task that was given first. After an error the host is of no use any more; what it was given behind
+    /// this one is not begun.
+    pub(crate) fn next_end(&mut self, ask: &Ask) -> End {
         let Some(current) = self.ahead.next() else {
-            let nothing = io::Error::other("a Python host was given nothing to do");
-            return (Err(nothing), Vec::new());
+            return End::of(Err(io::Error::other(
+                "a Python host was given nothing to do",
+            )));
         };
         self.logged = Logged::default();
         self.peer.arm(current.limit);
@@ -210,19 +227,34 @@ impl PythonHost {
         let answer = self
             .peer
             .disarm("its handler", current.limit, setting, answer);
-        match answer {
-            // What was read meanwhile is of those behind it.
-            Ok((outcome, false)) if self.ahead.has_some() => (Ok(outcome), Vec::new()),
-            Ok((outcome, _)) => {
-                let printed = self.output.end();
-                if self.ahead.has_some() {
-                    self.output.begin();
-                    // If it cannot be written, the next one says why.
-                    let _ = self.peer.write(&ToHost::GoOn);
-                }
-                (Ok(outcome), printed)
+        let done = match answer {
+            Ok(done) => done,
+            Err(error) => {
+                return End {
+                    printed: self.output.end(),
+                    ..End::of(Err(error))
+                };
             }
-            Err(error) => (Err(error), self.output.end()),
+        };
+        let has_more = self.ahead.has_some();
+        let printed = match done.printed || !has_more {
+            true => self.output.end(),
+            // What was read meanwhile is of those behind it.
+            false => Vec::new(),
+        };
+        if done.printed && has_more {
+            self.output.begin();
+            // If it cannot be written, the next one says why.
+            let _ = self.peer.write(&ToHost::GoOn);
+        }
+        let finished = Timestamp(done.finished_us);
+        // Answers lie for a moment; but modules may have set the clock that the host reads.
+        let finished = finished.max(self.given).min(Timestamp::now());
+        self.given = finished;
+        End {
+            printed,
+            finished,
+            ..End::of(Ok(done.outcome.into()))
         }
     }
 
@@ -231,8 +263,8 @@ impl PythonHost {
         std::mem::take(&mut self.logged).into_lines()
     }
 
-    /// The answer to a task, and whether anything was printed during it.
-    fn exchange(&mut self, current: u64, ask: &Ask) -> io::Result<(TaskOutcome, bool)> {
+    /// The answer to a task.
+    fn exchange(&mut self, current: u64, ask: &Ask) -> io::Result<Deployed> {
         if !self.unwritten.is_empty() {
             let written = self.peer.write_frames(&self.unwritten);
             self.unwritten.clear();
@@ -251,7 +283,7 @@ impl PythonHost {
                 FromHost::Deployed(done) if done.id == current => {
                     let took = Duration::from_micros(done.micros);
                     self.ahead.is_answered(took, has_asked);
-                    return Ok((done.outcome.into(), done.printed));
+                    return Ok(done);
                 }
                 FromHost::Logged { id, lines, mark } if id == current => {
                     self.logged.take(lines, mark);
@@ -280,6 +312,17 @@ impl PythonHost {
             .disarm("the end of the Python host", STOP, "", stopped);
         if let Err(error) = stopped {
             tracing::warn!(%error, "a Python host did not end in order");
+        }
+    }
+}
+
+impl End {
+    /// Just now, without a word.
+    fn of(outcome: io::Result<TaskOutcome>) -> Self {
+        Self {
+            outcome,
+            printed: Vec::new(),
+            finished: Timestamp::now(),
         }
     }
 }

@@ -50,6 +50,8 @@ pub struct Deployed {
     pub outcome: HandlerOutcome,
     /// How long it took, in microseconds.
     pub micros: u64,
+    /// When it was done, by the clock of its machine: microseconds since 1970, UTC.
+    pub finished_us: i64,
     /// Whether anything may have been printed during the run: then the host waits for `go_on`, if it has a task already that was
     /// sent ahead.
     pub printed: bool,

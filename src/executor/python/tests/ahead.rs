@@ -170,6 +170,14 @@ fn what_is_printed_belongs_to_its_run_also_when_tasks_are_given_ahead() {
             assert_eq!(n_flood > 0, is_flooded, "{name}: {lines:?}");
         }
         assert_eq!(warm.begun(), numbers(&names));
+        // When each was done is known though its answer is read later.
+        let logs = |at: usize| done.get(at).map(|done| &done.outcome.logs[..]);
+        for (at, done) in done.iter().enumerate() {
+            let end = logs(at).and_then(|logs| Some(logs.last()?.timestamp_us));
+            let next = logs(at + 1).and_then(|logs| Some(logs.first()?.timestamp_us));
+            assert!(end <= Some(done.finished_us), "{end:?} {done:?}");
+            assert!(next.is_none_or(|next| done.finished_us <= next));
+        }
         warm.run_warm();
     }
     assert_eq!(n_ahead, 40);
