@@ -351,7 +351,12 @@ impl Executor {
             return None;
         }
         let what = match why {
-            None => "ended unexpectedly".to_owned(),
+            None => {
+                let running = self.running.as_mut();
+                let status = running.and_then(|running| running.process.status());
+                let status = status.map(|status| format!(": {status}"));
+                format!("ended unexpectedly{}", status.unwrap_or_default())
+            }
             Some(why) => format!("was ended: {why}"),
         };
         if let Some((running, why)) = self.running.as_mut().zip(why) {

@@ -220,6 +220,9 @@ fn own_command<S: AsRef<OsStr>>(arguments: &[S]) -> io::Result<Command> {
     Ok(command)
 }
 
+/// A process closes its pipes some moments before it is gone.
+const ENDING_LOOKS: usize = 25;
+
 /// Ends a child with all that it started.
 pub fn kill_group(child: &mut Child) {
     if let Some(leader) = child.id() {
@@ -234,6 +237,22 @@ pub fn kill_group_of(leader: u32) {
         // It may have ended by itself.
         let _ = rustix::process::kill_process_group(pid, Signal::KILL);
     }
+}
+
+/// How a child has ended that is just ending, with all that is left of its group; `None`: it runs, or nobody knows any more.
+pub fn ended(child: &mut Child) -> Option<std::process::ExitStatus> {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    let leader = pid(child.id()?)?;
+    // Looked at without being taken, so that the id still names the group.
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    for _ in 0..ENDING_LOOKS {
+        if matches!(waitid(WaitId::Pid(leader), options), Ok(Some(_))) {
+            kill_group(child);
+            return child.try_wait().ok().flatten();
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    None
 }
 
 /// Gives a child some time to end by itself, then ends its whole group; gives the child's status.

@@ -130,6 +130,11 @@ fn a_command_dies_with_its_executor() {
     // The run counts as unavailable, and is retried by a new executor.
     let event = running.wait_for(|event| event["event"] == "resource");
     assert_eq!(event["status"], "unavailable", "{event}");
+    let message = event["message"].as_str().unwrap();
+    assert!(
+        message.contains("the executor process ended unexpectedly: signal: 9"),
+        "{message}"
+    );
     running.wait_for(|event| event["event"] == "resource" && event["status"] == "deployed");
 }
 

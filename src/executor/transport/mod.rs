@@ -75,6 +75,11 @@ pub(crate) trait RemoteProcess: fmt::Debug + Send + Sync {
     /// Waits until it has ended by itself, as it does when its commands end.
     fn ended(&mut self) -> BoxFuture<'_, ()>;
 
+    /// How it has ended just now, in words, if that is known here.
+    fn status(&mut self) -> Option<String> {
+        None
+    }
+
     /// Ends it, with what it started. It worked as it should.
     fn end(&mut self);
 

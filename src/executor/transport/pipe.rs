@@ -56,6 +56,10 @@ impl RemoteProcess for Child {
         })
     }
 
+    fn status(&mut self) -> Option<String> {
+        process::ended(self).map(|status| status.to_string())
+    }
+
     fn end(&mut self) {
         process::kill_group(self);
     }
