@@ -50,8 +50,8 @@ pub use crate::protocol::frames::{
 };
 pub use crate::protocol::handlers::{Discovered, Fact, HandlerOutcome, LogLine};
 pub use crate::protocol::messages::{
-    BrokenModule, Failure, FailureKind, FromHost, PythonFile, PythonModule, Reads, ToHost,
-    no_entity,
+    BrokenModule, Failure, FailureKind, FromHost, PythonFile, PythonModule, READ_FILE, Reads,
+    ToHost, no_entity,
 };
 pub use crate::protocol::model::{AttributeInfo, AttributeValue, ConditionInfo};
 

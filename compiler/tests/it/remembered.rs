@@ -728,6 +728,62 @@ fn what_a_call_says_that_was_made_ahead_is_said_once() {
     }
 }
 
+/// Given: templates with more filters that are plugins than a rendering is begun again for: they read instances, give lists and
+/// dicts, say something, have a return type with a condition, and one does more than compute, so that a rendering has known and
+/// unknown calls by turns. Expected: the text is the same from memory, what is said is said each time, and only the last one needs Python.
+#[test]
+fn filters_of_templates_are_known() {
+    let head = "import m\nentity Site:\n    string name\n    string text\nend\n\
+                Site.ends [0:] -- Site.of [0:]\nimplement Site using described\n\
+                implementation described for Site:\n    self.text = std::template(\"m/site.j2\")\n    std::print(self.text)\nend\n";
+    let sites =
+        "a = Site(name=\"a\")\nb = Site(name=\"b\", ends=[a])\nc = Site(name=\"c\", ends=[a, b])\n";
+    let template = "{% for e in ends | sort(attribute='name') %}{{ e | m.shown }} {{ e.name | m.shout }} {{ e.name | m.parts | join('-') }} \
+                    {{ (e.name | m.table).k }} {{ e.name | m.few }} {{ [e.name, 1, none, {'a': 2.5}] | m.told(true) }}\n{% endfor %}\
+                    {{ 'x' | m.shout }}{{ ('y' | m.shout) | m.shout }}";
+    let code = "import logging\nLOGGER = logging.getLogger(__name__)\n\n\
+                @plugin\ndef shown(site: \"any\") -> \"string\":\n    return site.name + str(len(site.of))\n\n\
+                @plugin\ndef shout(text: \"string\") -> \"string\":\n    return text.upper()\n\n\
+                @plugin\ndef parts(text: \"string\") -> \"string[]\":\n    return [text, text]\n\n\
+                @plugin\ndef table(text: \"string\") -> \"dict\":\n    return {\"k\": [text, None, 1.5]}\n\n\
+                @plugin\ndef few(text: \"string\") -> \"m::short\":\n    return text\n\n\
+                @plugin\ndef told(values: \"any\", loud: \"bool\" = False) -> \"string\":\n    LOGGER.info(\"told %s\", loud)\n    \
+                return str(len(values))\n\n";
+    let case = case(&format!("{head}{sites}"), &format!("{HEAD}{code}"));
+    let short = "typedef short as string matching std::length(self) < 9\n";
+    case.write("libs/m/model/_init.cf", short);
+    case.write("libs/m/templates/site.j2", template);
+    let first = printed(&case, 1);
+    assert!(first.contains("a2 A a-a "), "{first}");
+    for _ in 0..2 {
+        assert_eq!(printed(&case, 0), first);
+        let (_, compiled) = case.run(true);
+        assert_eq!(compiled.plugin_output, case.run(false).1.plugin_output);
+    }
+    // With a call in the middle that Python has to make.
+    let impure = code.replace("return [text, text]", "return [text, str(id(text) > 0)]");
+    case.write("libs/m/plugins/__init__.py", &format!("{HEAD}{impure}"));
+    let first = printed(&case, 1);
+    assert!(first.contains("a2 A a-True"), "{first}");
+    for _ in 0..2 {
+        assert_eq!(printed(&case, 1), first);
+    }
+    // A type that does not hold any more is noticed, though the answers are known.
+    case.write("libs/m/plugins/__init__.py", &format!("{HEAD}{code}"));
+    printed(&case, 1);
+    let wrong = "Return value a of plugin m::few";
+    case.write("libs/m/model/_init.cf", &short.replace('9', "1"));
+    for _ in 0..2 {
+        let (_, compiled) = case.run(true);
+        let texts: Vec<String> = compiled
+            .diagnostics
+            .iter()
+            .map(|it| format!("{it:?}"))
+            .collect();
+        assert!(texts.iter().any(|text| text.contains(wrong)), "{texts:?}");
+    }
+}
+
 /// Given: plugins that read tables with dicts and lists in them, which nobody changes, or which a plugin changes. Expected: the
 /// former are known, the latter are called.
 #[test]
