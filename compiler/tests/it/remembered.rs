@@ -784,6 +784,83 @@ fn filters_of_templates_are_known() {
     }
 }
 
+/// Given: plugins and getters that read files of their module, by names from the model. Expected: they are known until one of the
+/// files that a call has read changes; a file that is not there is looked for each time, and a module that lists a folder is asked each time.
+#[test]
+fn files_that_plugins_read_are_known_until_they_change() {
+    let model = "import m\nstd::print(m::site(\"a\"))\nstd::print(m::site(\"b\"))\nm::Thing(name=\"a\", agent=\"x\")\n";
+    let code = "import json, os\nfrom pathlib import Path\nfrom inmanta.resources import Resource, resource\nHERE = Path(__file__).parent.parent\n\n\
+                def load(name):\n    with open(os.path.join(os.path.dirname(__file__), \"..\", \"files\", name + \".json\")) as file:\n        \
+                return json.load(file)\n\n\
+                @plugin\ndef site(name: \"string\") -> \"string\":\n    return load(name)[\"city\"] + (HERE / \"files\" / \"all.txt\").read_text()\n\n\
+                @resource(\"m::Thing\", id_attribute=\"name\", agent=\"agent\")\nclass Thing(Resource):\n    fields = (\"name\", \"city\")\n    \
+                @staticmethod\n    def get_city(_, thing):\n        return load(thing.name)[\"city\"]\n";
+    let case = case(model, &format!("{HEAD}{code}"));
+    let city = |name: &str, city: &str| {
+        case.write(
+            &format!("libs/m/files/{name}.json"),
+            &format!("{{\"city\": \"{city}\"}}"),
+        );
+    };
+    case.write("libs/m/files/all.txt", "!");
+    city("a", "Ghent");
+    city("b", "Bruges");
+    for n_starts in [1, 0, 0] {
+        assert_eq!(printed(&case, n_starts), "Ghent!\nBruges!\n");
+    }
+    city("b", "Ostend");
+    for n_starts in [1, 0] {
+        assert_eq!(printed(&case, n_starts), "Ghent!\nOstend!\n");
+    }
+    city("a", "Namur");
+    for n_starts in [1, 0] {
+        assert_eq!(printed(&case, n_starts), "Namur!\nOstend!\n");
+        assert!(case.run(true).0.export.contains("\"city\": \"Namur\""));
+    }
+    case.write("libs/m/files/all.txt", "?");
+    for n_starts in [1, 0] {
+        assert_eq!(printed(&case, n_starts), "Namur?\nOstend?\n");
+    }
+    // A file is changed while the compile goes on: what was read of it is not kept.
+    let changing = code.replace(
+        "    return load(name)",
+        "    import_time(name)\n    return load(name)",
+    );
+    let changing = format!(
+        "{changing}\ndef import_time(name):\n    (HERE / \"files\" / \"all.txt\").write_text(name)\n"
+    );
+    case.write("libs/m/plugins/__init__.py", &format!("{HEAD}{changing}"));
+    for _ in 0..2 {
+        assert_eq!(printed(&case, 1), "Namura\nOstendb\n");
+    }
+    // One that may be there or not.
+    let missing = "\n@plugin\ndef note(name: \"string\") -> \"string\":\n    try:\n        return open(os.path.join(os.path.dirname(__file__), name)).read()\n    \
+                   except FileNotFoundError:\n        return \"none\"\n";
+    case.write(
+        "libs/m/plugins/__init__.py",
+        &format!("{HEAD}import os\n{missing}"),
+    );
+    case.write("main.cf", "import m\nstd::print(m::note(\"note.txt\"))\n");
+    for _ in 0..2 {
+        assert_eq!(printed(&case, 1), "none\n");
+    }
+    case.write("libs/m/plugins/note.txt", "some");
+    for n_starts in [1, 0] {
+        assert_eq!(printed(&case, n_starts), "some\n");
+    }
+}
+
+/// Given: a plugin that reads a variable of the environment. Expected: it is known, for each value apart.
+#[test]
+fn variables_that_plugins_read_are_known() {
+    let model = "import m\nstd::print(m::region(\"a\"))\n";
+    let code = "@plugin\ndef region(name: \"string\") -> \"string\":\n    import os\n    return name + os.environ.get(\"REGION\", \"eu\")\n";
+    let case = case(model, &format!("{HEAD}{code}"));
+    for n_starts in [1, 0] {
+        assert_eq!(printed(&case, n_starts), "aeu\n");
+    }
+}
+
 /// Given: plugins that read tables with dicts and lists in them, which nobody changes, or which a plugin changes. Expected: the
 /// former are known, the latter are called.
 #[test]
