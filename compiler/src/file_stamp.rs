@@ -48,6 +48,11 @@ impl FileStamp {
         })
     }
 
+    /// Whether it is a regular file's.
+    pub fn is_file(&self) -> bool {
+        rustix::fs::FileType::from_raw_mode(self.mode).is_file()
+    }
+
     /// Whether it is a folder's.
     pub fn is_folder(&self) -> bool {
         rustix::fs::FileType::from_raw_mode(self.mode).is_dir()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from steward_host import opened
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +51,8 @@ class Computing:
             self.noted[name] = self._known[name] = find(self._judge())
         elif is_pure:
             self.noted[name] = True
+        if self.noted.get(name):
+            opened.hear()
 
     def is_plain(self, cls: type) -> bool:
         """Whether the objects of a class are nothing but their values; False, too, if nobody wants to know."""

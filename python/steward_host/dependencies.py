@@ -201,6 +201,24 @@ class Dependencies:
         return checked
 
 
+def is_harmless(event: str) -> bool:
+    """Whether nothing comes of what is told that could be seen outside of the process, nor another time in it."""
+    return event in _HARMLESS or event.startswith("cpython.")
+
+
+def path_to_read(path: Any, mode: object, flags: int) -> str | None:
+    """The path of a file that is opened to be read; nothing if its content is always the same; None if it is no such file."""
+    if isinstance(path, int) or flags & _WRITES:
+        return None
+    try:
+        opened = _absolute(path)
+    except (TypeError, ValueError, OSError):
+        return None
+    if opened in _CONSTANT or _is_bytecode(opened) or _is_known(opened):
+        return ""
+    return opened if opened.isprintable() and not opened.startswith(_NO_FILES) else None
+
+
 def _absolute(path: Any) -> str:
     return os.path.join(os.getcwd(), os.fsdecode(path))
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import sys
 
+from steward_host import reading
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,7 +39,7 @@ MEMBERS = {
     "copy": "copy deepcopy",
     "csv": "DictReader DictWriter QUOTE_ALL QUOTE_MINIMAL QUOTE_NONE QUOTE_NONNUMERIC reader writer",
     "dataclasses": "asdict astuple replace",
-    "json": "JSONDecodeError dumps loads",
+    "json": "JSONDecodeError dumps load loads",
     "os": "linesep path sep",
     "posixpath": "basename commonpath commonprefix dirname isabs join normpath sep split splitext",
     "urllib": "parse",
@@ -45,6 +47,7 @@ MEMBERS = {
     "shlex": "join quote split",
     "uuid": "NAMESPACE_DNS NAMESPACE_OID NAMESPACE_URL NAMESPACE_X500 UUID uuid3 uuid5",
     "bisect": "bisect bisect_left bisect_right insort insort_left insort_right",
+    "hmac": "HMAC compare_digest digest new",
     "heapq": "heapify heappop heappush merge nlargest nsmallest",
     "binascii": "a2b_hex b2a_hex crc32 hexlify unhexlify",
     "datetime": "MAXYEAR MINYEAR UTC date datetime time timedelta timezone",
@@ -52,11 +55,11 @@ MEMBERS = {
     "difflib": "get_close_matches",
     "fractions": "Fraction",
     "html": "escape unescape",
-    "pathlib": "PurePath PurePosixPath PureWindowsPath",
+    "pathlib": "Path PosixPath PurePath PurePosixPath PureWindowsPath",
     "socket": "AF_INET AF_INET6 inet_aton inet_ntoa inet_ntop inet_pton",
     "statistics": "mean median",
     "struct": "calcsize pack unpack",
-    "tomllib": "TOMLDecodeError loads",
+    "tomllib": "TOMLDecodeError load loads",
     "typing": "cast",
     "unicodedata": "category combining normalize",
     "xml": "dom etree sax",
@@ -131,6 +134,9 @@ class Library:
     def has_module(self, name: str, member: str | None = None) -> bool:
         """Whether a module is as it was, and what it gives, or a member of it, is not asked for more."""
         is_writing = name == "yaml" and member in _WRITING
+        if name == "pathlib" and member is not None and member.startswith("Pure"):
+            # Such a path leads to no file.
+            return True
         key = f"{name} for writing" if is_writing else name
         known = self._known.get(key)
         if known is None:
@@ -138,6 +144,8 @@ class Library:
         return known
 
     def _look_at(self, name: str, is_writing: bool) -> bool:
+        if name == "pathlib":
+            return not reading.may_show_more(self._trees, of_paths=True)
         changing = _CHANGED_BY.get(name)
         if changing is None:
             return True
@@ -196,14 +204,13 @@ def names_of(tree: ast.Module, *modules: str) -> list[dict[str, str]]:
     called in its module, which is nothing for the module itself."""
     imported: dict[str, dict[str, str]] = {module: {} for module in modules}
     others: set[str] = set()
-    own = {id(statement) for statement in tree.body}
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             for alias in node.names:
                 module = alias.name if isinstance(node, ast.Import) else node.module if node.level == 0 else None
                 name = alias.asname or alias.name
                 is_other = any(name in names for of, names in imported.items() if of != module)
-                if module in imported and id(node) in own and not is_other:
+                if module in imported and not is_other:
                     imported[module][name] = "" if isinstance(node, ast.Import) else alias.name
                 else:
                     others.add(name)

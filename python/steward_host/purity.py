@@ -19,13 +19,15 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import importlib
 import operator
+import pathlib
 import sys
 from enum import EnumMeta
 from types import CodeType, FunctionType, MethodType, ModuleType
 
 from inmanta.execute.util import Unknown
-from steward_host import cached_functions, catching, context_managers, dispatch_tables, library, nested_tables, own_caches, own_objects, printing, quiet_loggers, spoken_names, tables
+from steward_host import cached_functions, catching, context_managers, dispatch_tables, library, local_imports, nested_tables, own_caches, own_objects, printing, quiet_loggers, reading, spoken_names, tables, variables
 from steward_host.computing import has_hidden_name
 from steward_host.own_objects import OwnObjects
 from steward_host.plain_classes import PlainClasses
@@ -47,7 +49,7 @@ _BY_NAME = ("getattr", "hasattr")
 _CLASSES_OF = frozenset(("collections", "inmanta", "ipaddress", "netaddr", "numbers"))
 _STATEMENTS = (
     ast.AnnAssign, ast.Assert, ast.Assign, ast.AugAssign, ast.Break, ast.Continue, ast.Delete, ast.ExceptHandler, ast.Expr,
-    ast.For, ast.If, ast.Match, ast.Nonlocal, ast.Pass, ast.Raise, ast.Return, ast.Try, ast.While, ast.With,
+    ast.For, ast.If, ast.Import, ast.ImportFrom, ast.Match, ast.Nonlocal, ast.Pass, ast.Raise, ast.Return, ast.Try, ast.While, ast.With,
 )  # fmt: skip
 _EXPRESSIONS = (
     ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.Constant, ast.Dict, ast.DictComp, ast.FormattedValue, ast.GeneratorExp,
@@ -55,7 +57,7 @@ _EXPRESSIONS = (
     ast.Tuple, ast.UnaryOp, ast.Yield, ast.YieldFrom,
 )  # fmt: skip
 _PARTS = (
-    ast.arg, ast.arguments, ast.boolop, ast.cmpop, ast.comprehension, ast.expr_context, ast.keyword, ast.match_case, ast.operator,
+    ast.alias, ast.arg, ast.arguments, ast.boolop, ast.cmpop, ast.comprehension, ast.expr_context, ast.keyword, ast.match_case, ast.operator,
     ast.pattern, ast.unaryop, ast.withitem,
 )  # fmt: skip
 # Attributes by which a function or a plugin gets other code: where some file sets one, nothing is known of any function.
@@ -88,10 +90,14 @@ class Purity:
         self._by_argument: set[FunctionType] = set()
         # Functions that give references, and whether they only hand on what they are given.
         self._makers: dict[FunctionType, bool] = {}
+        # Functions that read files when they are called.
+        self._readers: set[FunctionType] = set()
         # Functions that are being looked at, and those of them that others took for pure meanwhile.
         self._open: set[FunctionType] = set()
         self._assumed: set[FunctionType] = set()
         self._changed: set[str] | None = None
+        self._shown: dict[bool, bool] = {}
+        self._are_variables_lasting: bool | None = None
         self._written: set[str] | None = None
         self._may_change_loggers: bool | None = None
         self._of_library: library.Library | None = None
@@ -133,12 +139,19 @@ class Purity:
         """Whether a function only computes, whoever calls it with whatever and does whatever with what it gives."""
         function = context_managers.function_of(function)
         is_known = self.is_pure(function) and function not in self._by_argument and function not in self._makers
-        return is_known and function not in self._methods
+        return is_known and function not in self._methods and function not in self._readers
+
+    def _is_reader(self, found: object) -> bool:
+        """Whether it is a function that any other one may call, but for reading files."""
+        function = context_managers.function_of(found)
+        is_known = self.is_pure(function) and function in self._readers
+        return is_known and function not in self._by_argument and function not in self._makers and function not in self._methods
 
     def _is_pure_method(self, method: FunctionType, own: str) -> bool:
         """The same of a method that may set attributes of its object, which it calls `own`."""
         self._methods[method] = own
-        return self._is_pure(method) and method not in self._by_argument and method not in self._makers
+        is_known = self._is_pure(method) and method not in self._readers
+        return is_known and method not in self._by_argument and method not in self._makers
 
     def is_plain(self, cls: object) -> bool:
         """Whether the objects of a class are nothing but their values."""
@@ -172,7 +185,7 @@ class Purity:
         if isinstance(getter, MethodType):
             function = getter.__func__
             n_ignored = 2
-        if type(function) is not FunctionType or not self._is_pure_for_all(function):
+        if type(function) is not FunctionType or not (self._is_pure_for_all(function) or self._is_reader(function)):
             return False
         node = self._definition(function.__code__)
         if node is None:
@@ -199,8 +212,8 @@ class Purity:
             except (OSError, SyntaxError, ValueError, RecursionError):
                 known = False
             self._open.discard(function)
-            # Who took it for pure did not know that it gives references.
-            known = known and not (function in self._makers and function in self._assumed)
+            # Who took it for pure did not know that it gives references, or reads files.
+            known = known and not ((function in self._makers or function in self._readers) and function in self._assumed)
             self._known[function] = known
             if not known:
                 self._forget()
@@ -233,6 +246,10 @@ class Purity:
         if tree is None or self._catching().shows_text(tree, parts) or not context_managers.ends_in_time(node, parts, function.__globals__):
             return False
         known = {name: function.__globals__[name] for name in names if name in function.__globals__}
+        imported = local_imports.names_of(node, parts, self._module)
+        if imported is None or not names.isdisjoint(imported) or not all(map(self._may_import, imported, imported.values())):
+            return False
+        known.update(imported)
         spoken = SpokenNames(node, parts, known)
         if any(spoken.of(text) == spoken_names.OF_ARGUMENTS for _, _, text in spoken.reads):
             # Others that it calls may call it with anything, so they have to know.
@@ -244,7 +261,14 @@ class Purity:
             may_ask.add("print")
         if all(id(part) in above for part in parts if isinstance(part, ast.Name) and part.id == "super") and "super" not in known:
             may_ask.add("super")
+        if "open" in names and "open" not in known and own is None and reading.are_read(parts) and self._shows_content(of_paths=False):
+            may_ask.add("open")
+            self._readers.add(function)
+        if self._reads_by_others(parts, known):
+            self._readers.add(function)
         if not all(self._is_known(function, name) or name in may_ask for name in names):
+            return False
+        if function in self._readers and any(self._is_own_cache(function, name) for name in names if type(known.get(name)) is dict):
             return False
         handed_on = None
         asked_for = set(_classes_asked_for(parts, known))
@@ -258,6 +282,28 @@ class Purity:
         own_attributes.update(self._hidden_helpers(node, parts, known))
         known_attributes = own_attributes | kinds.named | above | {*_names_of_classes(parts)}
         return all(_is_allowed(part, known_attributes) for part in parts) and self._is_used_well(parts, known, spoken, handed_on)
+
+    def _shows_content(self, of_paths: bool) -> bool:
+        """Whether of a file that is read, or of a path, nobody sees more than the content."""
+        known = self._shown.get(of_paths)
+        if known is None:
+            trees = filter(None, map(self._tree, self._files))
+            known = self._shown[of_paths] = not reading.may_show_more(trees, of_paths)
+        return known
+
+    def _has_lasting_variables(self) -> bool:
+        """Whether no file of the project may change variables of the environment."""
+        if self._are_variables_lasting is None:
+            self._are_variables_lasting = not variables.may_change(filter(None, map(self._tree, self._files)))
+        return self._are_variables_lasting
+
+    def _reads_by_others(self, parts: list[ast.AST], known: dict[str, object]) -> bool:
+        """Whether a function may read files by another one that does, or by a path."""
+        for part in parts:
+            found = _found(part, known) if isinstance(part, (ast.Attribute, ast.Name)) else _NOTHING
+            if reading.is_path(found) or found in (pathlib.Path, pathlib.PosixPath) or type(found) is FunctionType and self._is_reader(found):
+                return True
+        return False
 
     def _handed_on(self, function: FunctionType, node: ast.FunctionDef | ast.Lambda, parts: list[ast.AST]) -> HandedOn:
         found: dict[str, Any] = {name: function.__globals__.get(name) for name in _globals_of(function.__code__)}
@@ -291,8 +337,33 @@ class Purity:
                 return not self._tables.is_changed(name, file, self._other_trees(file))
             is_known = nested_tables.is_nested(found, self._is_unchanging)
             return is_known and not self._tables.is_changed_within(name, found, file, self._other_trees(file), self._is_unchanging)
-        is_used_well = _is_for_annotations(found) or _is_asked_for(found) or self._is_own_class(found) or self._is_quiet(found) or self._is_noted(found)
+        if reading.is_path(found):
+            return self._shows_content(of_paths=True)
+        if variables.is_of_them(found):
+            return self._has_lasting_variables()
+        is_used_well = self._is_reader(found) or _is_for_annotations(found) or _is_asked_for(found) or self._is_own_class(found) or self._is_quiet(found) or self._is_noted(found)
         return self._is_settled(found) or is_used_well or self._makes_references(found)
+
+    def _module(self, name: str) -> ModuleType | None:
+        """A module that a function may import when it runs: of the library, or of the project's, which are all there."""
+        module = sys.modules.get(name)
+        if module is None and name in library.MEMBERS:
+            with contextlib.suppress(ImportError):
+                module = importlib.import_module(name)
+        is_known = module is not None and (module.__name__ in library.MEMBERS or self._is_own_module(module))
+        return module if is_known else None
+
+    def _may_import(self, name: str, found: object) -> bool:
+        """Whether what a function imports under a name when it runs only computes."""
+        if isinstance(found, ModuleType):
+            return found.__name__ in library.MEMBERS or self._is_own_module(found)
+        if variables.is_of_them(found):
+            return self._has_lasting_variables()
+        called = getattr(found, "__name__", name)
+        if not self._names_that_change().isdisjoint((name, called)) or type(found) in tables.KINDS or self._makes_references(found):
+            return False
+        is_known = self._is_settled(found) or self._is_reader(found) or _is_asked_for(found)
+        return is_known or _is_for_annotations(found) or self._is_own_class(found)
 
     def _is_plain_function(self, found: object) -> bool:
         return self._is_pure_for_all(found) and not vars(found)
@@ -443,7 +514,10 @@ class Purity:
         """Whether what a module has by this name only computes."""
         if module.__name__ in library.MEMBERS:
             return name in library.MEMBERS[module.__name__].split() and self._library().has_module(module.__name__, name)
-        return name in vars(module) and name not in self._names_that_change() and self._is_settled(vars(module)[name])
+        if name not in vars(module) or name in self._names_that_change():
+            return False
+        found = vars(module)[name]
+        return self._is_settled(found) or self._is_reader(found)
 
     def _library(self) -> library.Library:
         if self._of_library is None:
@@ -468,7 +542,15 @@ class Purity:
         given = {*_classes_given_to_yaml(parts, known)}
         asked_for = set(_classes_asked_for(parts, known))
         called = {id(part.func) for part in parts if isinstance(part, ast.Call)}
+        read = {*variables.read_by(parts, lambda node: _found(node, known))}
         for part in parts:
+            if isinstance(part, (ast.Attribute, ast.Name)) and variables.is_of_them(_found(part, known)):
+                if id(part) not in read or not self._has_lasting_variables():
+                    return False
+                continue
+            if isinstance(part, ast.Attribute) and id(part.value) in read:
+                # Its `get`.
+                continue
             if isinstance(part, (ast.Attribute, ast.Name)) and library.is_class_of_yaml(_found(part, known)) and id(part) not in given:
                 return False
             if isinstance(part, ast.ExceptHandler):
@@ -517,6 +599,8 @@ class Purity:
                     if self._library().changes(of, part.attr):
                         return False
                 elif of is not _NOTHING and isinstance(part.value, ast.Name):
+                    if reading.is_path(of):
+                        continue
                     if not self._is_unchanging(of) and type(of) not in tables.KINDS:
                         return False
                 elif of is not _NOTHING and not self._is_unchanging(of) and not library.has(of):

@@ -98,6 +98,7 @@ import json
 NAMES = {"cisco": {"ge": "GigabitEthernet", "te": ["TenGigE", "Te"]}, "juniper": {"ge": "ge-", "te": ["xe-"]}}
 RANGES = [("a", 1, [1, 2]), ("b", 11, [3])]
 FLAT = {"a": [1, 2], "b": [3]}
+PLAIN = {"a": {"a": 1}, "b": {"a": 2}}
 """
 TABLES = (
     "return NAMES[x]['ge'] + NAMES.get(x, {}).get('ge', 'eth')",
@@ -113,8 +114,37 @@ TABLES = (
     "first, *rest = [len(v) for v in FLAT.values()]\n    return first",
     "return [*NAMES] + list(NAMES.keys()) + list(RANGES[0][2])",
     "a, b = FLAT['a']\n    return a + b",
+    "return ','.join(FLAT['a']) + ' {}'.format(NAMES[x]['te']) + '{ge}'.format(**NAMES[x]) + '%s' % NAMES[x]",
+    "return {k: v['ge'] for k, v in NAMES.items() if v['te'] and k != x}",
+    "names = dict(NAMES[x])\n    names['ge'] = y\n    names.update({'a': y})\n    del names['te']\n    return names['ge']",
+    "names = NAMES[x].copy()\n    names['te'] = [y]\n    return names['te'][0]",
+    "numbers = FLAT['a'].copy()\n    numbers.append(y)\n    return numbers",
+    "return NAMES.get(x, NAMES['cisco'])['ge']",
+    "return max(NAMES.values(), key=lambda v: v['ge'])['ge']",
+    "return [name for name, names in sorted(NAMES.items(), key=lambda one: one[1]['ge'], reverse=True)]",
+    "from json import dumps\n    return dumps(NAMES[x])",
+    "numbers = {}\n    numbers.update(PLAIN.get(x, {}))\n    numbers['a'] = 3\n    return numbers",
+    "numbers = dict(PLAIN[x])\n    numbers['a'] += 3\n    return numbers",
 )
 NOT_TABLES = (
+    "names = dict(NAMES[x])\n    names['te'].append(y)",
+    "names = dict(NAMES[x])\n    names['te'] += [y]",
+    "names = dict(NAMES[x])\n    names.get('te').append(y)",
+    "names = NAMES[x].copy()\n    names.pop('te').append(y)",
+    "names = dict(NAMES[x])\n    return names",
+    "names = dict(RANGES)\n    names['a'].append(y)",
+    "names = dict(NAMES)\n    for one in names.values():\n        one['ge'] = y",
+    "names = y\n    names.update(NAMES[x])",
+    "numbers = y\n    numbers.update(PLAIN[x])",
+    "numbers = {}\n    numbers = y\n    numbers.update(PLAIN[x])",
+    "found = NAMES.get(x, NAMES['cisco'])\n    found['ge'] = y",
+    "return y.get(x, NAMES['cisco'])",
+    "found = max(NAMES.values(), key=lambda v: v['ge'])\n    found['ge'] = y",
+    "return max(NAMES.values(), key=lambda v: v['te'].append(y) or 1)['ge']",
+    "return max(NAMES.values(), key=lambda v, w=[]: w.append(v) or 1)['ge']",
+    "return y.join(NAMES[x])",
+    "return y.format(NAMES[x])",
+    "return y % NAMES[x]",
     "return NAMES[x]",
     "return [NAMES[x]]",
     "return {'a': NAMES[x]}",
@@ -153,7 +183,6 @@ IMPURE = {
     "clock": ("import time", "return time.time()"),
     "imported inside": ("", "import time\n    return time.time()"),
     "chance": ("import random", "return random.random()"),
-    "file": ("", "return open(x).read()"),
     "print": ("", "print(x)\n    return x"),
     "identity": ("", "return id(x)"),
     "hash": ("", "return hash(x)"),
@@ -201,7 +230,6 @@ IMPURE = {
     "a module as a value": ("import re", "y = re\n    return y.sub('a', 'b', x)"),
     "something else of a module": ("import re", "re.purge()\n    return x"),
     "a class": ("class Kept: n = 0", "y = Kept\n    return x"),
-    "a file that is closed": ("", "with open(x) as y: return y.read()"),
     "a context that is set": ("", "with x as x.y: return 1"),
     "a context of another library": ("import tempfile", "with tempfile.TemporaryFile() as y: return 1"),
     "a generator that ends whenever": ("def g(x):\n    try: yield x\n    finally: x.append(1)", "return next(g(x))"),
@@ -247,6 +275,113 @@ IMPURE = {
     "an Unknown that is asked": ("from inmanta.execute.util import Unknown", "return str(Unknown(x))"),
     "code": ("", "return eval(x)"),
 }
+# Functions that read files or variables of the environment, and what one of them, or another function of the project, may do with them.
+READING_HEAD = """
+import csv, json, os, pathlib
+from os import environ, getenv
+from pathlib import Path, PurePath
+HERE = Path(__file__).parent
+FOLDER = os.path.dirname(__file__)
+def load(name):
+    with open(os.path.join(FOLDER, name)) as file: return json.load(file)
+"""
+READING = (
+    "return open(x).read()",
+    "with open(os.path.join(FOLDER, x), 'r', encoding='utf-8') as file: return [*csv.reader(file)]",
+    "with open(x, mode='rb') as file: return 1",
+    "return load(x)['a'] + len(list(map(load, [x])))",
+    "return (HERE / 'a' / x).read_text(encoding='utf-8') + Path(__file__).name",
+    "with (HERE / x).open() as file: return json.load(file)",
+    "with pathlib.Path(x).with_suffix('.json').open('rb') as file: return json.load(file)",
+    "from pathlib import Path as P\n    return P(x).read_bytes().hex()",
+    "return PurePath(x).name + x.replace('a', 'b') + str(x.port) + f'{x.group}'",
+    "try: return open(x).read()\n    except FileNotFoundError: return ''",
+    "return os.environ.get('REGION', 'eu') + os.environ['A'] + os.getenv('B')",
+    "return environ.get('REGION') if 'REGION' in environ else getenv('A', x)",
+    "import os\n    return os.environ.get('REGION', x)",
+)
+NOT_READING = (
+    "open(x, 'w').write('a')",
+    "return open(x, x).read()",
+    "return open(x, mode=x).read()",
+    "return open(x, opener=x).read()",
+    "return open(*x).read()",
+    "return open(x, **x).read()",
+    "return list(map(open, [x]))",
+    "y = open\n    return y(x)",
+    "return Path(x).cwd()",
+    "return list(map(Path.exists, [x]))",
+    "return HERE.exists()",
+    "return HERE.owner()",
+    "y = HERE.owner\n    return y()",
+    "return (HERE / x).replace(x)",
+    "return (HERE / x).open('w')",
+    "return (HERE / x).open(x)",
+    "return (HERE / x).write_text('a')",
+    "return sorted(HERE.iterdir())",
+    "return HERE.resolve()",
+    "return getattr(HERE, 'stat')()",
+    "return open(x).fileno()",
+    "return os.environ[x]",
+    "return os.environ.get(x, 1)",
+    "return os.getenv(x)",
+    "return os.environ['HOME'] + os.environ['SHLVL']",
+    "return os.environ.get('inmanta_instance_id')",
+    "return dict(os.environ)",
+    "return os.environ",
+    "return environ",
+    "return list(map(os.getenv, [x]))",
+    "return 'STEWARD_SCRATCH' in os.environ",
+)
+# What another function may do, after which these are not understood.
+NOT_READING_ANY_MORE = {
+    "def g(x): return x.exists()": "return HERE.read_text() + Path(x).read_text()",
+    "def g(x): return x.group()": "return HERE.read_text()",
+    "def g(x, name): return getattr(x, name)": "return HERE.read_text()",
+    "def g(x): return x.fileno()": "return open(x).read()",
+    "def g(x): return x.detach()": "return open(x).read()",
+    "open = print": "return open(x)",
+    "os.environ['A'] = 'b'": "return os.environ['B']",
+    "def g(x): os.environ.update(x)": "return os.environ['B']",
+    "def g(x): os.environ.pop('A', None)": "return os.getenv('B')",
+    "def g(x): del environ[x]": "return environ.get('B')",
+    "def g(x): os.putenv('A', x)": "return environ.get('B')",
+    "variables = os.environ": "return os.environ['B']",
+    "def g(x): x(os.environ)": "return os.environ['B']",
+    "def g(): return getattr(os, 'environ')": "return os.environ['B']",
+    "from os import environ as variables": "return os.environ['B']",
+    "class Own:\n    def shown(self): return open(self.a).read()": "return Own().shown()",
+    "from functools import cache\n@cache\ndef kept(a: str): return open(a).read().strip()": "return kept(x)",
+    "from functools import cache\n@cache\ndef kept(a: str): return str(load(a))": "return kept(x)",
+    "from functools import cache\n@cache\ndef kept(a: str): return str(HERE)": "return kept(x)",
+    "from functools import cache\n@cache\ndef kept(a: str): return Path(a).read_text().strip()": "return kept(x)",
+}
+# Functions that import when they run, and others.
+IMPORTING = (
+    "from ipaddress import ip_address\n    return str(ip_address(x) + 1)",
+    "import uuid\n    return str(uuid.uuid5(uuid.NAMESPACE_DNS, x))",
+    "import os.path\n    return os.path.join('a', x)",
+    "import os.path as p\n    return p.join('a', x)",
+    "from collections.abc import Mapping\n    return isinstance(x, Mapping)",
+    "import hashlib, json as j\n    def g(y): return hashlib.md5(j.dumps(y).encode()).hexdigest()\n    return g(x)",
+    "if x:\n        from re import sub\n        return sub('a', 'b', x)\n    return x",
+)
+NOT_IMPORTING = (
+    "import random\n    return random.random()",
+    "from os import listdir\n    return listdir(x)",
+    "from re import nothing\n    return x",
+    "import subprocess\n    return x",
+    "import re\n    re = x\n    return re.sub('a', 'b')",
+    "from . import other\n    return x",
+    "if x:\n        from re import sub\n    else:\n        from shlex import quote as sub\n    return sub(x)",
+    "import re\n    def g(re): return re.sub('a', 'b')\n    return g(x)",
+    "import re\n    y = re\n    return y.sub('a', 'b', x)",
+    "import json\n    json.dumps = x\n    return x",
+    "def g():\n        import this_module_is_nowhere\n    return x",
+    "import re\n    def g(x):\n        global re\n        return x\n    return g(x)",
+    "def g():\n        import re\n    return re.sub('a', 'b', x)",
+    "from inmanta.execute.util import Unknown\n    return Unknown(x)",
+)
 HEADS = {"another decorator": "@functools.lru_cache\ndef f(x):", "a default that can change": "def f(x, y=[]):"}
 
 # Functions that catch what says that an attribute has no value, and that let it through.
@@ -902,6 +1037,24 @@ class Judging(unittest.TestCase):
                 self.assertFalse(purity.is_pure(module.f))
                 self.assertFalse(purity.is_pure(module.f), "also when it is asked again")
 
+    def test_files_and_variables_are_read(self) -> None:
+        for bodies, is_pure in ((READING, True), (NOT_READING, False)):
+            for body in bodies:
+                with self.subTest(body):
+                    module, purity = self.module(f"{READING_HEAD}\ndef f(x):\n    {body}\n")
+                    self.assertIs(purity.is_pure(module.f), is_pure)
+        for more, body in NOT_READING_ANY_MORE.items():
+            with self.subTest(more):
+                module, purity = self.module(f"{READING_HEAD}\n{more}\ndef f(x):\n    {body}\n")
+                self.assertFalse(purity.is_pure(module.f))
+
+    def test_what_a_function_imports_is_known(self) -> None:
+        for bodies, is_pure in ((IMPORTING, True), (NOT_IMPORTING, False)):
+            for body in bodies:
+                with self.subTest(body):
+                    module, purity = self.module(f"def f(x):\n    {body}\n")
+                    self.assertIs(purity.is_pure(module.f), is_pure)
+
     def test_what_may_go_on_without_a_value_is_known(self) -> None:
         for bodies, is_catching in ((CATCHING, True), (NOT_CATCHING, False)):
             for body in bodies:
@@ -945,7 +1098,7 @@ class Judging(unittest.TestCase):
                 self.assertTrue(purity.is_pure(module.f))
         for body in NOT_TABLES:
             with self.subTest(body):
-                module, purity = self.module(f"{TABLES_HEAD}\ndef f(x, y):\n    {body}\ndef g(x): return len(NAMES[x]) + len(RANGES[x]) + len(FLAT)\n")
+                module, purity = self.module(f"{TABLES_HEAD}\ndef f(x, y):\n    {body}\ndef g(x): return len(NAMES[x]) + len(RANGES[x]) + len(FLAT) + len(PLAIN[x])\n")
                 self.assertFalse(purity.is_pure(module.f))
                 self.assertFalse(purity.is_pure(module.g))
 

@@ -296,6 +296,9 @@ pub enum FailureKind {
     External,
 }
 
+/// In what a plugin has read, in the place of the number of an instance: it has read the file of this path.
+pub const READ_FILE: u32 = u32::MAX;
+
 /// What a plugin has read of the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Reads {
@@ -305,7 +308,7 @@ pub enum Reads {
     Untold,
     /// All of it.
     Told {
-        /// Attributes of instances, each once, in the order in which it read them.
+        /// Attributes of instances, and files ([`READ_FILE`]), each once, in the order in which it read them.
         reads: Vec<(u32, String)>,
         /// The plugin may go on where an attribute has no value yet.
         catches: bool,

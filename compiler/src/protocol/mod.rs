@@ -53,8 +53,8 @@ pub use crate::protocol::handlers::{
     Deploy, Deployed, Discovered, Fact, Facts, HandlerOutcome, LogLine,
 };
 pub use crate::protocol::messages::{
-    BrokenModule, Failure, FailureKind, FromHost, PythonFile, PythonModule, Reads, ToHost,
-    no_entity,
+    BrokenModule, Failure, FailureKind, FromHost, PythonFile, PythonModule, READ_FILE, Reads,
+    ToHost, no_entity,
 };
 pub use crate::protocol::model::{AttributeInfo, AttributeValue, ConditionInfo};
 

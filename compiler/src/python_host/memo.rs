@@ -16,23 +16,30 @@
 //! model changes. At each place stands what is read next, or the result. So a call is looked up by reading the model as the
 //! plugin would (`runtime/python_bridge/remembered.rs`), and one new value on the way leads to a place that nobody knows.
 //!
+//! A plugin may read files, too: at such a place stands the path, and what leads on is the digest of the file. Of a file that somebody
+//! has changed since the compile began, nobody knows what the plugin has read, and nothing is kept.
+//!
 //! All of it is of the same Python code, interpreter and variables as the declarations beside which it is kept
 //! (`super::declarations`): when one of these changes, it is forgotten. Kept is what the last compile used or added.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::path::Path;
+use std::time::SystemTime;
 
 use hashbrown::HashTable;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
+use crate::file_stamp::{self, FileStamp};
 use crate::hash::Map;
+use crate::python_host::session::{Key, digest};
 
 /// A place in the tree: a digest of 128 bits.
 pub type Place = (u64, u64);
 
 /// The form of what is kept.
-const FORM: &[u8; 8] = b"memo\0\0\0\x06";
+const FORM: &[u8; 8] = b"memo\0\0\0\x07";
 /// Places at most. More are not added.
 const MOST_PLACES: usize = 1_000_000;
 /// Bytes of all results at most, for the same reason.
@@ -43,6 +50,8 @@ const RECORD: usize = 24;
 const IS_RESULT: u32 = u32::MAX;
 /// The same of words.
 const IS_LOGGED: u32 = u32::MAX - 1;
+/// The same of a file.
+const IS_FILE: u32 = u32::MAX - 2;
 
 /// What stands at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +62,11 @@ pub enum Next {
         instance: u32,
         /// The name, in [`Memo::name`].
         name: u32,
+    },
+    /// It reads a file next.
+    File {
+        /// The number of its path, in [`Memo::name`].
+        path: u32,
     },
     /// It says what begins here, in [`Memo::result`], for people, and goes on.
     Logged {
@@ -100,6 +114,9 @@ pub struct Memo {
     /// MessagePack, each behind its length. Their numbers go on behind those of the kept ones.
     results: Vec<u8>,
     is_changed: bool,
+    /// Digests of files by the numbers of their paths, and when this compile began.
+    files: RefCell<Map<u32, Option<Key>>>,
+    started: Option<SystemTime>,
 }
 
 /// What an earlier compile has kept, as it lies in the file: records, and behind them results.
@@ -136,6 +153,7 @@ impl Memo {
         let random = RandomState::new();
         Memo {
             start: (random.hash_one(0), random.hash_one(1)),
+            started: Some(file_stamp::now()),
             ..Memo::default()
         }
     }
@@ -157,6 +175,7 @@ impl Memo {
             let record = self.record(*at as usize)?;
             let (first, second) = match record.next {
                 Next::Read { instance, name } => (instance, name),
+                Next::File { path } => (IS_FILE, path),
                 Next::Logged { at } | Next::Result { at } => {
                     let begin = u32::try_from(results.len()).ok()?;
                     let result = self.result(at)?;
@@ -239,6 +258,25 @@ impl Memo {
         self.names.get(number as usize).map(String::as_str)
     }
 
+    /// The digest of the file of this number, as it was when this compile asked for it first; `None`: it can not be read.
+    pub fn file_digest(&self, path: u32) -> Option<Key> {
+        let known = self.files.borrow().get(&path).copied();
+        known.unwrap_or_else(|| {
+            let digest = self.name(path).and_then(digest);
+            self.files.borrow_mut().insert(path, digest);
+            digest
+        })
+    }
+
+    /// The same of a file that was read in this compile. `None`, too: somebody may have changed it meanwhile.
+    pub fn digest_of_read(&self, path: &str) -> Option<Key> {
+        let stamp = || FileStamp::of(Path::new(path)).filter(FileStamp::is_file);
+        let before = stamp()?;
+        let digest = digest(path)?;
+        let is_settled = before.is_settled(self.started?) && stamp()? == before;
+        is_settled.then_some(digest)
+    }
+
     /// A result, or words, as MessagePack.
     pub fn result(&self, at: u32) -> Option<&[u8]> {
         let (at, kept) = (at as usize, self.kept.results());
@@ -264,6 +302,11 @@ impl Memo {
     /// Notes what a plugin reads at a place, if there is room; `false`: something else stands there.
     pub fn add_read(&mut self, place: Place, instance: u32, name: u32) -> bool {
         self.add(place, Next::Read { instance, name })
+    }
+
+    /// Notes which file a plugin reads at a place; `false`: as above.
+    pub fn add_file(&mut self, place: Place, path: u32) -> bool {
+        self.add(place, Next::File { path })
     }
 
     /// Notes what a plugin gives at a place, as MessagePack; `false`: as above.
@@ -372,6 +415,7 @@ fn read(file: Vec<u8>, identity: [u8; 32]) -> Option<Memo> {
     };
     Some(Memo {
         start,
+        started: Some(file_stamp::now()),
         verdicts,
         known_names,
         names,
@@ -388,6 +432,7 @@ fn read_record(bytes: &[u8]) -> Option<Record> {
     let next = match u32::from_le_bytes(*instance) {
         IS_RESULT => Next::Result { at: number },
         IS_LOGGED => Next::Logged { at: number },
+        IS_FILE => Next::File { path: number },
         instance => Next::Read {
             instance,
             name: number,
@@ -429,7 +474,9 @@ mod tests {
             let _ = memo.next(record.place);
             let _ = match record.next {
                 Next::Logged { at } | Next::Result { at } => memo.result(at).map(<[u8]>::len),
-                Next::Read { name, .. } => memo.name(name).map(str::len),
+                Next::Read { name, .. } | Next::File { path: name } => {
+                    memo.name(name).map(str::len)
+                }
             };
         }
     }

@@ -91,6 +91,10 @@ pub(crate) trait TemplateModel: Instances + Send {
     /// that begins again makes the same calls in the same order.
     fn next_call_result(&mut self) -> Option<Value>;
 
+    /// The same of the next call if it is known what it gives, and if nothing but that can be noticed of it: then nobody is
+    /// asked.
+    fn known_call(&mut self, plugin: PluginId, args: &[Value]) -> Option<Value>;
+
     /// Where requests are served while the rendering waits; `None`: it is to be abandoned.
     fn channel(&self) -> Option<Arc<RequestChannel>>;
 

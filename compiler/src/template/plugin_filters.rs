@@ -47,8 +47,12 @@ fn filter(
     }
     let mut model = lock(shared);
     let values = read.into_iter().map(|it| it.into_value(&mut *model));
-    let args = values.collect();
+    let args: Vec<Value> = values.collect();
     let mut result = model.next_call_result();
+    let has_names = named.args().next().is_some();
+    if result.is_none() && !has_names {
+        result = model.known_call(plugin, &args);
+    }
     drop(model);
     if result.is_none() {
         let request = TemplateRequest::Call {

@@ -112,7 +112,9 @@ impl Case {
 
     /// Writes a file of the project. What was changed just now is not kept, so some time goes by.
     pub fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.path(name), text).expect("a file of the project");
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder of the project");
+        std::fs::write(path, text).expect("a file of the project");
         settle();
     }
 

@@ -728,6 +728,139 @@ fn what_a_call_says_that_was_made_ahead_is_said_once() {
     }
 }
 
+/// Given: templates with more filters that are plugins than a rendering is begun again for: they read instances, give lists and
+/// dicts, say something, have a return type with a condition, and one does more than compute, so that a rendering has known and
+/// unknown calls by turns. Expected: the text is the same from memory, what is said is said each time, and only the last one needs Python.
+#[test]
+fn filters_of_templates_are_known() {
+    let head = "import m\nentity Site:\n    string name\n    string text\nend\n\
+                Site.ends [0:] -- Site.of [0:]\nimplement Site using described\n\
+                implementation described for Site:\n    self.text = std::template(\"m/site.j2\")\n    std::print(self.text)\nend\n";
+    let sites =
+        "a = Site(name=\"a\")\nb = Site(name=\"b\", ends=[a])\nc = Site(name=\"c\", ends=[a, b])\n";
+    let template = "{% for e in ends | sort(attribute='name') %}{{ e | m.shown }} {{ e.name | m.shout }} {{ e.name | m.parts | join('-') }} \
+                    {{ (e.name | m.table).k }} {{ e.name | m.few }} {{ [e.name, 1, none, {'a': 2.5}] | m.told(true) }}\n{% endfor %}\
+                    {{ 'x' | m.shout }}{{ ('y' | m.shout) | m.shout }}";
+    let code = "import logging\nLOGGER = logging.getLogger(__name__)\n\n\
+                @plugin\ndef shown(site: \"any\") -> \"string\":\n    return site.name + str(len(site.of))\n\n\
+                @plugin\ndef shout(text: \"string\") -> \"string\":\n    return text.upper()\n\n\
+                @plugin\ndef parts(text: \"string\") -> \"string[]\":\n    return [text, text]\n\n\
+                @plugin\ndef table(text: \"string\") -> \"dict\":\n    return {\"k\": [text, None, 1.5]}\n\n\
+                @plugin\ndef few(text: \"string\") -> \"m::short\":\n    return text\n\n\
+                @plugin\ndef told(values: \"any\", loud: \"bool\" = False) -> \"string\":\n    LOGGER.info(\"told %s\", loud)\n    \
+                return str(len(values))\n\n";
+    let case = case(&format!("{head}{sites}"), &format!("{HEAD}{code}"));
+    let short = "typedef short as string matching std::length(self) < 9\n";
+    case.write("libs/m/model/_init.cf", short);
+    case.write("libs/m/templates/site.j2", template);
+    let first = printed(&case, 1);
+    assert!(first.contains("a2 A a-a "), "{first}");
+    for _ in 0..2 {
+        assert_eq!(printed(&case, 0), first);
+        let (_, compiled) = case.run(true);
+        assert_eq!(compiled.plugin_output, case.run(false).1.plugin_output);
+    }
+    // With a call in the middle that Python has to make.
+    let impure = code.replace("return [text, text]", "return [text, str(id(text) > 0)]");
+    case.write("libs/m/plugins/__init__.py", &format!("{HEAD}{impure}"));
+    let first = printed(&case, 1);
+    assert!(first.contains("a2 A a-True"), "{first}");
+    for _ in 0..2 {
+        assert_eq!(printed(&case, 1), first);
+    }
+    // A type that does not hold any more is noticed, though the answers are known.
+    case.write("libs/m/plugins/__init__.py", &format!("{HEAD}{code}"));
+    printed(&case, 0);
+    let wrong = "Return value a of plugin m::few";
+    case.write("libs/m/model/_init.cf", &short.replace('9', "1"));
+    for _ in 0..2 {
+        let (_, compiled) = case.run(true);
+        let texts: Vec<String> = compiled
+            .diagnostics
+            .iter()
+            .map(|it| format!("{it:?}"))
+            .collect();
+        assert!(texts.iter().any(|text| text.contains(wrong)), "{texts:?}");
+    }
+}
+
+/// Given: plugins and getters that read files of their module, by names from the model. Expected: they are known until one of the
+/// files that a call has read changes; a file that is not there is looked for each time, and a module that lists a folder is asked each time.
+#[test]
+fn files_that_plugins_read_are_known_until_they_change() {
+    let model = "import m\nstd::print(m::site(\"a\"))\nstd::print(m::site(\"b\"))\nm::Thing(name=\"a\", agent=\"x\")\n";
+    let code = "import json, os\nfrom pathlib import Path\nfrom inmanta.resources import Resource, resource\nHERE = Path(__file__).parent.parent\n\n\
+                def load(name):\n    with open(os.path.join(os.path.dirname(__file__), \"..\", \"files\", name + \".json\")) as file:\n        \
+                return json.load(file)\n\n\
+                @plugin\ndef site(name: \"string\") -> \"string\":\n    return load(name)[\"city\"] + (HERE / \"files\" / \"all.txt\").read_text()\n\n\
+                @resource(\"m::Thing\", id_attribute=\"name\", agent=\"agent\")\nclass Thing(Resource):\n    fields = (\"name\", \"city\")\n    \
+                @staticmethod\n    def get_city(_, thing):\n        return load(thing.name)[\"city\"]\n";
+    let case = case(model, &format!("{HEAD}{code}"));
+    let city = |name: &str, city: &str| {
+        case.write(
+            &format!("libs/m/files/{name}.json"),
+            &format!("{{\"city\": \"{city}\"}}"),
+        );
+    };
+    case.write("libs/m/files/all.txt", "!");
+    city("a", "Ghent");
+    city("b", "Bruges");
+    for n_starts in [1, 0, 0] {
+        assert_eq!(printed(&case, n_starts), "Ghent!\nBruges!\n");
+    }
+    city("b", "Ostend");
+    for n_starts in [1, 0] {
+        assert_eq!(printed(&case, n_starts), "Ghent!\nOstend!\n");
+    }
+    city("a", "Namur");
+    for n_starts in [1, 0] {
+        assert_eq!(printed(&case, n_starts), "Namur!\nOstend!\n");
+        assert!(case.run(true).0.export.contains("\"city\": \"Namur\""));
+    }
+    case.write("libs/m/files/all.txt", "?");
+    for n_starts in [1, 0] {
+        assert_eq!(printed(&case, n_starts), "Namur?\nOstend?\n");
+    }
+    // A file is changed while the compile goes on: what was read of it is not kept.
+    let changing = code.replace(
+        "    return load(name)",
+        "    import_time(name)\n    return load(name)",
+    );
+    let changing = format!(
+        "{changing}\ndef import_time(name):\n    (HERE / \"files\" / \"all.txt\").write_text(name)\n"
+    );
+    case.write("libs/m/plugins/__init__.py", &format!("{HEAD}{changing}"));
+    for _ in 0..2 {
+        assert_eq!(printed(&case, 1), "Namura\nOstendb\n");
+    }
+    // One that may be there or not.
+    let missing = "\n@plugin\ndef note(name: \"string\") -> \"string\":\n    try:\n        return open(os.path.join(os.path.dirname(__file__), name)).read()\n    \
+                   except FileNotFoundError:\n        return \"none\"\n";
+    case.write(
+        "libs/m/plugins/__init__.py",
+        &format!("{HEAD}import os\n{missing}"),
+    );
+    case.write("main.cf", "import m\nstd::print(m::note(\"note.txt\"))\n");
+    for _ in 0..2 {
+        assert_eq!(printed(&case, 1), "none\n");
+    }
+    case.write("libs/m/plugins/note.txt", "some");
+    for n_starts in [1, 0] {
+        assert_eq!(printed(&case, n_starts), "some\n");
+    }
+}
+
+/// Given: a plugin that reads a variable of the environment. Expected: it is known, for each value apart.
+#[test]
+fn variables_that_plugins_read_are_known() {
+    let model = "import m\nstd::print(m::region(\"a\"))\n";
+    let code = "@plugin\ndef region(name: \"string\") -> \"string\":\n    import os\n    return name + os.environ.get(\"REGION\", \"eu\")\n";
+    let case = case(model, &format!("{HEAD}{code}"));
+    for n_starts in [1, 0] {
+        assert_eq!(printed(&case, n_starts), "aeu\n");
+    }
+}
+
 /// Given: plugins that read tables with dicts and lists in them, which nobody changes, or which a plugin changes. Expected: the
 /// former are known, the latter are called.
 #[test]

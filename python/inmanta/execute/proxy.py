@@ -37,6 +37,8 @@ __all__ = [
 # What the plugin that runs has read, each an instance's number and an attribute, if somebody wants to know. None among them:
 # something that an instance shows beside its attributes, which another model changes.
 _reads: list[tuple[int, str] | None] | None = None
+# In the place of the number of an instance: a file is read.
+_FILE = 2**32 - 1
 
 # What it has said for people meanwhile, each a level and a text, if that is kept until it has ended.
 _logged: list[tuple[str, str]] | None = None
@@ -93,6 +95,17 @@ def note(instance: Instance, attribute: str) -> None:
     """Notes that an attribute is read."""
     if _reads is not None:
         _reads.append((instance.id, attribute))
+
+
+def note_file(path: str) -> None:
+    """Notes that a file is read."""
+    if _reads is not None:
+        _reads.append((_FILE, path))
+
+
+def is_noting() -> bool:
+    """Whether it is noted what is read."""
+    return _reads is not None
 
 
 def note_more() -> None:

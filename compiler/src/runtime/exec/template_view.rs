@@ -10,15 +10,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::diagnostics::closest;
 use crate::hash::Map;
-use crate::hir::{CallId, Program, Ref};
+use crate::hir::plugin::{Body, bind};
+use crate::hir::{CallId, PluginId, Program, Ref};
 use crate::intern::Symbol;
+use crate::python_host::memo::Memo;
 use crate::runtime::exec::calls::Site;
-use crate::runtime::{Instance, Machine, Scope, ScopeId, VarId, VarKind, Vars};
+use crate::runtime::python_bridge::kept_result::{Keeper, KeptResult, kept_value};
+use crate::runtime::python_bridge::known_calls::{Hit, Known, Path, Readable, follow};
+use crate::runtime::state::model::read_slot;
+use crate::runtime::{Instance, Machine, ReadError, Scope, ScopeId, VarId, VarKind, Vars};
 use crate::template::{
     Lookup, Missing, ReferencePlace, RequestChannel, TemplateModel, TemplateRequest,
 };
 use crate::types::text::Instances;
-use crate::types::{DictId, EntityId, Heap, InstId, Value};
+use crate::types::{DictId, EntityId, Heap, InstId, Type, TypeId, Value};
 
 /// The arenas of a machine while a template is rendered, and what the rendering leaves behind.
 pub(in crate::runtime) struct ModelView {
@@ -33,6 +38,13 @@ pub(in crate::runtime) struct ModelView {
     /// Results of plugins that were called as filters, in the order of the calls, and how many of them this rendering has had.
     results: Vec<Value>,
     n_taken: usize,
+    /// How many of these calls the machine was asked for.
+    n_asked: usize,
+    /// Calls of earlier compiles, and whether they may be looked up: nothing but their answers would be noticed of them.
+    memo: Option<Memo>,
+    may_look_up: bool,
+    /// Plugins whose answers were found there.
+    looked_up: Vec<PluginId>,
     /// Where requests are served while the rendering waits.
     channel: Option<Arc<RequestChannel>>,
     /// Templates that were read, by name; `None`: there is none of that name.
@@ -73,6 +85,10 @@ impl ModelView {
             request: None,
             results: Vec::new(),
             n_taken: 0,
+            n_asked: 0,
+            memo: None,
+            may_look_up: false,
+            looked_up: Vec::new(),
             channel: None,
             sources: HashMap::new(),
             keywords: None,
@@ -86,6 +102,7 @@ impl ModelView {
     /// Prepares for the rendering that a call asks for. What earlier ones read of templates stays.
     pub fn begin(&mut self, site: Site, variables: Option<Vec<(String, Value)>>) {
         self.results.clear();
+        self.n_asked = 0;
         self.keywords = variables.map(|variables| variables.into_iter().collect());
         self.call = site.call;
         self.scope = site.scope;
@@ -98,6 +115,10 @@ impl ModelView {
         std::mem::swap(&mut self.instances, &mut machine.state.instances);
         std::mem::swap(&mut self.scopes, &mut machine.state.scopes);
         std::mem::swap(&mut self.roots, &mut machine.state.roots);
+        std::mem::swap(&mut self.memo, &mut machine.python.memo);
+        self.may_look_up = !machine.python.has_objects_for_instances()
+            && !machine.has_own_texts()
+            && machine.is_observed();
     }
 
     /// A rendering begins, with what earlier ones have asked for.
@@ -118,11 +139,17 @@ impl ModelView {
     /// The result of the plugin that was called as a filter last.
     pub fn answer_call(&mut self, value: Value) {
         self.results.push(value);
+        self.n_asked += 1;
     }
 
-    /// How many plugins were called as filters.
-    pub fn n_calls(&self) -> usize {
-        self.results.len()
+    /// How many plugins were called as filters, and could not be looked up.
+    pub fn n_asked(&self) -> usize {
+        self.n_asked
+    }
+
+    /// Plugins whose answers were looked up since this was asked last.
+    pub fn take_looked_up(&mut self) -> Vec<PluginId> {
+        std::mem::take(&mut self.looked_up)
     }
 
     /// From now on, requests go there.
@@ -244,6 +271,100 @@ impl ModelView {
     }
 }
 
+impl Readable for ModelView {
+    fn program(&self) -> &Program {
+        &self.program
+    }
+
+    fn heap(&self) -> &Heap {
+        &self.heap
+    }
+
+    fn entity_of(&self, instance: InstId) -> EntityId {
+        self.instances[instance.index()].entity
+    }
+
+    fn slot_named(&self, instance: InstId, name: &str) -> Option<VarId> {
+        self.slot(instance, self.program.names.find(name)?)
+    }
+
+    fn read_slot(&self, slot: VarId) -> Result<Value, ReadError> {
+        read_slot(&self.vars[slot.index()], slot, &self.heap)
+    }
+
+    fn has_own_object(&self, _: InstId) -> bool {
+        // Nothing is looked up if one has.
+        false
+    }
+
+    fn has_own_texts(&self) -> bool {
+        false
+    }
+}
+
+impl Keeper for ModelView {
+    fn heap(&mut self) -> &mut Heap {
+        &mut self.heap
+    }
+
+    fn other(&mut self, kept: &mut KeptResult, _: u32) -> Option<Value> {
+        kept.scalar()
+    }
+}
+
+impl ModelView {
+    /// What a call is known to give, and the records that led there. `None`: the machine has to see to it.
+    fn look_up(&mut self, memo: &Memo, plugin: PluginId, args: &[Value]) -> Option<(Value, Hit)> {
+        let program = Arc::clone(&self.program);
+        let definition = &program.plugins[plugin.index()];
+        let is_plain = matches!(definition.body, Body::Python)
+            && !definition.context
+            && !definition.emits_statements
+            && definition.deprecated.is_none();
+        let name = program.text(definition.name);
+        if !is_plain || !memo.has_calls_of(name) {
+            return None;
+        }
+        let (bound, _) = bind(name, definition, args, &[]);
+        let path = Path::of_call(memo, definition, name, &bound.ok()?, self)?;
+        let Some(Known::Result(hit)) = follow(memo, name, path, self) else {
+            return None;
+        };
+        if hit.logged.is_some() {
+            return None;
+        }
+        let mut kept = KeptResult::of(&hit, memo.result(hit.at)?);
+        let value = kept_value(self, &mut kept, 0)?;
+        let is_accepted = is_plainly_of(&program, definition.returns, value, &self.heap);
+        is_accepted.then_some((value, hit))
+    }
+}
+
+/// Whether a value, which is a literal, is of a type about which no condition has to be asked.
+fn is_plainly_of(program: &Program, ty: TypeId, value: Value, heap: &Heap) -> bool {
+    match (&program.types[ty.index()], value) {
+        (Type::Any, _)
+        | (Type::Null, Value::Null)
+        | (Type::String, Value::Str(_))
+        | (Type::Int | Type::Number, Value::Int(_) | Value::Bool(_))
+        | (Type::Float | Type::Number, Value::Float(_))
+        | (Type::Bool, Value::Bool(_))
+        | (Type::List | Type::AnyList, Value::List(_))
+        | (Type::Dict | Type::AnyDict, Value::Dict(_))
+        | (Type::Nullable(_), Value::Null) => true,
+        (Type::Nullable(inner), value) => is_plainly_of(program, *inner, value, heap),
+        (Type::ListOf(inner), Value::List(list)) => {
+            let mut items = heap.list(list).iter();
+            items.all(|item| is_plainly_of(program, *inner, *item, heap))
+        }
+        (Type::DictOf(inner), Value::Dict(dict)) => {
+            let mut entries = heap.dict(dict).entries.iter();
+            entries.all(|(_, item)| is_plainly_of(program, *inner, *item, heap))
+        }
+        _ => false,
+    }
+}
+
 impl TemplateModel for ModelView {
     fn program(&self) -> &Arc<Program> {
         &self.program
@@ -269,6 +390,24 @@ impl TemplateModel for ModelView {
         let result = self.results.get(self.n_taken).copied()?;
         self.n_taken += 1;
         Some(result)
+    }
+
+    fn known_call(&mut self, plugin: PluginId, args: &[Value]) -> Option<Value> {
+        if !self.may_look_up || args.iter().any(|value| matches!(value, Value::Unknown(_))) {
+            return None;
+        }
+        let mut memo = self.memo.take()?;
+        let found = self.look_up(&memo, plugin, args);
+        for record in found.iter().flat_map(|(_, hit)| &hit.records) {
+            memo.use_record(*record);
+        }
+        self.memo = Some(memo);
+        let (value, _) = found?;
+        self.looked_up.push(plugin);
+        // If the rendering is begun again, calls find their answers by their order.
+        self.results.push(value);
+        self.n_taken += 1;
+        Some(value)
     }
 
     fn channel(&self) -> Option<Arc<RequestChannel>> {

@@ -4,8 +4,8 @@
 //! [`crate::template`] says how both share the model all the same: the arenas that a template may
 //! read move into a [`ModelView`] and back, and what needs more than reading (a plugin as a filter,
 //! a template that is included) abandons the rendering with a request. Here the machine serves the
-//! request, and renders again with one more answer until there are no more; from the fifth call of a
-//! plugin on, the rendering goes on where it was, on a thread of its own.
+//! request, and renders again with one more answer until there are no more; from the fifth such request
+//! for a plugin on, the rendering goes on where it was, on a thread of its own.
 //!
 //! To render again from the start is sound because a template only reads, and what it read stays as
 //! it was: variables are set once, and answers are kept.
@@ -29,7 +29,7 @@ use crate::types::{Type, TypeId, Value};
 
 /// How often one rendering is started again with one more answer. A template that wants more never ends.
 const MAX_RESTARTS: usize = 100_000;
-/// Calls of plugins for which a rendering is begun again. To begin a small template again takes less than a thread does; of
+/// Calls of plugins, but those that the view looks up by itself, for which a rendering is begun again. To begin a small template again takes less than a thread does; of
 /// one that calls more, nobody knows how long it is.
 const MOST_CALLS_BY_RESTART: usize = 4;
 
@@ -109,7 +109,7 @@ impl Machine<'_> {
                 let mut view = lock(view);
                 view.begin_rendering();
                 view.exchange(self);
-                view.n_calls() >= MOST_CALLS_BY_RESTART
+                view.n_asked() >= MOST_CALLS_BY_RESTART
             };
             let rendered = if is_apart {
                 self.render_apart(view, site, &render)
@@ -117,6 +117,8 @@ impl Machine<'_> {
                 Ok(render())
             };
             lock(view).exchange(self);
+            let looked_up = lock(view).take_looked_up();
+            self.python.count_uses(&looked_up);
             let rendered = rendered?;
             let request = lock(view).take_request();
             match request {

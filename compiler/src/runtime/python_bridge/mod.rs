@@ -18,6 +18,7 @@
 //! - `conditions`: those of typedefs that say something outside of the model.
 //! - `dataclasses`, `references`: values that have a form of their own on the wire.
 //! - `export`: what the export asks Python about resources.
+//! - `known_calls`: how a call is looked up among those of earlier compiles.
 //! - `remembered`: calls whose answers are known from earlier compiles.
 //! - `rendering`: the getters of resource classes, of many resources in one frame.
 
@@ -31,13 +32,15 @@ pub(in crate::runtime) mod export;
 mod guessed_conditions;
 mod guesses;
 pub(in crate::runtime) mod host_callbacks;
-mod kept_result;
+pub(in crate::runtime) mod kept_result;
+pub(in crate::runtime) mod known_calls;
 pub(in crate::runtime) mod known_values;
 pub(in crate::runtime) mod references;
 pub(in crate::runtime) mod remembered;
 pub(in crate::runtime) mod rendering;
 
 use crate::hash::Map;
+use crate::hir::PluginId;
 use crate::protocol::ResourceClassInfo;
 use crate::python_host::PluginHost;
 use crate::python_host::memo::Memo;
@@ -117,6 +120,18 @@ impl Machine<'_> {
 }
 
 impl PythonBridge {
+    /// Whether Python has objects in the place of instances.
+    pub(in crate::runtime) fn has_objects_for_instances(&self) -> bool {
+        !self.dataclass_objects.is_empty()
+    }
+
+    /// Calls of these plugins need not be made, since their answers are known.
+    pub(in crate::runtime) fn count_uses(&mut self, plugins: &[PluginId]) {
+        for plugin in plugins {
+            self.guesses.count_use(*plugin);
+        }
+    }
+
     /// Whether there is a Python host that may have something to say unasked: one that runs.
     pub fn has_running_host(&self) -> bool {
         self.host.as_ref().is_some_and(|host| !host.is_asleep())

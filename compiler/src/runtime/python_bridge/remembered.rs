@@ -1,7 +1,7 @@
 //! Calls of plugins, and getters of resource classes, whose answers are known from earlier compiles (`python_host/memo.rs`):
 //! looking them up, and adding to them.
 //!
-//! A call is looked up in its turn, by reading what the plugin would read, in the same order. Where an attribute has no value
+//! A call is looked up in its turn (`known_calls`), by reading what the plugin would read, in the same order. Where an attribute has no value
 //! yet, the plugin would let the exception through that says so, and the step waits for it as it would then; a plugin that catches it is
 //! called. Where a value is
 //! one that only Python understands (an object, an Unknown, a reference that is read, a dataclass with more to it than its fields),
@@ -17,30 +17,22 @@ use smallvec::SmallVec;
 
 use crate::hir::plugin::{Bound, PluginError};
 use crate::protocol::{
-    EXT_DATACLASS, EXT_INSTANCE, EXT_REFERENCE, ParameterKind, Reads, what_was_logged,
+    EXT_DATACLASS, EXT_INSTANCE, EXT_REFERENCE, READ_FILE, Reads, what_was_logged,
 };
-use crate::python_host::memo::{Memo, Next, Place, place};
+use crate::python_host::memo::{Memo, Place};
 use crate::runtime::exec::calls::Site;
 use crate::runtime::python_bridge::dataclasses::without_objects;
-use crate::runtime::python_bridge::kept_result::rename_instances;
+use crate::runtime::python_bridge::kept_result::{kept_value, rename_instances};
+use crate::runtime::python_bridge::known_calls::{
+    ABSENT, FILE, Known, LOGGED, MOST_BYTES, Path, UNSET, catching, follow,
+};
 use crate::runtime::python_bridge::references::rename_references;
 use crate::runtime::python_bridge::rendering::Rendering;
-use crate::runtime::{InstId, Machine, ReadError, VarId};
+use crate::runtime::{Machine, ReadError, VarId};
 use crate::types::Value;
-use crate::types::reference::{Origin, RefId};
 
-/// Bytes of a call's arguments, or of a value that it reads, at most.
-const MOST_BYTES: usize = 64 << 10;
-/// Stands for an attribute that the entity does not have, in what was found. No value begins with it.
-const ABSENT: u8 = b'a';
-/// Stands for an optional relation that has no value, in the same way: a plugin that reads it gets an exception.
-const UNSET: u8 = b'u';
-/// Stands for words for people, in the same way.
-const LOGGED: u8 = b'w';
 /// Attributes that one call reads at most.
 const MOST_READS: usize = 10_000;
-/// How deeply values are nested at most.
-pub(super) const MAX_DEPTH: u32 = 100;
 
 /// What Python is asked, when it only has to compute for an answer.
 #[derive(Clone, Copy)]
@@ -71,59 +63,6 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// What is known of a call.
-pub(super) enum Known {
-    /// Nothing, or not enough.
-    Nothing,
-    /// It reads an attribute that has no value yet.
-    Waits(VarId),
-    /// Its result.
-    Result(Hit),
-}
-
-/// Where the result of a call stands.
-pub(super) struct Hit {
-    /// The records that led there.
-    pub(super) records: SmallVec<[u32; 8]>,
-    /// Its number in the memo.
-    pub(super) at: u32,
-    /// The same of what the call says for people.
-    logged: Option<u32>,
-    /// The instances that the call came upon: the result names them by their positions.
-    pub(super) instances: SmallVec<[InstId; 8]>,
-    /// The same of the references among its arguments.
-    pub(super) references: SmallVec<[RefId; 2]>,
-}
-
-/// A call on its way through what is known.
-struct Path {
-    place: Place,
-    /// The instances that it came upon, in order.
-    instances: SmallVec<[InstId; 8]>,
-    /// The references among its arguments. Those that it reads are none of its: it may do with them what is not noted.
-    references: SmallVec<[RefId; 2]>,
-    takes_references: bool,
-    /// What was found last, in the form that goes into the digest.
-    found: Vec<u8>,
-}
-
-impl Path {
-    fn go_on(&mut self) {
-        self.place = place(self.place, &self.found);
-        self.found.clear();
-    }
-
-    fn tag(&mut self, tag: u8, size: usize) {
-        self.found.push(tag);
-        self.found.extend_from_slice(&(size as u64).to_le_bytes());
-    }
-
-    fn text(&mut self, tag: u8, text: &str) {
-        self.tag(tag, text.len());
-        self.found.extend_from_slice(text.as_bytes());
-    }
-}
-
 impl Machine<'_> {
     /// What a call gives, or what it waits for; `None`: Python has to be asked.
     pub(super) fn remembered(
@@ -138,7 +77,7 @@ impl Machine<'_> {
         };
         self.python.guesses.count_use(site.plugin);
         self.python.loc = site.loc;
-        let value = self.kept_result(&hit, |machine, kept| machine.kept_value(kept, 0))?;
+        let value = self.kept_result(&hit, |machine, kept| kept_value(machine, kept, 0))?;
         if let Some(at) = hit.logged {
             let logged = self.python.memo.as_ref()?.result(at)?;
             let logged = rmpv::decode::read_value(&mut &logged[..]).ok()?;
@@ -158,7 +97,7 @@ impl Machine<'_> {
                 return Some(None);
             }
             let n_values = kept.array_len()?;
-            let values = (0..n_values).map(|_| machine.kept_value(kept, 1));
+            let values = (0..n_values).map(|_| kept_value(machine, kept, 1));
             values.collect::<Option<_>>().map(Some)
         })
     }
@@ -187,202 +126,23 @@ impl Machine<'_> {
     /// Goes the way of a call; `None`: it leads nowhere.
     fn follow(&self, asked: Computation) -> Option<Known> {
         let memo = self.python.memo.as_ref()?;
-        if memo.is_empty() {
-            return None;
-        }
         let name = self.name_of(asked);
         if !memo.has_calls_of(name) {
             return None;
         }
-        let mut path = self.begin(memo, name, asked)?;
-        let mut records = SmallVec::new();
-        let mut words = None;
-        loop {
-            let (record, next) = memo.next(path.place)?;
-            records.push(record);
-            match next {
-                Next::Result { at } => {
-                    return Some(Known::Result(Hit {
-                        records,
-                        at,
-                        logged: words,
-                        instances: path.instances,
-                        references: path.references,
-                    }));
-                }
-                Next::Logged { at } => {
-                    words = Some(at);
-                    path.found.push(LOGGED);
-                    path.go_on();
-                }
-                Next::Read { instance, name } => {
-                    match self.slot_of(&path, instance, memo.name(name)?)? {
-                        None => path.found.push(ABSENT),
-                        Some(slot) => match self.state.read_slot(slot) {
-                            Ok(value) => self.find_value(value, &mut path, 0)?,
-                            Err(ReadError::OptionalUnset(_)) => path.found.push(UNSET),
-                            Err(ReadError::NotReady(_))
-                                if !is_catching(memo, self.name_of(asked)) =>
-                            {
-                                return Some(Known::Waits(slot));
-                            }
-                            Err(_) => return None,
-                        },
-                    }
-                    path.go_on();
-                }
-            }
-        }
+        let path = self.begin(memo, name, asked)?;
+        follow(memo, name, path, self)
     }
 
     /// The place at which a call begins. `None`: it has arguments that only Python understands.
     fn begin(&self, memo: &Memo, name: &str, asked: Computation) -> Option<Path> {
-        let mut path = Path {
-            place: memo.start(),
-            instances: SmallVec::new(),
-            references: SmallVec::new(),
-            takes_references: false,
-            found: Vec::new(),
-        };
         match asked {
             Computation::Call(site, bound) => {
-                path.text(b'c', name);
-                path.takes_references = true;
-                self.find_arguments(site, bound, &mut path)?;
-                path.takes_references = false;
+                let plugin = &self.program.plugins[site.plugin.index()];
+                Path::of_call(memo, plugin, name, bound, self)
             }
-            Computation::Fields(asked) => {
-                path.text(b'r', name);
-                self.find_value(Value::Instance(asked.instance), &mut path, 0)?;
-            }
+            Computation::Fields(asked) => Path::of_fields(memo, name, asked.instance, self),
         }
-        path.go_on();
-        Some(path)
-    }
-
-    fn find_arguments(&self, site: Site, bound: &Bound, path: &mut Path) -> Option<()> {
-        let plugin = &self.program.plugins[site.plugin.index()];
-        let plain = plugin.parameters.iter();
-        let plain = plain.filter(|p| p.kind == ParameterKind::Positional);
-        for (at, (parameter, value)) in plain.zip(&bound.values).enumerate() {
-            match value {
-                Some(value) if at < bound.n_positional => self.find_value(*value, path, 0)?,
-                Some(value) => {
-                    path.text(b'k', &parameter.name);
-                    self.find_value(*value, path, 0)?;
-                }
-                None => path.found.push(b'-'),
-            }
-        }
-        path.tag(b'*', bound.var_args.len());
-        for value in &bound.var_args {
-            self.find_value(*value, path, 0)?;
-        }
-        for (name, value) in &bound.keywords {
-            path.text(b'k', name);
-            self.find_value(*value, path, 0)?;
-        }
-        Some(())
-    }
-
-    /// The slot of an attribute of an instance that a call came upon; `Some(None)`: its entity has no such attribute, as
-    /// `hasattr` finds out.
-    fn slot_of(&self, path: &Path, instance: u32, name: &str) -> Option<Option<VarId>> {
-        let id = *path.instances.get(instance as usize)?;
-        let name = self.program.names.find(name);
-        Some(name.and_then(|name| self.state.slot(id, name)))
-    }
-
-    /// Adds a value to what was found. `None`: it is one that only Python understands, or too large.
-    fn find_value(&self, value: Value, path: &mut Path, depth: u32) -> Option<()> {
-        if depth > MAX_DEPTH || path.found.len() > MOST_BYTES {
-            return None;
-        }
-        match value {
-            Value::Null => path.found.push(b'n'),
-            Value::Bool(value) => path.found.push(if value { b't' } else { b'f' }),
-            Value::Int(value) => {
-                path.found.push(b'i');
-                path.found.extend_from_slice(&value.to_le_bytes());
-            }
-            Value::Float(value) => {
-                path.found.push(b'd');
-                path.found.extend_from_slice(&value.to_bits().to_le_bytes());
-            }
-            Value::Str(text) if self.python.texts.is_empty() => {
-                path.text(b's', self.state.heap.str(text));
-            }
-            Value::List(list) => {
-                let items = self.state.heap.list(list);
-                path.tag(b'l', items.len());
-                for item in items {
-                    self.find_value(*item, path, depth + 1)?;
-                }
-            }
-            Value::Dict(dict) => {
-                let entries = &self.state.heap.dict(dict).entries;
-                path.tag(b'm', entries.len());
-                for (key, value) in entries {
-                    path.text(b's', self.state.heap.str(*key));
-                    self.find_value(*value, path, depth + 1)?;
-                }
-            }
-            Value::Instance(id) => {
-                if self.has_own_object(id) {
-                    return None;
-                }
-                let known = path.instances.iter().position(|known| *known == id);
-                let number = known.unwrap_or(path.instances.len());
-                path.tag(b'o', number);
-                if known.is_none() {
-                    path.instances.push(id);
-                    let entity = self.state.instance(id).entity;
-                    path.text(b'e', self.program.entity_name(entity));
-                }
-            }
-            Value::Reference(id) if path.takes_references => {
-                self.find_reference(id, path, depth)?;
-            }
-            Value::Skip
-            | Value::Str(_)
-            | Value::Big(_)
-            | Value::Unknown(_)
-            | Value::Opaque(_)
-            | Value::Reference(_) => return None,
-        }
-        Some(())
-    }
-
-    /// The same of a reference. `None`: it is an object of Python's.
-    fn find_reference(&self, id: RefId, path: &mut Path, depth: u32) -> Option<()> {
-        let known = path.references.iter().position(|known| *known == id);
-        path.tag(b'p', known.unwrap_or(path.references.len()));
-        if known.is_some() {
-            return Some(());
-        }
-        path.references.push(id);
-        let reference = self.state.heap.reference(id);
-        path.text(b's', &reference.kind);
-        path.text(b's', &reference.class);
-        path.text(b's', &self.program.type_text(reference.of));
-        match &reference.origin {
-            Origin::Python { .. } => return None,
-            Origin::Native(arguments) => {
-                path.tag(b'm', arguments.len());
-                for (name, value) in arguments {
-                    path.text(b's', name);
-                    self.find_value(*value, path, depth + 1)?;
-                }
-            }
-            Origin::Plain { arguments, .. } => {
-                path.tag(b'm', arguments.len());
-                for (name, value) in arguments {
-                    path.text(b's', name);
-                    self.find_value(*value, path, depth + 1)?;
-                }
-            }
-        }
-        Some(())
     }
 
     /// Adds what Python has computed. A plugin that did something else than it did before in the same place is no plugin
@@ -430,11 +190,18 @@ impl Machine<'_> {
             return None;
         }
         for (number, name) in reads {
+            if *number == READ_FILE {
+                steps.push((path.place, *number, name));
+                path.found.push(FILE);
+                path.found.extend_from_slice(&memo.digest_of_read(name)?);
+                path.go_on();
+                continue;
+            }
             let id = self.state.of_number(*number)?;
             let instance = path.instances.iter().position(|known| *known == id)?;
             let instance = u32::try_from(instance).ok()?;
             steps.push((path.place, instance, name));
-            match self.slot_of(&path, instance, name)? {
+            match path.slot_of(instance, name, self)? {
                 None => path.found.push(ABSENT),
                 Some(slot) => {
                     let value = match self.state.read_slot(slot) {
@@ -443,7 +210,7 @@ impl Machine<'_> {
                         Err(_) => Some(assumed.iter().find(|(of, _)| *of == slot)?.1?),
                     };
                     match value {
-                        Some(value) => self.find_value(value, &mut path, 0)?,
+                        Some(value) => path.find_value(value, self, 0)?,
                         None => path.found.push(UNSET),
                     }
                 }
@@ -477,7 +244,11 @@ impl Machine<'_> {
         }
         for (place, instance, name) in steps {
             let name = memo.number_of(name);
-            if !memo.add_read(place, instance, name) {
+            let is_same = match instance {
+                READ_FILE => memo.add_file(place, name),
+                instance => memo.add_read(place, instance, name),
+            };
+            if !is_same {
                 return Some(false);
             }
         }
@@ -495,17 +266,6 @@ impl Machine<'_> {
         }
         Some(memo.add_result(path.place, &result))
     }
-}
-
-/// The name of the verdict whether a plugin that only computes may go on where an attribute has no value yet
-/// (`python/steward_host/catching.py`).
-fn catching(plugin: &str) -> String {
-    format!("catching {plugin}")
-}
-
-/// Whether that may be so: then nobody can wait in its place.
-fn is_catching(memo: &Memo, plugin: &str) -> bool {
-    memo.verdicts().get(&catching(plugin)) != Some(&false)
 }
 
 /// Whether a value of this extension type is in a value.

@@ -136,6 +136,11 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Whether that was called, so that it does nothing any more.
+    pub(in crate::runtime) fn is_observed(&self) -> bool {
+        self.tiles.was_observed && !self.tiles.runs_in_tiles
+    }
+
     /// Whether some of the steps ran in tiles.
     pub fn has_tiles(&self) -> bool {
         self.tiles.has_tiles

@@ -7,7 +7,7 @@
 use crate::UnknownParameter;
 use crate::hir::plugin::{Model, PluginError};
 use crate::runtime::exec::calls::Site;
-use crate::runtime::{InstId, Machine, ModelState, VarId, VarKind};
+use crate::runtime::{InstId, Machine, ModelState, Var, VarId, VarKind};
 use crate::span::Loc;
 use crate::types::reference::{Origin, Reference};
 use crate::types::{Heap, Type, Value};
@@ -46,19 +46,27 @@ impl ModelState<'_> {
 
     /// The value of a slot, or why there is none.
     pub fn read_slot(&self, slot: VarId) -> Result<Value, ReadError> {
-        let var = self.var(slot);
-        if !var.is_ready() {
-            return Err(ReadError::NotReady(slot));
-        }
-        if var.kind() == VarKind::Optional && var.is_null() {
-            return Err(ReadError::OptionalUnset(slot));
-        }
-        Ok(var.value(&self.heap))
+        read_slot(self.var(slot), slot, &self.heap)
     }
 
     pub fn optional_unset_error(&self, slot: VarId) -> crate::diagnostics::Fail {
         self.optional_unset(slot, Loc::NONE)
     }
+}
+
+/// The value of a variable, which is that of a slot, or why there is none.
+pub(in crate::runtime) fn read_slot(
+    var: &Var,
+    slot: VarId,
+    heap: &Heap,
+) -> Result<Value, ReadError> {
+    if !var.is_ready() {
+        return Err(ReadError::NotReady(slot));
+    }
+    if var.kind() == VarKind::Optional && var.is_null() {
+        return Err(ReadError::OptionalUnset(slot));
+    }
+    Ok(var.value(heap))
 }
 
 impl Model for View<'_, '_> {
