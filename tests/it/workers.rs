@@ -471,6 +471,47 @@ fn modules_that_resolve_where_they_are_read_the_files_of_their_commit() {
     assert!(report.contains(wanted), "{report}");
 }
 
+const READS: &str = r#"
+import os
+from pathlib import Path
+from inmanta.plugins import plugin
+
+HERE = Path(__file__).resolve().parent
+FILES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "files")
+
+@plugin
+def read(n: "int") -> "string":
+    one = (HERE.parent / "files" / "data.txt").read_text()
+    with open(os.path.join(FILES, "data.txt")) as other:
+        return f"{one}, {other.read()}, {n}"
+"#;
+
+/// Given: plugins that do no more than to read files of their module, whose results are known from commit to commit, and commits that
+/// change a file, another one, or nothing; also over a restart. Expected: each has what its own files say.
+#[test]
+fn what_a_plugin_has_read_is_known_for_commits_with_the_same_files_only() {
+    let home = tempfile::tempdir().unwrap();
+    let repo = repo_with("reads", READS, "std::print(reads::read(1))\n");
+    let (_, config) = server_of(home.path(), &repo);
+    repo.write("libs/reads/files/data.txt", "first");
+    let mut commit = repo.commit("data");
+    let mut served = serve(home.path(), &config);
+    for (at, data) in ["second", "second", "first", "third", "first"].iter().enumerate() {
+        let before = if at == 0 { "first" } else { ["second", "second", "first", "third"][at - 1] };
+        let report = report_of(&served, &commit);
+        assert!(report.contains(&format!("{before}, {before}, 1")), "{report}");
+        repo.write("libs/reads/files/data.txt", data);
+        repo.write("libs/reads/files/other.txt", &at.to_string());
+        commit = repo.commit("other data");
+        if at == 2 {
+            drop(served);
+            served = serve(home.path(), &config);
+        }
+    }
+    let report = report_of(&served, &commit);
+    assert!(report.contains("first, first, 1"), "{report}");
+}
+
 const STARTS: &str = r#"
 import os, subprocess
 from inmanta.plugins import plugin
