@@ -186,7 +186,6 @@ class Compiling:
             # What was imported stays; the collector need not look at it again.
             collector.resume()
         is_known = read is not None and not read.is_partial
-        self.forks = is_known and not is_of_one_compile and forks.can_fork()
         self._output.before_answer()
         found = None
         if depends is not None:
@@ -194,6 +193,8 @@ class Compiling:
             found = depends.found(self._files) if is_lasting else None
             # Steward looks whether the import has written something.
             self._output.mark()
+        # It looks at what is of this process alone, so not before what the import has looked at is known.
+        self.forks = is_known and not is_of_one_compile and forks.can_fork()
         self._pipe.send(
             "loaded",
             {
