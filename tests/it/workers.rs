@@ -495,10 +495,20 @@ fn what_a_plugin_has_read_is_known_for_commits_with_the_same_files_only() {
     repo.write("libs/reads/files/data.txt", "first");
     let mut commit = repo.commit("data");
     let mut served = serve(home.path(), &config);
-    for (at, data) in ["second", "second", "first", "third", "first"].iter().enumerate() {
-        let before = if at == 0 { "first" } else { ["second", "second", "first", "third"][at - 1] };
+    for (at, data) in ["second", "second", "first", "third", "first"]
+        .iter()
+        .enumerate()
+    {
+        let before = if at == 0 {
+            "first"
+        } else {
+            ["second", "second", "first", "third"][at - 1]
+        };
         let report = report_of(&served, &commit);
-        assert!(report.contains(&format!("{before}, {before}, 1")), "{report}");
+        assert!(
+            report.contains(&format!("{before}, {before}, 1")),
+            "{report}"
+        );
         repo.write("libs/reads/files/data.txt", data);
         repo.write("libs/reads/files/other.txt", &at.to_string());
         commit = repo.commit("other data");
