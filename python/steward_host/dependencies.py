@@ -202,7 +202,7 @@ class Dependencies:
 
 
 def is_harmless(event: str) -> bool:
-    """Whether nothing comes of what is told that could be seen outside of the process, nor another time in it."""
+    """Whether nothing comes of an event that could be seen outside of the process, nor another time in it."""
     return event in _HARMLESS or event.startswith("cpython.")
 
 

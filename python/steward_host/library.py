@@ -180,10 +180,10 @@ def _asked(tree: ast.Module, with_dates: bool) -> Iterator[str]:
             for alias in node.names:
                 yield alias.name
         elif isinstance(node, ast.Call):
-            yield from _asked_by_text(node)
+            yield from asked_by_text(node)
 
 
-def _asked_by_text(call: ast.Call) -> Iterator[str]:
+def asked_by_text(call: ast.Call) -> Iterator[str]:
     called = call.func.id if isinstance(call.func, ast.Name) else call.func.attr if isinstance(call.func, ast.Attribute) else ""
     names = call.args
     if called == "getattr":

@@ -24,7 +24,7 @@ def hear() -> None:
     global _is_heard
     if not _is_heard:
         _is_heard = True
-        # What the hook itself does is told it, too, so it imports nothing.
+        # The hook hears of what it does itself, too, so it imports nothing.
         from steward_host import dependencies
 
         sys.addaudithook(_hook(dependencies))

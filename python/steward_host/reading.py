@@ -63,7 +63,7 @@ def may_show_more(trees: Iterable[ast.Module], of_paths: bool) -> bool:
 
 
 def _asked(tree: ast.Module) -> Iterator[str]:
-    from steward_host.library import _asked_by_text
+    from steward_host import library
 
     functions = (node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS))
     parts = [part for function in functions for part in ast.walk(function)]
@@ -74,7 +74,7 @@ def _asked(tree: ast.Module) -> Iterator[str]:
             if part.attr in _SHARED and id(part) not in of_others:
                 yield "stat"
         elif isinstance(part, ast.Call):
-            for name in _asked_by_text(part):
+            for name in library.asked_by_text(part):
                 # Any of them, if the name is not written there.
                 yield "stat" if name == "*" or name in _SHARED else name
         elif isinstance(part, ast.MatchClass):

@@ -47,8 +47,6 @@ pub(crate) struct PythonHost {
     ahead: Ahead,
     /// When it was given the first of these.
     given: Timestamp,
-    /// Whether it can tell what one task prints from what the next one prints.
-    is_forked: bool,
     /// Frames that were not written yet.
     unwritten: Vec<u8>,
     logged: Logged,
@@ -93,10 +91,14 @@ pub(crate) fn load(code: &Code, agent: &str, limit: Duration) -> io::Result<Load
     Ok(if can_fork {
         Loaded::Zygote(Arc::new(Zygote::new(peer, broken)))
     } else {
-        Loaded::Host(Box::new(PythonHost {
-            is_forked: false,
-            ..PythonHost::new(peer, output, broken)
-        }))
+        // It cannot tell what one task prints from what the next one prints.
+        let one_at_a_time = Ahead::new(1);
+        Loaded::Host(Box::new(PythonHost::new(
+            peer,
+            output,
+            broken,
+            one_at_a_time,
+        )))
     })
 }
 
@@ -137,16 +139,14 @@ fn import(peer: &mut Peer, code: &Code, agent: &str) -> io::Result<(Vec<BrokenMo
 }
 
 impl PythonHost {
-    /// One that was forked.
-    fn new(peer: Peer, output: Output, broken: Arc<[BrokenModule]>) -> Self {
+    fn new(peer: Peer, output: Output, broken: Arc<[BrokenModule]>, ahead: Ahead) -> Self {
         Self {
             peer,
             output,
             broken,
             next: 0,
-            ahead: Ahead::default(),
+            ahead,
             given: Timestamp::now(),
-            is_forked: true,
             unwritten: Vec::new(),
             logged: Logged::default(),
         }
@@ -158,10 +158,7 @@ impl PythonHost {
 
     /// How many tasks it may be given at once.
     pub(crate) fn most_at_once(&self) -> usize {
-        match self.is_forked {
-            true => self.ahead.most(),
-            false => 1,
-        }
+        self.ahead.most()
     }
 
     /// Whether it has tasks that are not answered.
@@ -188,9 +185,6 @@ impl PythonHost {
     /// The attributes of the resource are no JSON object, or larger than a frame may be.
     pub(crate) fn give(&mut self, task: &Task) -> io::Result<bool> {
         let is_ahead = self.ahead.has_some();
-        if is_ahead && !self.is_forked {
-            return Ok(false);
-        }
         let start = self.unwritten.len();
         let request = request(self.next + 1, task, is_ahead).map_err(|error| {
             io::Error::other(format!("its attributes are no JSON object: {error}"))

@@ -221,7 +221,7 @@ fn own_command<S: AsRef<OsStr>>(arguments: &[S]) -> io::Result<Command> {
 }
 
 /// A process closes its pipes some moments before it is gone.
-const ENDING_LOOKS: usize = 25;
+const CLOSING: Duration = Duration::from_millis(50);
 
 /// Ends a child with all that it started.
 pub fn kill_group(child: &mut Child) {
@@ -241,18 +241,11 @@ pub fn kill_group_of(leader: u32) {
 
 /// How a child has ended that is just ending, with all that is left of its group; `None`: it runs, or nobody knows any more.
 pub fn ended(child: &mut Child) -> Option<std::process::ExitStatus> {
-    use rustix::process::{WaitId, WaitIdOptions, waitid};
-    let leader = pid(child.id()?)?;
-    // Looked at without being taken, so that the id still names the group.
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    for _ in 0..ENDING_LOOKS {
-        if matches!(waitid(WaitId::Pid(leader), options), Ok(Some(_))) {
-            kill_group(child);
-            return child.try_wait().ok().flatten();
-        }
-        std::thread::sleep(Duration::from_millis(2));
+    if !ends_within(child.id()?, CLOSING) {
+        return None;
     }
-    None
+    kill_group(child);
+    child.try_wait().ok().flatten()
 }
 
 /// Gives a child some time to end by itself, then ends its whole group; gives the child's status.
@@ -260,17 +253,25 @@ pub fn end_group(
     child: &mut std::process::Child,
     patience: Duration,
 ) -> io::Result<std::process::ExitStatus> {
-    use rustix::process::{WaitId, WaitIdOptions, waitid};
-    let deadline = Instant::now() + patience;
-    // Looked at without being taken, so that the id still names the group.
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    let runs =
-        || pid(child.id()).is_some_and(|pid| matches!(waitid(WaitId::Pid(pid), options), Ok(None)));
-    while runs() && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    ends_within(child.id(), patience);
     kill_group_of(child.id());
     child.wait()
+}
+
+/// Waits for the end of a child, which is looked at without being taken, so that its id still names its group. False: it goes on.
+fn ends_within(child: u32, patience: Duration) -> bool {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    let deadline = Instant::now() + patience;
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let runs =
+        || pid(child).is_some_and(|pid| matches!(waitid(WaitId::Pid(pid), options), Ok(None)));
+    while runs() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    true
 }
 
 fn pid(id: u32) -> Option<rustix::process::Pid> {

@@ -85,15 +85,7 @@ impl Throttle {
 
     /// The token was right; `has_paid`: after its turn.
     pub(in crate::api) fn right(&self, address: IpAddr, now: Instant, has_paid: bool) {
-        let mut right = locked(&self.right);
-        if !right.contains_key(&address) && right.len() >= MAX_ADDRESSES {
-            let oldest = right.iter().min_by_key(|(_, last)| **last);
-            if let Some((&oldest, _)) = oldest {
-                right.remove(&oldest);
-            }
-        }
-        right.insert(address, now);
-        drop(right);
+        *entry(&mut locked(&self.right), address, now) = now;
         if has_paid
             && self.is_used.load(Relaxed)
             && let Some(paid_until) = locked(&self.paid_until).get_mut(&address)
@@ -105,17 +97,22 @@ impl Throttle {
     /// The token was wrong.
     pub(in crate::api) fn wrong(&self, address: IpAddr, now: Instant) {
         let mut entries = locked(&self.paid_until);
-        if !entries.contains_key(&address) && entries.len() >= MAX_ADDRESSES {
-            let soonest = entries.iter().min_by_key(|(_, paid_until)| **paid_until);
-            if let Some((&soonest, _)) = soonest {
-                entries.remove(&soonest);
-            }
-        }
-        let paid_until = entries.entry(address).or_insert(now);
+        let paid_until = entry(&mut entries, address, now);
         *paid_until = (*paid_until).max(now) + INTERVAL;
         *paid_until = (*paid_until).min(now + MAX_DEBT);
         self.is_used.store(true, Relaxed);
     }
+}
+
+/// The entry of an address, `now` if it is new. There are so many at most: then the one of the earliest time goes.
+fn entry(entries: &mut HashMap<IpAddr, Instant>, address: IpAddr, now: Instant) -> &mut Instant {
+    if !entries.contains_key(&address) && entries.len() >= MAX_ADDRESSES {
+        let earliest = entries.iter().min_by_key(|(_, time)| **time);
+        if let Some((&earliest, _)) = earliest {
+            entries.remove(&earliest);
+        }
+    }
+    entries.entry(address).or_insert(now)
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Tasks that were given to a host and are not answered, at most.
-const MOST: usize = 32;
+pub(super) const MOST: usize = 32;
 /// Bytes of their frames, at most: less than a socket holds, so that no write waits for a host that waits for us.
 const MOST_BYTES: usize = 48 << 10;
 /// Runs that take longer are not quick.
@@ -27,8 +27,9 @@ const SHORTEST: Duration = Duration::from_micros(60);
 pub(super) struct Ahead {
     given: VecDeque<Given>,
     n_bytes: usize,
-    /// How many tasks it may have at once.
+    /// How many tasks it may have at once, and how many at most.
     most: usize,
+    limit: usize,
     /// How long its last runs took, about.
     typical: Duration,
 }
@@ -43,18 +44,18 @@ pub(super) struct Given {
     n_bytes: usize,
 }
 
-impl Default for Ahead {
-    fn default() -> Self {
+impl Ahead {
+    /// Of a host that was given nothing yet, and may have so many tasks at once.
+    pub(super) fn new(limit: usize) -> Self {
         Self {
             given: VecDeque::new(),
             n_bytes: 0,
             most: 1,
+            limit,
             typical: Duration::ZERO,
         }
     }
-}
 
-impl Ahead {
     /// How many tasks the host may have at once.
     pub(super) fn most(&self) -> usize {
         self.most
@@ -95,7 +96,7 @@ impl Ahead {
         }
         self.typical = (self.typical * 3 + took) / 4;
         self.most = match took < QUICK && !has_asked {
-            true => (self.most * 2).min(MOST),
+            true => (self.most * 2).min(self.limit),
             false => 1,
         };
     }
@@ -113,7 +114,7 @@ mod tests {
     /// a question.
     #[test]
     fn a_host_whose_runs_are_quick_gets_several_tasks_at_once() {
-        let mut ahead = Ahead::default();
+        let mut ahead = Ahead::new(MOST);
         let mut most = Vec::new();
         for id in 0..8 {
             assert!(ahead.give(id, Duration::MAX, 100));
@@ -127,13 +128,19 @@ mod tests {
         ahead.is_answered(micros(80), false);
         ahead.is_answered(micros(5_000), false);
         assert_eq!(ahead.most(), 1);
+        let mut one_at_a_time = Ahead::new(1);
+        assert!(one_at_a_time.give(1, Duration::MAX, 100));
+        one_at_a_time.is_answered(micros(80), false);
+        assert_eq!(one_at_a_time.most(), 1);
+        assert!(one_at_a_time.give(2, Duration::MAX, 100));
+        assert!(!one_at_a_time.give(3, Duration::MAX, 100));
     }
 
     /// Given: more tasks than a host may have at once, or larger ones. Expected: they wait until others are answered, but never one
     /// for which the host has nothing else to do.
     #[test]
     fn what_a_socket_does_not_hold_waits() {
-        let mut ahead = Ahead::default();
+        let mut ahead = Ahead::new(MOST);
         assert!(ahead.give(1, Duration::MAX, 100 << 20));
         assert!(!ahead.give(2, Duration::MAX, 10));
         ahead.is_answered(micros(10), false);
@@ -149,7 +156,7 @@ mod tests {
     /// gather, for a millisecond at most.
     #[test]
     fn answers_gather_for_a_moment() {
-        let mut ahead = Ahead::default();
+        let mut ahead = Ahead::new(MOST);
         for id in 0..5 {
             assert!(ahead.give(id, Duration::MAX, 1));
             assert_eq!(ahead.pause(), None);

@@ -14,6 +14,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use steward_compiler::protocol::{self, BrokenModule, FromHost, ToHost};
 
 use super::PythonHost;
+use super::ahead::{self, Ahead};
 use super::peer::{Peer, unexpected};
 use crate::executor::output_capture::Output;
 
@@ -68,7 +69,12 @@ impl Zygote {
         };
         let peer = Peer::forked(pid, Arc::clone(self), ours)?;
         let output = Output::follow(printed.into(), Some(reads.into()), agent)?;
-        Ok(PythonHost::new(peer, output, Arc::clone(&self.broken)))
+        Ok(PythonHost::new(
+            peer,
+            output,
+            Arc::clone(&self.broken),
+            Ahead::new(ahead::MOST),
+        ))
     }
 
     /// Lets the id of a host that was ended go; gives how it ended, in words.
