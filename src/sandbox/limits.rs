@@ -7,9 +7,10 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 /// Files that one process can have open.
 const MAX_OPEN_FILES: u64 = 1024;
-/// Processes of the user, all together: the kernel counts no other way. The supervisor counts those
-/// of one sandbox.
-const MAX_PROCESSES: u64 = 4096;
+/// Processes and threads of the user, all together, from which a sandbox starts no more: the kernel counts no other way.
+/// Far above what one sandbox can have, which its supervisor counts: a server's own hosts, and another compile that starts
+/// processes without end, must not keep this one from starting its few.
+const MAX_PROCESSES: u64 = 16384;
 
 /// Whether limits can be set at all.
 pub(super) fn are_supported() -> bool {

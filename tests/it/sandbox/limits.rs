@@ -238,6 +238,14 @@ def spreads(n: "int") -> "string":
     return "never"
 
 @plugin
+def one() -> "string":
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    return "one was started"
+
+@plugin
 def pipes(n: "int") -> "string":
     for _ in range(n):
         if os.fork() == 0:
@@ -272,6 +280,29 @@ fn what_the_kernel_keeps_for_pipes_counts_as_memory() {
     let config = format!("{config}compile: {{ memory_mib: 1024 }}\n");
     let report = first_report(&serve(home.path(), &config));
     assert!(report.contains("all processes together took"), "{report}");
+}
+
+/// Input: a plugin that starts a process while the user of the server has thousands of others, as when another compile starts
+/// them without end (docs/reference/security.md § 4.5). Answer: its own is started.
+#[test]
+fn what_else_the_user_has_started_keeps_no_compile_from_starting_processes() {
+    let home = tempfile::tempdir().unwrap();
+    let repo = repo_with("spreader", SPREADS, "std::print(spreader::one())\n");
+    let (_, config) = server_of(home.path(), &repo);
+    let is_over = std::sync::Arc::new(std::sync::Barrier::new(4501));
+    let others: Vec<_> = (0..4500)
+        .map(|_| {
+            let is_over = std::sync::Arc::clone(&is_over);
+            let thread = std::thread::Builder::new().stack_size(16 << 10);
+            thread.spawn(move || is_over.wait()).unwrap()
+        })
+        .collect();
+    let report = first_report(&serve(home.path(), &config));
+    is_over.wait();
+    for other in others {
+        other.join().unwrap();
+    }
+    assert!(report.contains("one was started"), "{report}");
 }
 
 const LOCKS: &str = r#"
