@@ -316,10 +316,9 @@ async fn logs_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
     // The key of a line, and the line: lines of one moment keep the order of their run.
     let lines_of = |action| {
         let keyed = |(index, line): (usize, Value)| {
-            let moment = line["timestamp"].as_str().unwrap_or_default();
             let action = line["action_id"].as_str().unwrap_or_default();
             let key = [
-                Part::text(moment),
+                Part::Moment(Timestamp(moment_of(&line))),
                 Part::text(action),
                 Part::Number(index as i64),
             ];
@@ -339,7 +338,7 @@ async fn logs_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
         "/api/v2/resource/{}/logs",
         percent_encoding::utf8_percent_encode(&id.0, percent_encoding::NON_ALPHANUMERIC)
     );
-    let kind = Key(vec![Part::text(""), Part::text(""), Part::Number(0)]);
+    let kind = Key([Key::moment_and_id().0, vec![Part::Number(0)]].concat());
     let by = (&kind, |(key, _): &(Key, Value)| key.clone());
     let shape = |(_, line): &(Key, Value)| line.clone();
     cut::of_rows(&args, &path, lines, by, sort.is_descending, shape)

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -191,7 +192,7 @@ struct Deployment<'a> {
     arguments: &'a DeployArguments,
     show: Show,
     interrupts: Interrupts,
-    engine: Option<(Engine, broadcast::Receiver<Event>)>,
+    engine: Option<(Engine, broadcast::Receiver<Arc<Event>>)>,
 }
 
 /// How a version came out.
@@ -411,7 +412,7 @@ async fn have_answered(embedded: &Embedded, asked: &[ResourceId]) -> Result<bool
 }
 
 /// The next event; for ever pending when there are none any more.
-async fn next_event(events: &mut Option<broadcast::Receiver<Event>>) -> Option<Event> {
+async fn next_event(events: &mut Option<broadcast::Receiver<Arc<Event>>>) -> Option<Arc<Event>> {
     match events {
         Some(events) => loop {
             match events.recv().await {

@@ -18,7 +18,7 @@ use crate::deploy::DeployKind;
 use crate::domain::chain;
 use crate::domain::{DataDir, VersionNumber, check_setting};
 use crate::git::Credentials;
-use crate::observe::{Event, EventKind};
+use crate::observe::EventKind;
 use crate::python::Pythons;
 use crate::server::Server;
 
@@ -226,8 +226,7 @@ async fn up(
             is_hinted = true;
             show.hint_to_explain_there(server.address.port());
         }
-        let Event { environment, what } = event;
-        match what {
+        match &event.what {
             EventKind::CompileDone(done) => match done.version {
                 Some(version) => awaited = Some(Awaited::Version(version)),
                 None if arguments.once => break ExitCode::from(FAILED),
@@ -238,7 +237,7 @@ async fn up(
             // as it shall be: everything is verified once.
             EventKind::UpToDate { .. } if !is_verified && awaited.is_none() => {
                 is_verified = true;
-                let Some(engine) = server.app.engine(environment) else {
+                let Some(engine) = server.app.engine(event.environment) else {
                     break ExitCode::from(TROUBLE);
                 };
                 match engine.deploy(DeployKind::Verify, None).await {

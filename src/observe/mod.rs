@@ -10,6 +10,7 @@ pub use action_log::ActionLogs;
 pub use lines::LineLimit;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::broadcast;
@@ -132,9 +133,10 @@ impl Summary {
     }
 }
 
-/// Where events go.
+/// Where events go. All listeners share an event; the places of the events on their way are there from the beginning, so
+/// they are small.
 #[derive(Debug, Clone)]
-pub struct Bus(broadcast::Sender<Event>);
+pub struct Bus(broadcast::Sender<Arc<Event>>);
 
 impl Default for Bus {
     fn default() -> Self {
@@ -146,10 +148,10 @@ impl Default for Bus {
 impl Bus {
     pub fn emit(&self, environment: EnvironmentId, what: EventKind) {
         // Nobody listening is fine.
-        let _ = self.0.send(Event { environment, what });
+        let _ = self.0.send(Arc::new(Event { environment, what }));
     }
 
-    pub fn listen(&self) -> broadcast::Receiver<Event> {
+    pub fn listen(&self) -> broadcast::Receiver<Arc<Event>> {
         self.0.subscribe()
     }
 }

@@ -60,6 +60,26 @@ fn an_edited_and_a_deleted_file_are_repaired_on_the_interval_and_the_history_tel
         lines.contains("Start run because previous repair happened more than"),
         "{lines}"
     );
+    // A client's own moment, however it is written, is a boundary; what is none is refused.
+    let all = body["data"].as_array().unwrap();
+    let newest = all[0]["timestamp"].as_str().unwrap();
+    let later = |boundary: &str| {
+        let path = format!(
+            "/api/v2/resource/{}/logs?sort=timestamp.asc&{boundary}",
+            segment(id)
+        );
+        running.get(&path)
+    };
+    let elsewhere = newest.replace("+00:00", "Z");
+    assert_ne!(elsewhere, newest);
+    let (status, page) = later(&format!("start={elsewhere}"));
+    assert_eq!(status, 200);
+    let is_later = |line: &serde_json::Value| line["timestamp"].as_str() >= Some(newest);
+    assert!(
+        page["data"].as_array().unwrap().iter().all(is_later),
+        "{page}"
+    );
+    assert_eq!(later("start=zz").0, 400);
     let actions = running.get_ok("/api/v2/resource_actions?agent=localhost&limit=1000");
     // An editor that empties a file before it writes may be caught between the two.
     let repairs = actions["data"]
