@@ -133,6 +133,7 @@ class Compiling:
         finder = loader.install(request["modules"], lambda: project.modulepath)
         self._files = finder.paths()
         self._computing.look_at(self._files)
+        had = forks.open_files()
         read = loader.files_read(request["project_dir"]) if request.get("keep") else None
         depends = self._trace() if request.get("trace") else None
         if self._project is not None:
@@ -194,7 +195,7 @@ class Compiling:
             # Steward looks whether the import has written something.
             self._output.mark()
         # It looks at what is of this process alone, so not before what the import has looked at is known.
-        self.forks = is_known and not is_of_one_compile and forks.can_fork()
+        self.forks = is_known and not is_of_one_compile and forks.what_forbids(had) is None
         self._pipe.send(
             "loaded",
             {

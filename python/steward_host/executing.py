@@ -16,7 +16,7 @@ from inmanta.agent.cache import AgentCache
 from inmanta.agent.executor import AgentInstance
 from inmanta.agent.handler import Commander, HandlerContext, SkipResource, SkipResourceForDependencies
 from inmanta.const import HandlerResourceState, ResourceState
-from steward_host import failure, hidden, loader, warming, zygote
+from steward_host import failure, forks, hidden, loader, warming, zygote
 from steward_host.boundary import Boundary
 from steward_host.pipe import Pipe, TooLarge
 from steward_host.reports import as_json, line_of, loggable, read_json, report, text_of, unreadable, without_secrets
@@ -113,7 +113,7 @@ class Executing:
         """Imports all modules. One that fails does not stop the others; its resource types stay without handler."""
         self._environment = request["environment_id"]
         self._agent = Agent(request["agent"], self._environment)
-        had = zygote.open_files()
+        had = forks.open_files()
         if not self._is_warm:
             self._is_warm = True
             warming.warm_up()
@@ -155,8 +155,7 @@ class Executing:
         _attach_logging()
         types = [name for name in Commander.get_handlers() if resources.resource.get_class(name)[0] is not None]
         hidden.look_at([resources.resource.get_class(name)[0] for name in types])
-        can_fork = zygote.prepare(had)
-        self._pipe.send("handlers", {"types": types, "broken": broken, "can_fork": can_fork})
+        self._pipe.send("handlers", {"types": types, "broken": broken, "no_forks": zygote.prepare(had)})
 
     def become(self, pipe: Pipe, boundary: Boundary, agent: str) -> None:
         """From now on this is the host of an agent, forked from the process that imported its modules."""

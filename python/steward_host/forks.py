@@ -16,7 +16,8 @@ How a fork ended decides what comes next, since that is all that the first proce
   files and sockets that both have open may be in any state.
 
 A fork takes along the thread that forks and no other one: a lock that another thread held stays locked for ever. So
-`can_fork` says no where the import of a module has started threads, and such a host serves one compile only.
+`what_forbids` says so where the import of a module has started threads, or has opened a connection, and such a host serves one
+compile only.
 """
 
 from __future__ import annotations
@@ -29,27 +30,64 @@ from steward_host.pipe import Closed, Pipe
 # The status of a fork whose compile is done.
 DONE = 77
 
+# What forks must not share: both would read what is meant for one, and each believes to know what was sent so far.
+_CONNECTIONS = ("socket:", "pipe:", "anon_inode:")
 
 # A thread that was just started is counted when it first has the interpreter.
 _FIRST_TURN = 0.02
 
 
-def can_fork() -> bool:
-    """Whether all that was imported lives on in a fork. Threads do not, so there must be none besides this one: neither one
-    that `threading` has made, nor one that was started below it, which `threading` does not know. Threads of libraries that
-    are no Python stay uncounted: numpy has some, and makes them anew in a fork."""
+def what_forbids(had: set[tuple[str, str]]) -> str | None:
+    """What the import of modules has done that does not live on in a fork, as the rest of a sentence; None: nothing. `had`: the
+    files that were open before it.
+
+    Threads do not, so there must be none besides this one: neither one that `threading` has made, nor one that was started below
+    it, which `threading` does not know. Threads of libraries that are no Python stay uncounted: numpy has some, and makes them
+    anew in a fork. Connections do not, either."""
     if not hasattr(os, "fork"):
-        return False
+        return "runs where no process can be forked"
+    if _has_threads():
+        return f"started {_threads()}"
+    opened = sorted(what for _, what in open_files() - had if what.startswith(_CONNECTIONS))
+    return f"opened {', '.join(opened[:3])}" if opened else None
+
+
+def _has_threads() -> bool:
     threading = sys.modules.get("threading")
     if threading is not None and threading.active_count() != 1:
-        return False
+        return True
     import _thread
 
     if _n_tasks() > 1:
         import time
 
         time.sleep(_FIRST_TURN)
-    return _thread._count() == 0
+    return _thread._count() != 0
+
+
+def _threads() -> str:
+    """The threads besides this one, by their names where Python knows them."""
+    threading = sys.modules.get("threading")
+    if threading is None:
+        return "a thread"
+    others = sorted(one.name for one in threading.enumerate() if one is not threading.main_thread())
+    return f"the thread {', '.join(others[:3])}" if others else "a thread"
+
+
+def open_files() -> set[tuple[str, str]]:
+    """This process's open files: their numbers, and what they are. A number alone says little, since the next file that is
+    opened gets the least that is free: so it is with the folder that is read here, which is no more when it is looked at."""
+    found: set[tuple[str, str]] = set()
+    try:
+        numbers = os.listdir("/proc/self/fd")
+    except OSError:
+        return found
+    for number in numbers:
+        try:
+            found.add((number, os.readlink(f"/proc/self/fd/{number}")))
+        except OSError:
+            continue
+    return found
 
 
 def _n_tasks() -> int:

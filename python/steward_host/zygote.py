@@ -12,7 +12,7 @@ nothing else carries open files.
 What has ended keeps its process id until its parent asks for its status. The executor ends hosts, with all that they
 started, by that id; so the zygote asks only when the executor says so (`reap`). Then the id cannot be somebody else's.
 
-Not everything lives on in a fork. Threads do not (`forks.can_fork`), and a connection that the import of a module has
+Not everything lives on in a fork. Threads do not (`forks.what_forbids`), and a connection that the import of a module has
 opened would be read by all forks at once. Where there are any of these, the executor is told, and each agent gets a
 process that imports the modules itself.
 """
@@ -39,9 +39,6 @@ REAP_SECONDS = 1.0
 
 # What comes along with `fork`: a socket, a pipe for what is printed, and a file (see `boundary`).
 _FILES_OF_FORK = 3
-
-# What a fork must not share with others: both would read what is meant for one.
-_CONNECTIONS = ("socket:", "pipe:", "anon_inode:")
 
 
 class Control(Pipe):
@@ -89,22 +86,15 @@ def control(pipe: Pipe) -> Pipe:
     return Control(connection)
 
 
-def open_files() -> set[str]:
-    """The numbers of this process's open files."""
-    try:
-        return set(os.listdir("/proc/self/fd"))
-    except OSError:
-        return set()
-
-
-def prepare(had: set[str]) -> bool:
-    """Whether this process can be forked, after the modules were imported; `had`: the files that were open before that.
+def prepare(had: set[tuple[str, str]]) -> str | None:
+    """What forbids to fork this process after the modules were imported, as the rest of a sentence; None: nothing. `had`: the
+    files that were open before that.
 
     What is there now is there for good, so collections of garbage need not look at it: that would write to its memory,
     and a fork would have a copy of it.
     """
-    if not forks.can_fork() or _connections(had):
-        return False
+    if reason := forks.what_forbids(had):
+        return reason
     _take_ends_of_forks()
     # What nearly every task needs.
     import fcntl  # noqa: F401
@@ -113,7 +103,7 @@ def prepare(had: set[str]) -> bool:
 
     gc.collect()
     gc.freeze()
-    return True
+    return None
 
 
 # Those of this process's forks that may run.
@@ -131,19 +121,6 @@ def _take_ends_of_forks() -> None:
     _on_child = signal.getsignal(signal.SIGCHLD)
     if _on_child is not None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-
-
-def _connections(had: set[str]) -> list[str]:
-    """What the files are that were opened and that forks must not share."""
-    found = []
-    for number in open_files() - had:
-        try:
-            target = os.readlink(f"/proc/self/fd/{number}")
-        except OSError:
-            continue
-        if target.startswith(_CONNECTIONS):
-            found.append(target)
-    return found
 
 
 def fork(pipe: Pipe) -> tuple[Pipe, Boundary] | None:

@@ -447,7 +447,7 @@ class Runs(unittest.TestCase):
         self.handlers = self.host.load_executor(Modules(self).write("net", HANDLERS))
 
     def test_handlers_are_listed_and_broken_modules_do_not_stop_the_others(self) -> None:
-        self.assertEqual(self.handlers, {"types": ["net::Row", "net::Old", "net::Discovery"], "broken": [], "can_fork": True})
+        self.assertEqual(self.handlers, {"types": ["net::Row", "net::Old", "net::Discovery"], "broken": [], "no_forks": None})
         host = Host(self, "executor")
         modules = Modules(self).write("bad", "raise SystemExit(1)").write("net", HANDLERS)
         handlers = host.load_executor(modules)

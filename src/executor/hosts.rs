@@ -262,7 +262,7 @@ impl Hosts {
         match self.source(agent, code)? {
             Source::Host(host) => Ok(*host),
             Source::NoForks => match python::load(code, agent.as_str(), self.limits.import)? {
-                Loaded::Host(host) => Ok(*host),
+                Loaded::Host(host, _) => Ok(*host),
                 // It could not be forked before, and can be now: both is as good.
                 Loaded::Zygote(zygote) => zygote.fork(agent.as_str()),
             },
@@ -298,7 +298,13 @@ impl Hosts {
                 };
                 (known, Ok(Source::Zygote(zygote)))
             }
-            Ok(Loaded::Host(host)) => (Known::NoForks, Ok(Source::Host(host))),
+            Ok(Loaded::Host(host, reason)) => {
+                tracing::info!(
+                    "importing the Python code of {agent} {reason}: {agent} and each other agent with the same code has a \
+                     process of its own that imports it anew, which takes more time and memory than a fork"
+                );
+                (Known::NoForks, Ok(Source::Host(host)))
+            }
             Err(error) => {
                 tracing::error!(%error, "the Python code of {agent} and all agents with the same cannot be loaded");
                 let message = error.to_string();

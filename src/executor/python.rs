@@ -67,8 +67,8 @@ pub(crate) struct End {
 pub(crate) enum Loaded {
     /// Hosts are forked from it.
     Zygote(Arc<Zygote>),
-    /// It cannot be forked, so it is the host of the agent that it was started for.
-    Host(Box<PythonHost>),
+    /// It cannot be forked, for the reason that is given, so it is the host of the agent that it was started for.
+    Host(Box<PythonHost>, String),
 }
 
 /// Starts a Python process and lets it import the modules of `code`, within `limit`.
@@ -86,20 +86,15 @@ pub(crate) fn load(code: &Code, agent: &str, limit: Duration) -> io::Result<Load
     let what = "importing the Python modules";
     let loaded = peer.disarm(what, limit, " (`executor.import_timeout`)", loaded);
     let printed = output.end();
-    let (broken, can_fork) = loaded.map_err(|error| with_lines(&error, &printed))?;
+    let (broken, no_forks) = loaded.map_err(|error| with_lines(&error, &printed))?;
     let broken: Arc<[BrokenModule]> = code.broken.iter().cloned().chain(broken).collect();
-    Ok(if can_fork {
-        Loaded::Zygote(Arc::new(Zygote::new(peer, broken)))
-    } else {
-        // It cannot tell what one task prints from what the next one prints.
-        let one_at_a_time = Ahead::new(1);
-        Loaded::Host(Box::new(PythonHost::new(
-            peer,
-            output,
-            broken,
-            one_at_a_time,
-        )))
-    })
+    let Some(reason) = no_forks else {
+        return Ok(Loaded::Zygote(Arc::new(Zygote::new(peer, broken))));
+    };
+    // It cannot tell what one task prints from what the next one prints.
+    let one_at_a_time = Ahead::new(1);
+    let host = PythonHost::new(peer, output, broken, one_at_a_time);
+    Ok(Loaded::Host(Box::new(host), reason))
 }
 
 /// An error with what the process printed before it, such as the traceback of a crash.
@@ -112,8 +107,12 @@ fn with_lines(error: &io::Error, printed: &[LogLine]) -> io::Error {
     io::Error::other(text)
 }
 
-/// The modules that could not be imported, and whether the process can be forked.
-fn import(peer: &mut Peer, code: &Code, agent: &str) -> io::Result<(Vec<BrokenModule>, bool)> {
+/// The modules that could not be imported, and why the process cannot be forked, if it cannot.
+fn import(
+    peer: &mut Peer,
+    code: &Code,
+    agent: &str,
+) -> io::Result<(Vec<BrokenModule>, Option<String>)> {
     match peer.read()? {
         FromHost::Hello {
             protocol: protocol::VERSION,
@@ -132,8 +131,8 @@ fn import(peer: &mut Peer, code: &Code, agent: &str) -> io::Result<(Vec<BrokenMo
     })?;
     match peer.read()? {
         FromHost::Handlers {
-            broken, can_fork, ..
-        } => Ok((broken, can_fork)),
+            broken, no_forks, ..
+        } => Ok((broken, no_forks)),
         other => Err(unexpected(&other)),
     }
 }

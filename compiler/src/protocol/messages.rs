@@ -374,9 +374,10 @@ pub enum FromHost {
         types: Vec<String>,
         /// Types whose module failed to import, with the reason.
         broken: Vec<BrokenModule>,
-        /// Whether hosts can be forked from this one: its modules started no thread and opened no connection.
+        /// What forbids to fork hosts from this one, as the rest of a sentence: its modules started a thread, or opened a
+        /// connection. `None`: nothing.
         #[serde(default)]
-        can_fork: bool,
+        no_forks: Option<String>,
     },
     /// The answer to `fork`: the host is there. It speaks over its own socket only, and begins without a `hello`.
     Forked {

@@ -131,6 +131,18 @@ fn modules_with_threads_get_a_process_of_their_own() {
     assert_ne!(printed(&disk, &options), printed(&disk, &options));
 }
 
+/// The other end would get what two compiles send over one connection, as if it were from one.
+#[test]
+fn modules_with_connections_get_a_process_of_their_own() {
+    let plugins = "import socket\nfrom inmanta.plugins import plugin\nHERE, THERE = socket.socketpair()\n\
+                   @plugin\ndef f() -> 'int':\n    HERE.send(b'x')\n    return len(THERE.recv(99, socket.MSG_PEEK))\n";
+    let disk = project("import m\nstd::print(m::f())", plugins);
+    let options = warm();
+    for _ in 0..3 {
+        assert_eq!(printed(&disk, &options), "1\n");
+    }
+}
+
 #[test]
 fn a_fork_that_dies_is_one_clear_failure_and_the_next_compile_works() {
     let plugins = "import os, signal\nfrom inmanta.plugins import plugin\n\

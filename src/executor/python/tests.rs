@@ -94,7 +94,7 @@ fn nobody() -> Ask {
 fn start(code: &Code) -> PythonHost {
     match load(code, "host", Limits::default().import).unwrap() {
         Loaded::Zygote(zygote) => zygote.fork("host").unwrap(),
-        Loaded::Host(host) => *host,
+        Loaded::Host(host, _) => *host,
     }
 }
 
@@ -292,7 +292,7 @@ fn modules_that_start_a_thread_or_open_a_connection_are_imported_by_each_agent()
         let source = format!("{head}{HANDLER}");
         let code = Arc::new(code(dir.path(), &source));
         let loaded = load(&code, "host", Limits::default().import).unwrap();
-        assert!(matches!(loaded, Loaded::Host(_)), "{head}");
+        assert!(matches!(loaded, Loaded::Host(..)), "{head}");
         let mut agent = Agent::new(Limits::default());
         for _ in 0..2 {
             let (status, log) = agent.run(task("good"), &code);
