@@ -16,8 +16,8 @@ How a fork ended decides what comes next, since that is all that the first proce
   files and sockets that both have open may be in any state.
 
 A fork takes along the thread that forks and no other one: a lock that another thread held stays locked for ever. So
-`what_forbids` says so where the import of a module has started threads, or has opened a connection, and such a host serves one
-compile only.
+`what_forbids` says so where the import of a module has started threads or processes, or has opened a connection or a database,
+and such a host serves one compile only.
 """
 
 from __future__ import annotations
@@ -43,13 +43,41 @@ def what_forbids(had: set[tuple[str, str]]) -> str | None:
 
     Threads do not, so there must be none besides this one: neither one that `threading` has made, nor one that was started below
     it, which `threading` does not know. Threads of libraries that are no Python stay uncounted: numpy has some, and makes them
-    anew in a fork. Connections do not, either."""
+    anew in a fork. Nor do connections, processes and databases."""
     if not hasattr(os, "fork"):
         return "runs where no process can be forked"
     if _has_threads():
         return f"started {_threads()}"
-    opened = sorted(what for _, what in open_files() - had if what.startswith(_CONNECTIONS))
+    if _has_children():
+        return "started a process"
+    opened = sorted(filter(None, map(_not_to_share, open_files() - had)))
     return f"opened {', '.join(opened[:3])}" if opened else None
+
+
+def _has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _not_to_share(file: tuple[str, str]) -> str | None:
+    """A file that forks must not share: a connection, or what is written at any place of it, as databases in files are, where
+    each fork would have locks of its own, or none. What is read, or only grows, as logs do, is the same for each."""
+    number, what = file
+    if what.startswith(_CONNECTIONS):
+        return what
+    if what.startswith("/dev/"):
+        return None
+    import fcntl
+
+    try:
+        flags = fcntl.fcntl(int(number), fcntl.F_GETFL)
+    except OSError:
+        return None
+    is_read = flags & os.O_ACCMODE == os.O_RDONLY
+    return None if is_read or flags & os.O_APPEND else f"{what} for writing"
 
 
 def _has_threads() -> bool:

@@ -186,6 +186,12 @@ class Zygote(unittest.TestCase):
                 "^started the thread poll$",
             ),
             ("import socket\none = socket.socket()\n", r"^opened socket:\[\d+\]$"),
+            (
+                "import sqlite3, tempfile\nfolder = tempfile.TemporaryDirectory()\n"
+                "database = sqlite3.connect(folder.name + '/x.db')\ndatabase.execute('CREATE TABLE t (a)')\n",
+                "^opened /.*/x.db for writing$",
+            ),
+            ("import subprocess\nsleeps = subprocess.Popen(['sleep', '9'], stdin=subprocess.DEVNULL)\n", "^started a process$"),
             ("import socket\npair = socket.socketpair()\n", r"^opened socket:\[\d+\], socket:\[\d+\]$"),
             ("import asyncio\nloop = asyncio.new_event_loop()\n", "^opened (anon_inode:|socket:)"),
             ("import _thread, time\n_thread.start_new_thread(time.sleep, (9,))\n", "^started a thread$"),
@@ -194,6 +200,14 @@ class Zygote(unittest.TestCase):
                 _, handlers = self.start(head + MODULE)
                 self.assertEqual(handlers["types"], ["net::Row"])
                 self.assertRegex(handlers["no_forks"], reason)
+
+    def test_files_that_are_read_or_only_grow_are_shared(self) -> None:
+        head = (
+            "import tempfile\nfolder = tempfile.TemporaryDirectory()\ngrown = open(folder.name + '/log', 'a')\n"
+            "read = open(__file__)\nnothing = open('/dev/null', 'w')\n"
+        )
+        _, handlers = self.start(head + MODULE)
+        self.assertIsNone(handlers["no_forks"])
 
 
 if __name__ == "__main__":
