@@ -15,7 +15,7 @@ from inmanta.execute import proxy, runtime
 from inmanta.execute.proxy import DynamicProxy
 from inmanta.execute.util import Unknown
 from inmanta.plugins import PluginMeta
-from steward_host import calls, collector, computing, failure, forks, instance_variables, loader, msgpack, resolving
+from steward_host import calls, chance, collector, computing, failure, forks, instance_variables, loader, msgpack, resolving
 from steward_host.computing import Computing, has_hidden_name
 from steward_host.declared import Declared, made
 from steward_host.exporting import Exporting
@@ -133,6 +133,7 @@ class Compiling:
         finder = loader.install(request["modules"], lambda: project.modulepath)
         self._files = finder.paths()
         self._computing.look_at(self._files)
+        chance.follow()
         had = forks.open_files()
         read = loader.files_read(request["project_dir"]) if request.get("keep") else None
         depends = self._trace() if request.get("trace") else None

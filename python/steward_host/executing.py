@@ -16,7 +16,7 @@ from inmanta.agent.cache import AgentCache
 from inmanta.agent.executor import AgentInstance
 from inmanta.agent.handler import Commander, HandlerContext, SkipResource, SkipResourceForDependencies
 from inmanta.const import HandlerResourceState, ResourceState
-from steward_host import failure, forks, hidden, loader, warming, zygote
+from steward_host import chance, failure, forks, hidden, loader, warming, zygote
 from steward_host.boundary import Boundary
 from steward_host.pipe import Pipe, TooLarge
 from steward_host.reports import as_json, line_of, loggable, read_json, report, text_of, unreadable, without_secrets
@@ -129,6 +129,7 @@ class Executing:
         loader.forget(loader.ROOT)
         finder = loader.install(request["modules"])
         self._files = finder.paths()
+        chance.follow()
         broken = []
         for module in request["modules"]:
             files = [file["module"] for file in module["files"]]

@@ -131,6 +131,16 @@ class Zygote(unittest.TestCase):
         zygote.send({"reap": {"pid": one.pid}})
         self.assertEqual(zygote.read(), {"reaped": {"status": "exit status: 0"}})
 
+    def test_hosts_draw_what_a_process_would_that_has_imported_the_modules_itself(self) -> None:
+        head = "import random\nrandom.seed(42)\nSEEDED, OTHER = random.Random(7), random.Random()\n"
+        drawn = "SEEN.append([one.random() for one in (random, SEEDED, OTHER)])"
+        zygote, _ = self.start(head + MODULE.replace("SEEN.append(resource.name)", drawn))
+        seen = [Host(self, zygote, "host").deploy("quiet") for _ in range(2)]
+        one, two = (json.loads(line.removeprefix("seen ").removesuffix(" by host"))[0] for line in seen)
+        self.assertEqual(one[:2], [0.6394267984578837, 0.32383276483316237])
+        self.assertEqual(two[:2], one[:2])
+        self.assertNotEqual(two[2], one[2])
+
     def test_a_host_goes_on_by_itself_unless_something_was_printed(self) -> None:
         zygote, _ = self.start(MODULE)
         host = Host(self, zygote, "one")

@@ -143,6 +143,22 @@ fn modules_with_connections_get_a_process_of_their_own() {
     }
 }
 
+/// What a module seeds makes a compile reproducible; what it does not seed is another chance for each compile.
+#[test]
+fn generators_of_random_numbers_are_as_a_module_leaves_them() {
+    let plugins = "import random\nfrom inmanta.plugins import plugin\nrandom.seed(42)\n\
+                   SEEDED, OTHER = random.Random(7), random.Random()\n\
+                   @plugin\ndef f() -> 'string':\n    return f'{random.random()} {SEEDED.random()}'\n\
+                   @plugin\ndef g() -> 'string':\n    return str(OTHER.random())\n";
+    let seeded = project("import m\nstd::print(m::f())", plugins);
+    let other = project("import m\nstd::print(m::g())", plugins);
+    let options = warm();
+    let first = printed(&seeded, &options);
+    assert_eq!(first, "0.6394267984578837 0.32383276483316237\n");
+    assert_eq!(printed(&seeded, &options), first);
+    assert_ne!(printed(&other, &options), printed(&other, &options));
+}
+
 #[test]
 fn a_fork_that_dies_is_one_clear_failure_and_the_next_compile_works() {
     let plugins = "import os, signal\nfrom inmanta.plugins import plugin\n\
