@@ -334,6 +334,10 @@ impl Page {
         let text = self.paint.paint(text, style);
         self.line(&format!("{indent}   {text}"));
         if let Some(message) = link["message"].as_str().filter(|_| is_root && !is_good) {
+            // What a run says that goes on is not known yet.
+            if link["reason"] == "deploying" {
+                self.dim(&format!("{indent}   the run before this one said:"));
+            }
             for line in message.lines().take(8) {
                 self.line(&format!("{indent}   {line}"));
             }
@@ -344,9 +348,15 @@ impl Page {
         if !when.is_empty() {
             self.dim(&format!("{indent}   {when}"));
         }
-        let brought = brought(&link["brought_by"]);
-        if !brought.is_empty() {
-            self.dim(&format!("{indent}   {brought}"));
+        let [brought, removed] = [
+            ("in this form since", &link["brought_by"]),
+            ("removed by", &link["removed_by"]),
+        ]
+        .map(|(what, by)| origin(what, by));
+        for line in [brought, removed] {
+            if !line.is_empty() {
+                self.dim(&format!("{indent}   {line}"));
+            }
         }
     }
 
@@ -387,6 +397,10 @@ impl Page {
                 Some(asked) => format!("its handler was asked at {} UTC", moment(asked)),
                 None => "its handler was not asked yet".to_owned(),
             };
+            let asked = match fact["standstill"].as_str() {
+                Some(why) => format!("{asked}, and is not asked now: {why}"),
+                None => asked,
+            };
             let (id, name) = (
                 id.as_str().unwrap_or_default(),
                 name.as_str().unwrap_or_default(),
@@ -419,9 +433,11 @@ impl Page {
             return;
         }
         self.line("");
-        let head = self
-            .paint
-            .paint("last log lines of the root cause", Style::Bold);
+        let head = match root.is_some_and(|root| root["reason"] == "deploying") {
+            true => "last log lines of the run before this one",
+            false => "last log lines of the root cause",
+        };
+        let head = self.paint.paint(head, Style::Bold);
         self.line(&head);
         for line in lines {
             let level = line["level"].as_str().unwrap_or_default();
@@ -472,22 +488,22 @@ fn when(link: &Value) -> String {
     format!("last run {} UTC{version}{failures}", moment(at))
 }
 
-/// `in this form since version 3, commit 1a2b3c4d "its message" by A`.
-fn brought(brought_by: &Value) -> String {
-    let Some(version) = brought_by["version"].as_i64() else {
+/// `in this form since version 3, commit 1a2b3c4d "its message" by A`, where `what` is how that begins.
+fn origin(what: &str, by: &Value) -> String {
+    let Some(version) = by["version"].as_i64() else {
         return String::new();
     };
-    let mut text = format!("in this form since version {version}");
-    if let Some(commit) = brought_by["commit"].as_str() {
+    let mut text = format!("{what} version {version}");
+    if let Some(commit) = by["commit"].as_str() {
         let commit: String = commit.chars().take(8).collect();
         text += &format!(", commit {commit}");
-        if let Some(summary) = brought_by["commit_summary"].as_str() {
+        if let Some(summary) = by["commit_summary"].as_str() {
             text += &format!(" {}", json!(summary));
         }
-        if let Some(author) = brought_by["commit_author"].as_str() {
+        if let Some(author) = by["commit_author"].as_str() {
             text += &format!(" by {author}");
         }
-        if brought_by["commit_changed"] == true {
+        if by["commit_changed"] == true {
             text += ", and changes that are not committed";
         }
     }

@@ -11,7 +11,7 @@ use super::macros::{read, row, transaction};
 use super::state::{ROWS, add, push_ids, status_sql, statuses};
 use super::{Error, ResourceState, Result, Store, document, is_duplicate, parsed, storable};
 use crate::domain::{
-    ActionId, ActionKind, Change, EnvironmentId, ResourceId, ResourceStatus, Timestamp,
+    ActionId, ActionKind, AgentName, Change, EnvironmentId, ResourceId, ResourceStatus, Timestamp,
     VersionNumber,
 };
 
@@ -443,6 +443,27 @@ impl Store {
             .await?
         });
         rows.into_iter().map(Row::into_action).collect()
+    }
+
+    /// The resource whose deployment is longest in progress of those of an agent, and since when.
+    pub async fn action_open_on(
+        &self,
+        environment: EnvironmentId,
+        agent: &AgentName,
+    ) -> Result<Option<(ResourceId, Timestamp)>> {
+        // From what is in progress to the agents: it is less than what an agent may have.
+        const SQL: &str = "SELECT a.resource_id, a.started_us FROM resource_action a CROSS JOIN resource_state s \
+                           WHERE a.environment_id = $1 AND a.finished_us IS NULL AND s.environment_id = a.environment_id \
+                           AND s.resource_id = a.resource_id AND s.agent = $2 AND s.is_deploying \
+                           ORDER BY + a.started_us, a.id LIMIT 1";
+        let row: Option<(ResourceId, i64)> = read!(self.db, pool => {
+            sqlx::query_as(SQL)
+                .bind(environment.to_string())
+                .bind(agent.as_str())
+                .fetch_optional(pool)
+                .await?
+        });
+        Ok(row.map(|(resource_id, started_us)| (resource_id, Timestamp(started_us))))
     }
 
     /// What was done with a resource in a version, of one kind or of all, newest first: however often something was done since.

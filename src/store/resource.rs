@@ -314,6 +314,25 @@ impl Store {
         Ok(row.map(|(from,)| from))
     }
 
+    /// The newest stored version that has a resource, be it released or not.
+    pub async fn resource_newest(
+        &self,
+        environment: EnvironmentId,
+        resource_id: &ResourceId,
+    ) -> Result<Option<VersionNumber>> {
+        const SQL: &str = "SELECT MAX(v.number) FROM desired_resource d CROSS JOIN version v \
+                           WHERE d.environment_id = $1 AND d.resource_id = $2 AND v.environment_id = d.environment_id \
+                           AND + d.from_version <= v.number AND + d.to_version > v.number";
+        let (newest,): (Option<VersionNumber>,) = read!(self.db, pool => {
+            sqlx::query_as(SQL)
+                .bind(environment.to_string())
+                .bind(resource_id)
+                .fetch_one(pool)
+                .await?
+        });
+        Ok(newest)
+    }
+
     /// The rows that the first version has and that end until the second, and the rows that begin between them and that the
     /// second has: together, by resource. No other row is read.
     async fn resource_rows(

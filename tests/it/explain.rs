@@ -211,6 +211,9 @@ fn a_server_explains_what_stands_still_and_what_is_no_longer_there() {
             .contains("version 1 was the last"),
         "{gone:#}"
     );
+    let removed_by = &gone["chain"][0]["removed_by"];
+    assert_eq!(removed_by["version"], 2, "{removed_by:#}");
+    assert_eq!(removed_by["commit"], commit.as_str(), "{removed_by:#}");
 
     running.call("POST", "/api/v2/actions/environment/halt", None);
     soon("a", "a environment_halted");
@@ -267,6 +270,77 @@ fn a_server_explains_what_stands_still_and_what_is_no_longer_there() {
         "{shown}{}",
         text(&output.stderr)
     );
+    running.stop();
+}
+
+/// Given: a resource that only a version has that nobody has released. Expected: the explanation says so, with the version and
+/// the commit that brought it, and speaks of no run.
+#[test]
+fn a_resource_of_a_version_that_is_not_released_is_explained_by_its_version_and_commit() {
+    let (repo, host) = (Repo::new(&files(&[("a", "one")])), Host::new());
+    let mut running = Running::start(host.up(repo.path()));
+    running.settled(1);
+    let path = "/api/v2/environment_settings/auto_deploy";
+    let (status, body) = running.call("POST", path, Some(&json!({"value": false})));
+    assert_eq!(status, 200, "{body}");
+    repo.write("main.cf", &files(&[("a", "one"), ("b", "two")]));
+    let commit = repo.commit("add b");
+    wait_until("the second version is stored", || {
+        running.get_ok("/api/v2/desiredstate")["data"][0]["version"] == 2
+    });
+    let id = format!("fs::File[localhost,path={}]", host.file("b").display());
+    let path = format!("/api/v2/resource/{}/explain", segment(&id));
+    let explanation = running.get_ok(&path)["data"].clone();
+    assert_eq!(chain(&explanation), ["b not_released"], "{explanation:#}");
+    let link = &explanation["chain"][0];
+    assert_eq!(link["version"], 2, "{link:#}");
+    assert_eq!(link["at"], Value::Null, "{link:#}");
+    assert_eq!(link["brought_by"]["commit"], commit.as_str(), "{link:#}");
+    running.stop();
+}
+
+/// Given: a command that goes on, and another one of the same agent. Expected: the first is said to run since then, and is named
+/// as what the second waits for.
+#[test]
+fn what_waits_for_its_turn_is_explained_by_what_its_agent_does_and_since_when() {
+    let command =
+        |name: &str| format!("touch began; until test -e go; do sleep 0.1; done; touch {name}");
+    let runs = ["first", "second"].map(|name| {
+        format!(
+            "exec::Run(host=host, cwd=root, command=\"{}\")\n",
+            command(name)
+        )
+    });
+    let model = format!(
+        "import exec\nroot = std::get_env(\"ROOT\")\nhost = std::Host(name=\"localhost\", os=std::linux)\n{}",
+        runs.concat()
+    );
+    let (repo, host) = (Repo::new(&model), Host::new());
+    let running = Running::start(host.up(repo.path()));
+    wait_until("a command runs", || host.root().join("began").exists());
+    let links = || {
+        ["first", "second"].map(|name| {
+            let id = format!("exec::Run[localhost,command={}]", command(name));
+            let path = format!("/api/v2/resource/{}/explain", segment(&id));
+            running.get_ok(&path)["data"]["chain"][0].clone()
+        })
+    };
+    wait_until("its beginning is written", || {
+        links().iter().any(|link| link["reason"] == "deploying")
+    });
+    let links = links();
+    let of = |reason: &str| links.iter().find(|link| link["reason"] == reason).unwrap();
+    let (runs, waits) = (of("deploying"), of("waiting"));
+    let text = runs["text"].as_str().unwrap();
+    assert!(text.starts_with("is being deployed since "), "{text}");
+    let expected = json!({"resource_id": runs["resource_id"], "since": runs["deploying_since"]});
+    assert_eq!(waits["busy_with"], expected, "{waits:#}");
+    let text = waits["text"].as_str().unwrap();
+    assert!(
+        text.starts_with("waits for its turn on agent localhost, which deploys exec::Run["),
+        "{text}"
+    );
+    std::fs::write(host.root().join("go"), "").unwrap();
     running.stop();
 }
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
-use crate::domain::{ActionKind, EnvironmentId, Interval, ResourceId, VersionNumber};
+use crate::domain::{ActionKind, AgentName, EnvironmentId, Interval, ResourceId, VersionNumber};
 use crate::executor::waiting::{Awaited, Waiting};
 use crate::store::{Action, Environment, FactAge, ResourceState, Result, Store, StoredResource};
 use reasons::{Reason, Surroundings, awaited};
@@ -207,17 +207,21 @@ async fn not_released(
     environment: EnvironmentId,
     resource_id: &ResourceId,
 ) -> Result<Option<Value>> {
-    let history = store.resource_history(environment, resource_id).await?;
-    let Some(newest) = history.first() else {
+    let Some(newest) = store.resource_newest(environment, resource_id).await? else {
         return Ok(None);
     };
+    let since = store
+        .resource_since(environment, newest, resource_id)
+        .await?;
     let reason = Reason::NotReleased;
     let link = json!({
         "resource_id": resource_id,
         "status": "available",
         "reason": reason.word(),
         "text": reason.sentence(None, None),
-        "at": newest.created.to_string(),
+        "at": null,
+        "version": newest,
+        "brought_by": brought_by(store, environment, since).await?,
     });
     Ok(Some(json!({
         "resource_id": resource_id, "version": null, "chain": [link], "others": [], "n_others": 0, "log": [],
@@ -379,10 +383,24 @@ impl Walk<'_> {
             .store
             .resource_since(self.environment, version, &state.resource_id)
             .await?;
-        let run = self.last_run(&state.resource_id).await?;
+        let runs = self.newest_runs(&state.resource_id).await?;
+        let run = runs.iter().find(|run| run.finished.is_some());
         let mut text = known.reason.sentence(Some(state), next);
         if next.is_none() {
             text += &known.reason.hindrance(state, self.around);
+        }
+        let open = runs.first().filter(|run| run.finished.is_none());
+        let open = open.filter(|_| known.reason == Reason::Deploying);
+        if let Some(open) = open {
+            text += &format!(" since {}", open.started.for_people());
+        }
+        let mut busy_with = None;
+        if known.reason == Reason::Waiting && next.is_none() {
+            let running = self.store.action_open_on(self.environment, &state.agent);
+            busy_with = running.await?;
+        }
+        if let Some((running, started)) = &busy_with {
+            text += &format!(", which deploys {running} since {}", started.for_people());
         }
         let mut link = json!({
             "resource_id": state.resource_id,
@@ -391,10 +409,19 @@ impl Walk<'_> {
             "text": text,
             "at": state.last_run_at.map(|at| at.to_string()),
             "version": version,
-            "brought_by": self.brought_by(since).await?,
+            "brought_by": brought_by(self.store, self.environment, since).await?,
             "n_failures": state.n_failures,
         });
-        if let Some(run) = &run {
+        if let Some(open) = open {
+            link["deploying_since"] = json!(open.started.to_string());
+        }
+        if let Some((running, started)) = busy_with {
+            link["busy_with"] = json!({"resource_id": running, "since": started.to_string()});
+        }
+        if let Some(last) = state.orphaned_after {
+            link["removed_by"] = self.removed_by(last).await?;
+        }
+        if let Some(run) = run {
             link["run_version"] = json!(run.version);
             link["message"] = message_of(run);
             if known.reason == Reason::NonCompliant {
@@ -419,39 +446,67 @@ impl Walk<'_> {
             let asked = self.store.action_of_kind(self.environment, &giver, kind, 1);
             let asked = asked.await?;
             fact["asked"] = json!(asked.first().map(|asked| asked.started.to_string()));
+            let agent = AgentName::new(giver.agent());
+            fact["standstill"] = json!(self.around.standstill(&agent));
         }
         Ok(awaited)
     }
 
-    /// The version that first had the content that a resource has now, and its commit.
-    async fn brought_by(&self, since: Option<VersionNumber>) -> Result<Value> {
-        let Some(since) = since else {
+    /// The version that no longer had a resource, and its commit: the first that was released after `last`, which had it. Null
+    /// where housekeeping has removed `last`, and maybe others after it.
+    async fn removed_by(&self, last: VersionNumber) -> Result<Value> {
+        let versions = self.store.version_keys(self.environment).await?;
+        if !versions.iter().any(|(number, _)| *number == last) {
             return Ok(Value::Null);
-        };
-        let version = self.store.version_fetch(self.environment, since).await?;
-        // The first one may be removed by now.
-        let Some(version) = version else {
-            return Ok(json!({"version": since}));
-        };
-        Ok(json!({
-            "version": since,
-            "date": version.created.to_string(),
-            "commit": version.commit_id,
-            "commit_summary": version.metadata["commit_summary"],
-            "commit_author": version.metadata["commit_author"],
-            "commit_changed": version.metadata["commit_changed"],
-        }))
+        }
+        let later = versions
+            .into_iter()
+            .filter(|(number, is_released)| *is_released && *number > last);
+        let first = later.map(|(number, _)| number).min();
+        brought_by(self.store, self.environment, first).await
     }
 
     /// The last deployment of a resource that has ended.
     async fn last_run(&self, id: &ResourceId) -> Result<Option<Action>> {
-        let kind = ActionKind::Deploy;
-        let runs = self
-            .store
-            .action_of_kind(self.environment, id, kind, NEWEST_RUNS)
-            .await?;
+        let runs = self.newest_runs(id).await?;
         Ok(runs.into_iter().find(|run| run.finished.is_some()))
     }
+
+    /// The newest deployments of a resource, the newest first.
+    async fn newest_runs(&self, id: &ResourceId) -> Result<Vec<Action>> {
+        let kind = ActionKind::Deploy;
+        self.store
+            .action_of_kind(self.environment, id, kind, NEWEST_RUNS)
+            .await
+    }
+}
+
+/// A version and its commit, as a link has them; of the resource of a link it is the first with the content that it has now.
+async fn brought_by(
+    store: &Store,
+    environment: EnvironmentId,
+    since: Option<VersionNumber>,
+) -> Result<Value> {
+    let Some(since) = since else {
+        return Ok(Value::Null);
+    };
+    // The first one may be removed by now.
+    let Some(version) = store.version_fetch(environment, since).await? else {
+        return Ok(json!({"version": since}));
+    };
+    // What was compiled elsewhere and exported to the server has its commit among what the exporter says of it.
+    let commit = match &version.commit_id {
+        Some(commit) => json!(commit),
+        None => version.metadata["commit"].clone(),
+    };
+    Ok(json!({
+        "version": since,
+        "date": version.created.to_string(),
+        "commit": commit,
+        "commit_summary": version.metadata["commit_summary"],
+        "commit_author": version.metadata["commit_author"],
+        "commit_changed": version.metadata["commit_changed"],
+    }))
 }
 
 /// Whether one resource may be why another is not deployed; a resource that waits for a value waits for who gives it.

@@ -23,7 +23,7 @@ pub(super) struct Surroundings {
 
 impl Surroundings {
     /// Why nothing begins on an agent just now, if that is so.
-    fn standstill(&self, agent: &AgentName) -> Option<String> {
+    pub(super) fn standstill(&self, agent: &AgentName) -> Option<String> {
         if self.is_halted {
             return Some("the environment is halted".to_owned());
         }
