@@ -21,6 +21,7 @@ use crate::domain::{
 };
 use crate::executor::agent_code::AgentCode;
 use crate::executor::bounds::MAX_REPLY_BYTES;
+use crate::executor::clock;
 use crate::executor::external::AgentMessage;
 use crate::executor::packages::HandlerVenv;
 use crate::executor::protocol::{
@@ -75,6 +76,8 @@ struct Running {
 struct InFlight {
     resource_id: ResourceId,
     purpose: Purpose,
+    /// When it was handed over.
+    given: Timestamp,
 }
 
 /// What a result is for: the kind of its task.
@@ -210,6 +213,7 @@ impl Executor {
         let in_flight = InFlight {
             resource_id: task.resource_id.clone(),
             purpose: Purpose::from(&task.kind),
+            given: Timestamp::now(),
         };
         let sent = self.send(task, code, interpreter, in_flight.clone());
         if let Err(error) = sent.await {
@@ -301,14 +305,21 @@ impl Executor {
         let InFlight {
             resource_id,
             purpose,
+            given,
         } = running.in_flight.remove(&done.action)?;
         running.used = Instant::now();
+        let (mut outcome, finished) = (done.outcome, Timestamp(done.finished_us));
+        // It may be on another machine. Facts would be years old, and lines of its log in the future.
+        let behind_us = clock::error_shown_by(finished, given, Timestamp::now());
+        if behind_us != 0 {
+            clock::correct(&mut outcome.logs, behind_us);
+        }
         Some(TaskResult {
             action: done.action,
             resource_id,
             purpose,
-            finished: Timestamp(done.finished_us),
-            outcome: done.outcome,
+            finished: Timestamp(finished.0.saturating_add(behind_us)),
+            outcome,
         })
     }
 

@@ -8,13 +8,14 @@
 //! What packages the code of handlers needs, [`packages`] has installed before it runs.
 //! Whether bytes move on a slow line, `progress` counts.
 //! [`limits`] says how many there are; how much of what handlers say is kept is in [`bounds`],
-//! and which of it is not shown in `secret_names`.
+//! and which of it is not shown in `secret_names`. Times of a machine whose clock is wrong, `clock` makes ours.
 
 pub mod access;
 mod agent;
 pub(crate) mod agent_code;
 mod agents;
 pub mod bounds;
+pub(crate) mod clock;
 mod code_folder;
 mod connections;
 pub(crate) mod external;

@@ -7,26 +7,23 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
-use serde_json::Map;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_tungstenite::tungstenite::Message as Frame;
 
 use super::{ROOM_KIB, Socket};
-use crate::domain::{AgentName, CodeModule, Content, EnvironmentId, LogLevel, Timestamp, chain};
-use crate::executor::bounds;
+use crate::domain::{AgentName, CodeModule, Content, EnvironmentId, Timestamp, chain};
 use crate::executor::external::{AgentMessage, Outgoing};
 use crate::executor::link::Message;
 use crate::executor::progress::Progress;
-use crate::executor::protocol::{LogLine, TaskDone};
+use crate::executor::protocol::TaskDone;
 use crate::executor::remote::{self, AgentCommand, AgentReply, BEAT, MAX_NEEDED, SILENCE, VERSION};
+use crate::executor::{bounds, clock};
 use crate::files::Files;
 
 /// A message that is not taken for this long: the agent does not read.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 /// Calls of handlers of a connection that are not answered: the next one is not read. Each answer may take 16 MiB.
 const ASKS_AT_ONCE: usize = 4;
-/// By how much the clock of an agent may be wrong before the times that it says are corrected, in microseconds.
-const CLOCK_TOLERANCE_US: i64 = 2_000_000;
 
 /// By how much the agent's clock is behind ours, in microseconds.
 #[derive(Debug, Default)]
@@ -41,26 +38,9 @@ impl Clock {
     /// Makes the times of a result ours, and says so in its log, if the agent's clock is wrong.
     fn correct(&self, done: &mut TaskDone) {
         let behind = self.0.load(Relaxed);
-        if behind.abs() > CLOCK_TOLERANCE_US {
+        if behind.abs() > clock::TOLERANCE_US {
             done.finished_us = done.finished_us.saturating_add(behind);
-            for line in &mut done.outcome.logs {
-                line.timestamp_us = line.timestamp_us.saturating_add(behind);
-            }
-            let (seconds, way) = (
-                behind.abs() / 1_000_000,
-                if behind > 0 { "behind" } else { "ahead" },
-            );
-            let line = LogLine {
-                level: LogLevel::Warning,
-                msg: format!(
-                    "the clock of the agent's machine is {seconds} s {way}; the times of this run are corrected"
-                ),
-                kwargs: Map::new(),
-                timestamp_us: done.finished_us,
-            };
-            // Not last: that line says what came of the run.
-            let place = done.outcome.logs.len().saturating_sub(1);
-            done.outcome.logs.insert(place, line);
+            clock::correct(&mut done.outcome.logs, behind);
         }
         // Whatever it says, nothing ends later than now.
         done.finished_us = done.finished_us.min(Timestamp::now().0);
@@ -302,9 +282,11 @@ async fn send_document(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Map;
+
     use super::*;
-    use crate::domain::{ActionId, HandlerStatus};
-    use crate::executor::protocol::TaskOutcome;
+    use crate::domain::{ActionId, HandlerStatus, LogLevel};
+    use crate::executor::protocol::{LogLine, TaskOutcome};
 
     const YEAR: i64 = 365 * 86_400_000_000;
 
@@ -326,7 +308,7 @@ mod tests {
     }
 
     /// Given: agents whose clocks are a year behind, a year ahead, and a second off. Expected: the times of the first two are
-    /// ours, and their logs say so in front of the line that says what came of the run.
+    /// ours, and their logs say so in front of what came of the run.
     #[test]
     fn a_clock_that_is_wrong_is_corrected_and_called_wrong() {
         for (off, word) in [(-YEAR, "behind"), (YEAR, "ahead")] {
@@ -336,7 +318,7 @@ mod tests {
             let mut done = done(now + off);
             clock.correct(&mut done);
             let error = (done.finished_us - now).abs();
-            assert!(error < CLOCK_TOLERANCE_US, "{word}: {error}");
+            assert!(error < clock::TOLERANCE_US, "{word}: {error}");
             let logs = &done.outcome.logs;
             let texts: Vec<&str> = logs.iter().map(|line| &*line.msg).collect();
             assert!(
@@ -345,7 +327,7 @@ mod tests {
             );
             assert!(
                 logs.iter()
-                    .all(|line| (line.timestamp_us - now).abs() < CLOCK_TOLERANCE_US),
+                    .all(|line| (line.timestamp_us - now).abs() < clock::TOLERANCE_US),
                 "{logs:?}"
             );
         }

@@ -12,6 +12,7 @@ use crate::domain::{
     ResourceStatus, Timestamp,
 };
 use crate::executor::bounds::{bound, messages_json};
+use crate::executor::clock::ERROR_OF_CLOCK;
 use crate::executor::link::{Message, Purpose, TaskResult};
 use crate::executor::protocol::{Task, TaskOutcome};
 use crate::executor::secret_names;
@@ -313,7 +314,8 @@ fn comparison(outcome: TaskOutcome) -> (DryRunStatus, serde_json::Map<String, se
 /// The line of a run's log that best explains its result: its last trouble, else why it waits for something.
 fn message_of(outcome: &TaskOutcome) -> Option<String> {
     let last = |is_meant: &dyn Fn(LogLevel) -> bool| {
-        let mut newest_first = outcome.logs.iter().rev();
+        let lines = outcome.logs.iter().rev();
+        let mut newest_first = lines.filter(|line| !line.kwargs.contains_key(ERROR_OF_CLOCK));
         newest_first.find(|line| is_meant(line.level))
     };
     let trouble = last(&|level| level <= LogLevel::Warning);
@@ -327,6 +329,8 @@ fn message_of(outcome: &TaskOutcome) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::executor::clock;
+    use crate::executor::protocol::LogLine;
 
     /// Input: an executor whose clock is a year ahead, or a year behind (docs/reference/security.md § 4.8). Answer: its runs end between their beginning and now.
     #[test]
@@ -337,5 +341,30 @@ mod tests {
         assert_eq!(at(2_000_000), 2_000_000);
         assert_eq!(at(5_000_000 + YEAR), 5_000_000);
         assert_eq!(at(1_000_000 - YEAR), 1_000_000);
+    }
+
+    /// Given: failed and skipped runs of a machine whose clock is wrong. Expected: why they failed is not the clock.
+    #[test]
+    fn a_clock_that_is_wrong_is_not_why_a_run_failed() {
+        let line = |level, msg: &str| LogLine {
+            level,
+            msg: msg.into(),
+            kwargs: serde_json::Map::new(),
+            timestamp_us: 1,
+        };
+        let reason = |status, level| {
+            let mut logs = vec![line(LogLevel::Debug, "begin"), line(level, "why")];
+            clock::correct(&mut logs, 3_600_000_000);
+            message_of(&TaskOutcome {
+                logs,
+                ..TaskOutcome::of(status)
+            })
+        };
+        let why = Some("why".to_owned());
+        assert_eq!(reason(HandlerStatus::Failed, LogLevel::Error), why);
+        assert_eq!(reason(HandlerStatus::Skipped, LogLevel::Warning), why);
+        let skipped = reason(HandlerStatus::SkippedForDependency, LogLevel::Info);
+        assert_eq!(skipped, why);
+        assert_eq!(reason(HandlerStatus::Failed, LogLevel::Debug), None);
     }
 }

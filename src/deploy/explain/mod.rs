@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::{Value, json};
 
 use crate::domain::{ActionKind, AgentName, EnvironmentId, Interval, ResourceId, VersionNumber};
+use crate::executor::clock::ERROR_OF_CLOCK;
 use crate::executor::waiting::{Awaited, Waiting};
 use crate::store::{Action, Environment, FactAge, ResourceState, Result, Store, StoredResource};
 use reasons::{Reason, Surroundings, awaited};
@@ -521,7 +522,10 @@ fn is_cause(reason: &Reason, of: &Reason) -> bool {
 fn message_of(run: &Action) -> Value {
     let lines: Vec<&Value> = run.messages.as_array().into_iter().flatten().collect();
     let last = |levels: &[&str]| {
-        let is_meant = |line: &&&Value| levels.iter().any(|level| line["level"] == *level);
+        let is_meant = |line: &&&Value| {
+            let is_of_clock = !line["kwargs"][ERROR_OF_CLOCK].is_null();
+            !is_of_clock && levels.iter().any(|level| line["level"] == *level)
+        };
         lines
             .iter()
             .rev()
