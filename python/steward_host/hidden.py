@@ -33,7 +33,22 @@ _MAX_DEPTH = 64
 _WORDS = frozenset(
     {"password", "passwd", "passphrase", "secret", "secrets", "token", "credential", "credentials", "apikey"}
 )
-_PAIRS = frozenset({("private", "key"), ("api", "key"), ("access", "key"), ("auth", "key"), ("ssh", "key")})
+_PAIRS = frozenset(
+    {
+        ("private", "key"),
+        ("api", "key"),
+        ("access", "key"),
+        ("auth", "key"),
+        ("ssh", "key"),
+        ("shared", "key"),
+        ("encryption", "key"),
+        ("snmp", "community"),
+        ("proxy", "authorization"),
+        ("set", "cookie"),
+    }
+)
+# The whole name, such as that of a header: `authorization_mode` holds no secret.
+_NAMES = frozenset({"authorization", "cookie", "psk"})
 
 # The secret fields of each class of resources, by their names.
 _secret_fields: dict[type, frozenset[str]] = {}
@@ -75,6 +90,8 @@ def is_secret(name: str) -> bool:
     import re
 
     words = [word.lower() for word in re.findall(r"[A-Z]*[^\WA-Z_]+|[A-Z]+", name)]
+    if len(words) == 1 and words[0] in _NAMES:
+        return True
     return not _WORDS.isdisjoint(words) or not _PAIRS.isdisjoint(zip(words, words[1:]))
 
 

@@ -159,6 +159,10 @@ class Secrets(unittest.TestCase):
     def test_a_name_is_read_by_its_words(self) -> None:
         for name in ("password", "db_password", "dbPassword", "api-token", "private_key", "sshKey", "APIKey"):
             self.assertTrue(is_secret(name), name)
+        for name in ("Authorization", "Set-Cookie", "psk", "pre_shared_key", "snmp_community"):
+            self.assertTrue(is_secret(name), name)
+        for name in ("authorization_mode", "cookie_domain", "bgp_community"):
+            self.assertFalse(is_secret(name), name)
         for name in ("content", "key", "passwords_file_mode_x", "tokenizer", "path", "public_key"):
             self.assertFalse(is_secret(name), name)
 

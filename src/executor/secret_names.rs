@@ -33,10 +33,28 @@ const PAIRS: &[(&str, &str)] = &[
     ("access", "key"),
     ("auth", "key"),
     ("ssh", "key"),
+    ("shared", "key"),
+    ("encryption", "key"),
+    ("snmp", "community"),
+    ("proxy", "authorization"),
+    ("set", "cookie"),
 ];
 
+/// Names that hold a secret where they are the whole name, such as the headers of requests: `authorization_mode` holds none.
+const NAMES: &[&str] = &["authorization", "cookie", "psk"];
+
 /// A part that each name with one of the words has, so that most names are not taken apart.
-const PARTS: &[&str] = &["pass", "secret", "token", "credential", "key"];
+const PARTS: &[&str] = &[
+    "pass",
+    "secret",
+    "token",
+    "credential",
+    "key",
+    "community",
+    "authorization",
+    "cookie",
+    "psk",
+];
 
 /// A shorter text is hidden only where it is the value: as a part of others it would hide half of the log.
 const MIN_TEXT: usize = 4;
@@ -65,6 +83,36 @@ pub(crate) fn hide(outcome: &mut TaskOutcome, resource_id: &ResourceId) {
             }
         }
     }
+    for line in &mut outcome.logs {
+        if let Some(shown) = without_passwords(&line.msg) {
+            line.msg = shown;
+        }
+    }
+}
+
+/// A text in whose URLs no password is left: `https://user:(hidden)@host`. `None`: it has none.
+fn without_passwords(text: &str) -> Option<String> {
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once("://") {
+        shown.push_str(before);
+        shown.push_str("://");
+        let is_end = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\'');
+        let host = behind.find(is_end).map_or(behind, |end| &behind[..end]);
+        let login = host.rfind('@').map(|at| &host[..at]);
+        rest = behind;
+        if let Some((login, (user, password))) =
+            login.and_then(|login| Some((login, login.split_once(':')?)))
+            && !password.is_empty()
+        {
+            shown.push_str(user);
+            shown.push(':');
+            shown.push_str(HIDDEN);
+            rest = &behind[login.len()..];
+        }
+    }
+    shown.push_str(rest);
+    (shown != text).then_some(shown)
 }
 
 fn hide_members(members: &mut Map<String, Value>, texts: &mut BTreeSet<String>) {
@@ -100,6 +148,11 @@ fn hide_value(value: &mut Value, texts: &mut BTreeSet<String>) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| hide_value(item, texts)),
         Value::Object(members) => hide_members(members, texts),
+        Value::String(text) => {
+            if let Some(shown) = without_passwords(text) {
+                *text = shown;
+            }
+        }
         _ => (),
     }
 }
@@ -122,6 +175,11 @@ pub(crate) fn is_secret(name: &str) -> bool {
         return false;
     }
     let words = words(name);
+    if let [only] = words.as_slice()
+        && NAMES.contains(&only.as_str())
+    {
+        return true;
+    }
     let has_word = words.iter().any(|word| WORDS.contains(&word.as_str()));
     let mut pairs = words
         .windows(2)
@@ -174,6 +232,7 @@ mod tests {
             "/python/steward_host/hidden.py"
         ));
         assert_eq!(quoted(SOURCE, "_WORDS"), WORDS);
+        assert_eq!(quoted(SOURCE, "_NAMES"), NAMES);
         let pairs = PAIRS.iter().flat_map(|(first, second)| [*first, *second]);
         assert_eq!(quoted(SOURCE, "_PAIRS"), pairs.collect::<Vec<_>>());
         assert!(SOURCE.contains(&format!("\nHIDDEN = \"{HIDDEN}\"\n")));
@@ -187,6 +246,11 @@ mod tests {
             "api-token",
             "private_key",
             "sshKey",
+            "Authorization",
+            "Set-Cookie",
+            "psk",
+            "pre_shared_key",
+            "snmp_community",
         ] {
             assert!(is_secret(name), "{name}");
         }
@@ -197,8 +261,29 @@ mod tests {
             "tokenizer",
             "path",
             "public_key",
+            "authorization_mode",
+            "cookie_domain",
+            "bgp_community",
         ] {
             assert!(!is_secret(name), "{name}");
+        }
+    }
+
+    /// Given: texts with URLs. Expected: passwords are hidden, and nothing else, be it a user without one, or an `@` of a path.
+    #[test]
+    fn passwords_of_urls_are_hidden() {
+        for (text, shown) in [
+            (
+                "https://u:pw@host/x and amqp://a:b@c",
+                Some("https://u:(hidden)@host/x and amqp://a:(hidden)@c"),
+            ),
+            ("https://u:p@ss:w@host", Some("https://u:(hidden)@host")),
+            ("ssh://git@host/x", None),
+            ("https://host:80/a@b", None),
+            ("https://u:@host", None),
+            ("no url", None),
+        ] {
+            assert_eq!(without_passwords(text).as_deref(), shown, "{text}");
         }
     }
 
