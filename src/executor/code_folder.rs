@@ -21,6 +21,8 @@ pub(crate) struct Code {
     /// Modules whose content cannot be had.
     pub(crate) broken: Vec<BrokenModule>,
     pub(crate) python: Option<Python>,
+    /// Why there is no Python, where that is known.
+    pub(crate) no_python: Option<String>,
     pub(crate) environment_id: EnvironmentId,
     /// The modules as they were announced.
     announced: Vec<CodeModule>,
@@ -81,9 +83,15 @@ impl Code {
             modules,
             broken,
             python,
+            no_python: None,
             environment_id,
             announced,
         }
+    }
+
+    /// The same, with the reason why there is no Python.
+    pub(crate) fn without_python(self, no_python: Option<String>) -> Self {
+        Self { no_python, ..self }
     }
 
     /// The same once more, if it is not all there, but may be now.
@@ -91,7 +99,8 @@ impl Code {
         let is_good = self.broken.is_empty() && self.is_on_disk();
         (!is_good).then(|| {
             let announced = self.announced.clone();
-            Self::new(announced, self.python.clone(), self.environment_id)
+            let again = Self::new(announced, self.python.clone(), self.environment_id);
+            again.without_python(self.no_python.clone())
         })
     }
 

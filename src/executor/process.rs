@@ -214,17 +214,21 @@ impl Codes {
     }
 
     fn announce(&mut self, code: String, python: Option<Python>, announced: Announced) {
-        let python = match &self.far {
-            None => python,
+        let (python, no_python) = match &self.far {
+            None => (python, None),
             Some((far, codes)) => {
                 let wanted = python.map(|python| python.interpreter).unwrap_or_default();
                 if announced.packages.is_some() {
                     return codes.announce(code, wanted, announced);
                 }
-                own_python(far, &wanted, &announced.modules)
+                match own_python(far, &wanted, &announced.modules) {
+                    Ok(python) => (python, None),
+                    Err(why) => (None, Some(why)),
+                }
             }
         };
         let loaded = Code::new(announced.modules, python, announced.environment_id);
+        let loaded = loaded.without_python(no_python);
         self.ready.insert(code, Arc::new(loaded));
     }
 
@@ -247,17 +251,19 @@ fn begins_with_frame(read: &[u8]) -> bool {
 }
 
 /// The Python of this machine, for code that comes from another one; none for code without Python.
-fn own_python(far: &FarPython, wanted: &Path, modules: &[CodeModule]) -> Option<Python> {
+///
+/// # Errors
+/// There is none that fits, or not the one that the model names.
+fn own_python(
+    far: &FarPython,
+    wanted: &Path,
+    modules: &[CodeModule],
+) -> Result<Option<Python>, String> {
     if modules.is_empty() {
-        return None;
+        return Ok(None);
     }
-    match far.python(wanted) {
-        Ok(python) => Some(python),
-        Err(error) => {
-            tracing::error!(%error, "handlers in Python cannot run on this machine");
-            None
-        }
-    }
+    let python = far.python(wanted).map_err(|error| error.to_string())?;
+    Ok(Some(python))
 }
 
 /// Ends the process when nothing was heard for too long; then the script that started it cleans up.

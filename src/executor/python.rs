@@ -76,7 +76,9 @@ pub(crate) enum Loaded {
 /// # Errors
 /// There is no Python, it does not start, or the import takes too long or ends the process.
 pub(crate) fn load(code: &Code, agent: &str, limit: Duration) -> io::Result<Loaded> {
-    let missing = || io::Error::other("no Python of 3.11 or later was found on this machine");
+    let why = code.no_python.as_deref();
+    let why = why.unwrap_or("no Python of 3.11 or later was found on this machine");
+    let missing = || io::Error::other(why);
     let python = code.python.as_ref().ok_or_else(missing)?;
     let (mut peer, printed) = Peer::start(python)?;
     let output = Output::follow(printed, None, agent)?;

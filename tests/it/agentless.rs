@@ -407,6 +407,42 @@ fn machines_take_turns_at_the_connections_there_are() {
     wait_until("those without a turn have left nothing", || far.left() == 1);
 }
 
+/// Given: an agent whose place names a Python that its machine does not have. Expected: its resource says which one.
+#[test]
+fn a_python_that_the_machine_does_not_have_is_named() {
+    let Some(sshd) = Sshd::start() else {
+        return;
+    };
+    let settings = format!(
+        "agent_map: {{a: 'ssh://{}@127.0.0.1:{}?python=/nowhere/python3'}}, deploy_retry_backoff: 1",
+        sshd.user, sshd.port
+    );
+    let main = "import box\nbox::Box(name=\"a\")\n";
+    let model = "entity Box extends std::PurgeableResource:\n    string name\n    string agent = \"a\"\nend\n\
+        implement Box using std::none\n";
+    let code = "from inmanta.agent.handler import CRUDHandler, provider\n\
+        from inmanta.resources import PurgeableResource, resource\n\
+        @resource(\"box::Box\", agent=\"agent\", id_attribute=\"name\")\n\
+        class Box(PurgeableResource):\n    fields = (\"name\", \"agent\")\n\
+        @provider(\"box::Box\", name=\"box\")\n\
+        class Handler(CRUDHandler):\n    def read_resource(self, ctx, resource):\n        pass\n";
+    let far = Far::behind(sshd, main, &settings, "known_hosts");
+    far.world.repo.write_module("box", model, code);
+    far.world.repo.commit("a module");
+    let served = far.world.serve();
+    let environment = served.environment("prod");
+    wait_until("the missing Python is named", || {
+        let path = format!("/api/v2/resource/{}/explain", segment("box::Box[a,name=a]"));
+        let (status, explained) = request(
+            "GET",
+            &format!("{}{path}", served.api),
+            Some(&environment),
+            None,
+        );
+        status == 200 && explained.to_string().contains("/nowhere/python3")
+    });
+}
+
 /// Given: a line to a machine that is cut in the middle of a run. Expected: the run is `unavailable`, which its history says, and
 /// the resource is tried again over a new line.
 #[test]
