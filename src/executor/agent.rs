@@ -6,12 +6,11 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::domain::{ActionId, AgentName, HandlerStatus, Timestamp};
-use crate::executor::agents::Reply;
 use crate::executor::bounds;
 use crate::executor::code_folder::Code;
 use crate::executor::handler::{self, Context, Handler};
 use crate::executor::hosts::{Host, Hosts};
-use crate::executor::native::{Job, Native};
+use crate::executor::native::Native;
 use crate::executor::protocol::{LogLine, Task, TaskDone, TaskOutcome};
 
 /// Puts a handler's question to the server: method and arguments, status and body.
@@ -30,16 +29,18 @@ pub(crate) fn native_handler(resource_type: &str, code: &Code) -> Option<&'stati
 
 impl Worker {
     pub(crate) fn new(agent: AgentName, ask: Ask) -> Self {
-        Self {
-            agent,
-            native: Native::new(Arc::clone(&ask)),
-            ask,
-        }
+        let native = Native::new(Arc::clone(&ask));
+        Self { agent, ask, native }
     }
 
-    /// Runs tasks of native handlers, and says what came of each. Gives those that were not begun.
-    pub(crate) fn run_native(&mut self, jobs: VecDeque<Job>, reply: &Reply) -> VecDeque<Job> {
-        self.native.run(jobs, reply)
+    /// What is known of the agent's native runs.
+    pub(crate) fn native(&self) -> &Native {
+        &self.native
+    }
+
+    /// Another one in the place of one that hangs.
+    pub(crate) fn instead(agent: AgentName, ask: Ask, native: Native) -> Self {
+        Self { agent, ask, native }
     }
 
     /// Runs tasks in Python, all with the same code, and says what came of each; `true`: it was the last one. `at_hand`: the

@@ -10,6 +10,9 @@
 //! probably waiting. So a lane begins another task while few tasks are *fresh*, and gets more threads the longer its tasks
 //! take, up to its limit.
 //!
+//! A native handler may hang for good. The *keeper*, a thread that looks after all of this, then takes the agent from the
+//! thread that hangs, which is none of the lane's any more.
+//!
 //! In the lane for Python, agents wait in one queue for each code. While the modules of some code are being imported, which
 //! may take minutes if they hang, agents with other code go first.
 
@@ -18,11 +21,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::domain::AgentName;
+use crate::domain::{ActionId, AgentName};
 use crate::executor::agent::{Ask, Worker, native_handler};
 use crate::executor::code_folder::Code;
 use crate::executor::hosts::{Host, Hosts, TURN};
 use crate::executor::limits::{Limits, cores};
+use crate::executor::native::{Batch, Native};
 use crate::executor::outbox::Urgency;
 use crate::executor::protocol::{Task, TaskDone};
 
@@ -36,7 +40,7 @@ const MAX_NATIVE: usize = 256;
 const LOOK: Duration = Duration::from_millis(50);
 /// Tasks of native handlers that a thread takes at once; those of one agent come in no larger number.
 const BATCH: usize = 32;
-/// How often hosts are looked at that are without work.
+/// How often hosts are looked at that are without work, and native handlers that may hang.
 const TIDY: Duration = Duration::from_secs(1);
 /// A thread without work ends after this time.
 const IDLE: Duration = Duration::from_secs(10);
@@ -52,8 +56,10 @@ struct Shared {
     state: Mutex<State>,
     /// An agent has a task, or the import of some modules has ended: for threads of the lanes.
     work: [Condvar; 2],
-    /// Agents wait: for the thread that sees to it that there are enough threads.
+    /// Agents wait: for the keeper, which sees to it that there are enough threads.
     waiting: Condvar,
+    /// Native runs that go on.
+    watched: Mutex<Vec<Watched>>,
     hosts: Arc<Hosts>,
     ask: Ask,
     reply: Reply,
@@ -62,7 +68,21 @@ struct Shared {
 struct State {
     agents: HashMap<AgentName, Agent>,
     lanes: [Lane; 2],
+    /// The keeper expects nothing before [`TIDY`] is over.
+    is_keeper_at_rest: bool,
 }
+
+/// Native runs of an agent, and what another thread needs to go on with the agent.
+struct Watched {
+    batch: Arc<Batch>,
+    agent: AgentName,
+    native: Native,
+    codes: Codes,
+    began: Instant,
+}
+
+/// The code of each task.
+type Codes = Vec<(ActionId, Arc<Code>)>;
 
 struct Agent {
     tasks: VecDeque<Job>,
@@ -92,6 +112,8 @@ struct Lane {
     turns: VecDeque<String>,
     n_threads: usize,
     n_idle: usize,
+    /// Those of the idle ones that have been woken and do not run yet.
+    n_woken: usize,
     max_threads: usize,
     /// When tasks that run now were begun.
     begun: Vec<Instant>,
@@ -103,9 +125,11 @@ impl Agents {
             state: Mutex::new(State {
                 agents: HashMap::new(),
                 lanes: [Lane::new(MAX_NATIVE), Lane::new(limits.hosts)],
+                is_keeper_at_rest: false,
             }),
             work: [Condvar::new(), Condvar::new()],
             waiting: Condvar::new(),
+            watched: Mutex::default(),
             hosts: Hosts::new(limits),
             ask,
             reply,
@@ -157,6 +181,21 @@ impl Agent {
     }
 }
 
+impl Agent {
+    /// Puts what was not begun back to where it was taken from.
+    fn give_back(&mut self, jobs: Vec<Job>) {
+        jobs.into_iter()
+            .rev()
+            .for_each(|job| self.tasks.push_front(job));
+    }
+}
+
+impl Job {
+    fn code_of_action(&self) -> (ActionId, Arc<Code>) {
+        (self.task.action, Arc::clone(&self.code))
+    }
+}
+
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -169,7 +208,7 @@ impl Shared {
             None => Kind::Python,
         };
         let name = task.agent.clone();
-        let State { agents, lanes } = state;
+        let State { agents, lanes, .. } = state;
         let agent = agents.entry(name.clone()).or_insert_with(|| Agent {
             tasks: VecDeque::new(),
             worker: Some(Worker::new(name.clone(), Arc::clone(&self.ask))),
@@ -186,12 +225,16 @@ impl Shared {
     /// An agent waits in a lane: has a thread take it.
     fn wake(self: &Arc<Self>, state: &mut State, kind: Kind) {
         let lane = &mut state.lanes[kind as usize];
-        if lane.n_idle > 0 {
+        // Each notification is a call of the kernel, and thousands of agents may begin to wait at once.
+        if lane.n_idle > lane.n_woken {
+            lane.n_woken += 1;
             self.work[kind as usize].notify_one();
-        } else if lane.may_grow() {
+        } else if lane.n_idle == 0 && lane.may_grow() {
             self.start_thread(lane, kind);
         }
-        self.waiting.notify_one();
+        if std::mem::take(&mut state.is_keeper_at_rest) {
+            self.waiting.notify_one();
+        }
     }
 
     fn start_thread(self: &Arc<Self>, lane: &mut Lane, kind: Kind) {
@@ -216,30 +259,34 @@ impl Shared {
                 state = woken;
                 let lane = &mut state.lanes[kind as usize];
                 lane.n_idle -= 1;
+                lane.n_woken = lane.n_woken.saturating_sub(1);
                 if timeout.timed_out() && !lane.is_wanted() {
                     lane.n_threads -= 1;
                     return;
                 }
                 continue;
             };
-            state = self.serve(state, name, kind);
+            match self.serve(state, name, kind) {
+                Some(after) => state = after,
+                None => return,
+            }
         }
     }
 
-    /// Works for an agent, for a turn.
+    /// Works for an agent, for a turn. `None`: a handler has hung, and others have gone on without this thread.
     fn serve<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
         name: AgentName,
         kind: Kind,
-    ) -> MutexGuard<'a, State> {
+    ) -> Option<MutexGuard<'a, State>> {
         let began = Instant::now();
         let mut worker = None;
         let mut host = None;
         loop {
-            let State { agents, lanes } = &mut *state;
+            let State { agents, lanes, .. } = &mut *state;
             let Some(agent) = agents.get_mut(&name) else {
-                return state;
+                return Some(state);
             };
             let lane = &mut lanes[kind as usize];
             let is_over = began.elapsed() >= TURN && lane.is_wanted();
@@ -249,16 +296,13 @@ impl Shared {
                 if let Some(host) = host.take() {
                     self.hosts.rest(name.clone(), host);
                 }
-                agent.worker = worker.or_else(|| agent.worker.take());
-                if let Some(next) = agent.tasks.front() {
-                    let kind = next.kind;
-                    lanes[kind as usize].add(next, name, &self.hosts);
-                    self.wake(&mut state, kind);
+                if let Some(worker) = worker.or_else(|| agent.worker.take()) {
+                    self.hand_on(&mut state, name, worker);
                 }
-                return state;
+                return Some(state);
             }
             let Some(mut at_work) = worker.take().or_else(|| agent.worker.take()) else {
-                return state;
+                return Some(state);
             };
             let most = match (kind, &host) {
                 (Kind::Native, _) => BATCH,
@@ -266,65 +310,141 @@ impl Shared {
                 (Kind::Python, None) => 1,
             };
             let jobs = agent.next(kind, most);
-            // An answer that another of the same agent will follow can wait for that.
-            let urgency = match agent.tasks.is_empty() {
+            // An answer that another one will follow, of this agent or of one that waits, can wait for that.
+            let urgency = match agent.tasks.is_empty() && !lane.is_wanted() {
                 true => Urgency::Now,
                 false => Urgency::Soon,
             };
             let task_began = Instant::now();
             lane.begun.push(task_began);
             drop(state);
-            let left = self.run(&mut at_work, jobs, urgency, &mut host);
+            let left = match kind {
+                Kind::Native => {
+                    if !self.run_native(&name, &at_work, jobs, urgency, task_began) {
+                        return None;
+                    }
+                    Vec::new()
+                }
+                Kind::Python => self.run_python(&mut at_work, jobs, urgency, &mut host),
+            };
             worker = Some(at_work);
             state = self.state();
             if let Some(agent) = state.agents.get_mut(&name) {
-                left.into_iter()
-                    .rev()
-                    .for_each(|job| agent.tasks.push_front(job));
+                agent.give_back(left);
             }
             state.lanes[kind as usize].is_done(task_began);
         }
     }
 
-    /// Runs what was taken from an agent, and says what came of it: of the last one in Python with this urgency, while native
-    /// handlers know themselves what follows. Gives what was not begun.
-    fn run(
+    /// Nobody works for an agent any more: it waits for its turn, if it has a task.
+    fn hand_on(self: &Arc<Self>, state: &mut State, name: AgentName, worker: Worker) {
+        let State { agents, lanes, .. } = state;
+        let Some(agent) = agents.get_mut(&name) else {
+            return;
+        };
+        agent.worker = Some(worker);
+        if let Some(next) = agent.tasks.front() {
+            let kind = next.kind;
+            lanes[kind as usize].add(next, name, &self.hosts);
+            self.wake(state, kind);
+        }
+    }
+
+    /// Runs what was taken from an agent, with native handlers; `false`: one has hung, and the keeper has gone on with the agent.
+    fn run_native(
+        &self,
+        agent: &AgentName,
+        worker: &Worker,
+        jobs: Vec<Job>,
+        urgency: Urgency,
+        began: Instant,
+    ) -> bool {
+        let codes: Codes = jobs.iter().map(Job::code_of_action).collect();
+        let runs = jobs.into_iter().filter_map(|Job { task, code, .. }| {
+            let handler = native_handler(&task.resource_type, &code)?;
+            Some((handler, task))
+        });
+        let batch = worker.native().batch(runs, &self.reply, urgency);
+        self.watched().push(Watched {
+            batch: Arc::clone(&batch),
+            agent: agent.clone(),
+            native: worker.native().clone(),
+            codes,
+            began,
+        });
+        let is_ours = batch.work();
+        if is_ours {
+            let mut watched = self.watched();
+            if let Some(at) = watched
+                .iter()
+                .position(|one| Arc::ptr_eq(&one.batch, &batch))
+            {
+                watched.swap_remove(at);
+            }
+        }
+        is_ours
+    }
+
+    /// Runs what was taken from an agent, in Python and with the same code, and says what came of it: of the last one with this
+    /// urgency. Gives what was not begun.
+    fn run_python(
         &self,
         worker: &mut Worker,
         jobs: Vec<Job>,
         urgency: Urgency,
         host: &mut Option<Host>,
     ) -> Vec<Job> {
-        let mut native = VecDeque::new();
-        let mut python = VecDeque::new();
-        let mut codes = HashMap::new();
-        for Job { task, code, .. } in jobs {
-            let action = task.action;
-            match native_handler(&task.resource_type, &code) {
-                Some(handler) => native.push_back((handler, task)),
-                None => python.push_back(task),
-            }
-            codes.insert(action, code);
-        }
-        let mut left = Vec::new();
-        // Those of Python have the same code.
-        if let Some(code) = python.front().and_then(|task| codes.get(&task.action)) {
-            let reply = |done, is_last| {
-                let urgency = if is_last { urgency } else { Urgency::Soon };
-                (self.reply)(done, urgency);
+        let Some(code) = jobs.first().map(|job| Arc::clone(&job.code)) else {
+            return jobs;
+        };
+        let tasks = jobs.into_iter().map(|job| job.task).collect();
+        let reply = |done, is_last| {
+            let urgency = if is_last { urgency } else { Urgency::Soon };
+            (self.reply)(done, urgency);
+        };
+        let left = worker.run(tasks, &code, &self.hosts, host, reply);
+        let job = |task| Job {
+            task,
+            code: Arc::clone(&code),
+            kind: Kind::Python,
+        };
+        left.into_iter().map(job).collect()
+    }
+
+    fn watched(&self) -> MutexGuard<'_, Vec<Watched>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Goes on with the agents whose native handlers hang. Their threads end when the handlers do.
+    fn leave_behind(self: &Arc<Self>) {
+        let mut hanging = Vec::new();
+        self.watched().retain(|one| {
+            let Some(left) = one.native.take_if_over(&one.batch) else {
+                return true;
             };
-            let not_begun = worker.run(python, code, &self.hosts, host, reply);
-            left.extend(not_begun.into_iter().map(|task| (Kind::Python, task)));
-        }
-        if !native.is_empty() {
-            let not_begun = worker.run_native(native, &self.reply).into_iter();
-            left.extend(not_begun.map(|(_, task)| (Kind::Native, task)));
-        }
-        let left = left.into_iter().filter_map(|(kind, task)| {
-            let code = codes.remove(&task.action)?;
-            Some(Job { task, code, kind })
+            let jobs: Vec<Job> = left
+                .into_iter()
+                .filter_map(|(_, task)| {
+                    let mut codes = one.codes.iter();
+                    let (_, code) = codes.find(|(action, _)| *action == task.action)?;
+                    let (code, kind) = (Arc::clone(code), Kind::Native);
+                    Some(Job { task, code, kind })
+                })
+                .collect();
+            hanging.push((one.agent.clone(), one.native.clone(), jobs, one.began));
+            false
         });
-        left.collect()
+        for (name, native, jobs, began) in hanging {
+            let mut state = self.state();
+            let lane = &mut state.lanes[Kind::Native as usize];
+            lane.is_done(began);
+            lane.n_threads -= 1;
+            if let Some(agent) = state.agents.get_mut(&name) {
+                agent.give_back(jobs);
+            }
+            let worker = Worker::instead(name.clone(), Arc::clone(&self.ask), native);
+            self.hand_on(&mut state, name, worker);
+        }
     }
 
     /// Sees to it that lanes have enough threads, and that what is without work for too long goes.
@@ -334,6 +454,7 @@ impl Shared {
         loop {
             let is_waiting = state.lanes.iter().any(Lane::is_wanted);
             let pause = if is_waiting { LOOK } else { TIDY };
+            state.is_keeper_at_rest = !is_waiting;
             let waited = self.waiting.wait_timeout(state, pause);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             for kind in [Kind::Native, Kind::Python] {
@@ -342,6 +463,7 @@ impl Shared {
                     continue;
                 }
                 // The import that they waited for may be over.
+                lane.n_woken = lane.n_idle;
                 self.work[kind as usize].notify_all();
                 while lane.n_idle == 0 && lane.may_grow() {
                     self.start_thread(lane, kind);
@@ -350,6 +472,7 @@ impl Shared {
             if tidied.elapsed() >= TIDY {
                 tidied = Instant::now();
                 drop(state);
+                self.leave_behind();
                 self.hosts.tidy();
                 state = self.state();
             }
@@ -365,6 +488,7 @@ impl Lane {
             turns: VecDeque::new(),
             n_threads: 0,
             n_idle: 0,
+            n_woken: 0,
             max_threads,
             begun: Vec::new(),
         }
@@ -423,3 +547,6 @@ impl Lane {
         name
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -153,6 +153,8 @@ pub fn native(resource_type: &str) -> Option<&'static dyn Handler> {
         "steward::HttpObject" => Some(&http::HttpObject),
         "std::testing::NullResource" => Some(&null::NullResource),
         "std::AgentConfig" => Some(&null::AgentConfig),
+        #[cfg(test)]
+        "test::Hangs" => Some(&crate::executor::native::tests::Hangs),
         _ => None,
     }
 }

@@ -1,0 +1,107 @@
+use std::collections::BTreeMap;
+use std::sync::mpsc;
+
+use super::*;
+use crate::domain::EnvironmentId;
+use crate::executor::native::tests::{HELD, task};
+
+/// Agents, and what they say came of their tasks: the task and its status.
+fn agents() -> (Agents, mpsc::Receiver<(ActionId, &'static str)>) {
+    let (sender, answers) = mpsc::channel();
+    let sender = Mutex::new(sender);
+    let reply: Reply = Arc::new(move |done: TaskDone, _| {
+        let sender = sender.lock().unwrap();
+        let _ = sender.send((done.action, done.outcome.status.as_str()));
+    });
+    let ask: Ask = Arc::new(|method, _| panic!("{method}"));
+    (Agents::new(Limits::default(), ask, reply), answers)
+}
+
+/// A task of an agent, with the code of nobody's module.
+fn job(agent: &str, name: &str, hangs: bool) -> (Task, Arc<Code>) {
+    let code = Code::new(Vec::new(), None, EnvironmentId::generate());
+    let mut task = task(name);
+    task.agent = AgentName::new(agent);
+    task.resource_type = "test::Hangs".into();
+    if hangs {
+        task.attributes = r#"{"hang": true}"#.into();
+    }
+    (task, Arc::new(code))
+}
+
+fn next(answers: &mpsc::Receiver<(ActionId, &'static str)>) -> (ActionId, &'static str) {
+    answers.recv_timeout(Duration::from_secs(60)).unwrap()
+}
+
+/// Given: ten thousand agents with two tasks each, which come in parts. Expected: each task is answered once, in the order of its
+/// agent.
+#[test]
+fn each_task_of_ten_thousand_agents_is_answered_once_and_in_order() {
+    let (agents, answers) = agents();
+    let mut expected: BTreeMap<String, Vec<ActionId>> = BTreeMap::new();
+    let mut owners = HashMap::new();
+    for _ in 0..2 {
+        for part in 0..40 {
+            let names = (0..250).map(|n| format!("agent{}", part * 250 + n));
+            let jobs: Vec<_> = names.map(|name| (job(&name, "x", false), name)).collect();
+            for ((task, _), name) in &jobs {
+                expected.entry(name.clone()).or_default().push(task.action);
+                owners.insert(task.action, name.clone());
+            }
+            agents.give(jobs.into_iter().map(|(job, _)| job));
+        }
+    }
+    let mut found: BTreeMap<String, Vec<ActionId>> = BTreeMap::new();
+    for _ in 0..20_000 {
+        let (action, status) = next(&answers);
+        assert_eq!(status, "deployed");
+        found
+            .entry(owners[&action].clone())
+            .or_default()
+            .push(action);
+    }
+    assert_eq!(found, expected);
+    assert!(answers.recv_timeout(Duration::from_millis(50)).is_err());
+}
+
+/// Given: an agent with a task that hangs in the operating system between others, and another agent. Expected: the other one is
+/// not held up; the agent goes on at the limit of the task, before its handler has ended; the thread that hung ends then, and what
+/// its handler gave is not said.
+#[test]
+fn an_agent_goes_on_when_a_native_handler_hangs() {
+    let (agents, answers) = agents();
+    let held = HELD.lock().unwrap();
+    let jobs = ["a", "hangs", "b", "c"].map(|name| job("one", name, name == "hangs"));
+    let actions = jobs.each_ref().map(|(task, _)| task.action);
+    agents.give(jobs);
+    assert_eq!(next(&answers), (actions[0], "deployed"));
+    let other = job("other", "a", false);
+    let action = other.0.action;
+    agents.give([other]);
+    assert_eq!(next(&answers), (action, "deployed"));
+    assert_eq!(next(&answers), (actions[1], "unavailable"));
+    assert_eq!(next(&answers), (actions[2], "deployed"));
+    assert_eq!(next(&answers), (actions[3], "deployed"));
+    let count = || agents.0.state().lanes[Kind::Native as usize].n_threads;
+    let n_threads = count();
+    drop(held);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let (task, code) = job("one", "hangs", false);
+        agents.give([(task, code)]);
+        if next(&answers).1 == "deployed" {
+            break;
+        }
+        assert!(Instant::now() < deadline);
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert!(
+        count() <= n_threads,
+        "the thread that hung is none of the lane's"
+    );
+    // An answer is said before it is over.
+    while !agents.0.watched().is_empty() {
+        assert!(Instant::now() < deadline);
+        thread::sleep(Duration::from_millis(5));
+    }
+}
