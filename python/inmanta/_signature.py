@@ -66,12 +66,16 @@ class MISSING:
 def signature(function: Callable[..., Any]) -> tuple[list[Argument], object]:
     """The parameters of a function and its return annotation (MISSING where there is none).
 
-    Reads the code object, which is far cheaper than `inspect`; wrapped functions go the long way.
+    Reads the code object, which is far cheaper than `inspect`. A function that a decorator has made has the parameters of its own,
+    not those of the function that it wraps; `functools.wraps` gives it the annotations of that one, by name.
     """
     code = getattr(function, "__code__", None)
-    if code is None or hasattr(function, "__wrapped__") or hasattr(function, "__signature__"):
+    if code is None or hasattr(function, "__signature__"):
         return _inspected(function)
-    annotations = {name: _resolve(function, hint) for name, hint in function.__annotations__.items()}
+    innermost = function
+    while hasattr(innermost, "__wrapped__"):
+        innermost = innermost.__wrapped__
+    annotations = {name: _resolve(innermost, hint) for name, hint in function.__annotations__.items()}
     names = code.co_varnames
     defaults = function.__defaults__ or ()
     keyword_defaults = function.__kwdefaults__ or {}
@@ -100,7 +104,11 @@ def signature(function: Callable[..., Any]) -> tuple[list[Argument], object]:
 def _inspected(function: Callable[..., Any]) -> tuple[list[Argument], object]:
     import inspect
 
-    found = inspect.signature(function)
+    try:
+        found = inspect.signature(function, follow_wrapped=False)
+    except ValueError as error:
+        # What Python keeps the results of, for example.
+        raise TypeError("unsupported callable") from error
     innermost = inspect.unwrap(function)
     kinds: dict[object, str] = {
         inspect.Parameter.VAR_POSITIONAL: "var_positional",

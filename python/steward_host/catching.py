@@ -115,7 +115,7 @@ class _Kinds:
         """Whether a part of a function may catch what says that there is no value yet, or put another exception in its place."""
         if isinstance(node, ast.Try):
             # What is done in any case may return, or raise something else.
-            if node.finalbody and any(map(self._reads, (*node.body, *node.handlers, *node.orelse))):
+            if not all(map(_does_nothing, node.finalbody)) and any(map(self._reads, (*node.body, *node.handlers, *node.orelse))):
                 return True
             return any(map(self._reads, node.body)) and not all(map(self._passes_on, node.handlers))
         if isinstance(node, (ast.TryStar, ast.AsyncWith)):
@@ -224,6 +224,13 @@ class _Kinds:
             return None
         called = next(alias for alias in given[0].names if (alias.asname or alias.name).split(".")[0] == name)
         return sys.modules.get(called.name if called.asname else name)
+
+
+def _does_nothing(statement: ast.stmt) -> bool:
+    """Whether a statement can neither end a function nor raise anything: it is empty, or gives names constants."""
+    if isinstance(statement, ast.Assign):
+        return isinstance(statement.value, ast.Constant) and all(isinstance(target, ast.Name) for target in statement.targets)
+    return isinstance(statement, ast.Pass) or isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def _is_another(kind: object, waiting: tuple[type[BaseException], ...]) -> bool:

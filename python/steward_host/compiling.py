@@ -338,14 +338,16 @@ class Compiling:
         plugin = self._plugins[name]
         opts = plugin.opts
         takes_dataclasses = name in self._values.dataclasses
-        if opts.get("bin") or opts["emits_statements"] or plugin._context >= 0:
+        if opts.get("bin") or opts["emits_statements"]:
             return None
 
         def find(purity: Purity) -> bool:
-            return not plugin._is_replaced() and purity.is_pure(_function_of(plugin))
+            function = _function_of(plugin)
+            has_no_use = plugin._context < 0 or purity.leaves_argument(function, plugin._context)
+            return not plugin._is_replaced() and has_no_use and purity.is_pure(function)
 
         self._computing.judge(name, find)
-        return None if takes_dataclasses else (plugin, plugin.args)
+        return None if takes_dataclasses or plugin._context >= 0 else (plugin, plugin.args)
 
     def _is_hidden(self, name: str, given: list[Any]) -> bool:
         """Whether a plugin may see more by its arguments than what is noted: hidden attributes, if it reads some by names that it
@@ -366,13 +368,17 @@ class Compiling:
                 # A call that waits, or gives more than data, has not reported it.
                 self._computing.forget(name)
             return result, packed
+        kept = self._computing.kept_files(name, _function_of(self._plugins[name]))
         self._values.lent.clear()
         proxy.begin_reads(keeps_logged=True)
         packed = None
         try:
             result = call()
             reads = proxy.end_reads()
-            known: list[Any] | None = None if self._values.has_changed_lent() or is_hidden else reads
+            known: list[Any] | None = None if self._values.has_changed_lent() or is_hidden or kept is None else reads
+            if known is not None and kept:
+                # As if each call read them first: whether one is the first does not show.
+                known = [*kept, *(read for read in known if read not in kept)]
             if known is not None and self._computing.catches(name, _function_of(self._plugins[name])):
                 known = [True, *known]
             packed = calls.computed(number, DynamicProxy._plain(result), known, self._values.by_value, proxy.logged())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inmanta.execute import proxy
 from steward_host import opened
 
 TYPE_CHECKING = False
@@ -29,6 +30,9 @@ class Computing:
         self.noted: dict[str, bool] = {}
         # Which of them only hand on the references that they get.
         self._passing: dict[str, bool] = {}
+        # Files of which something is kept that they have, in order; None: that can not be found out.
+        self._kept: dict[str, list[tuple[int, str]] | None] = {}
+        self._may_keep: bool | None = None
 
     def begin(self, known: dict[str, bool] | None) -> None:
         """`known`: the verdicts of earlier compiles; None: nobody wants to know."""
@@ -40,6 +44,8 @@ class Computing:
         self._files = files
         self._purity = None
         self._passing.clear()
+        self._kept.clear()
+        self._may_keep = None
 
     def judge(self, name: str, find: Callable[[Purity], bool]) -> None:
         """Notes whether the answers to what has this name say what they have read."""
@@ -69,6 +75,28 @@ class Computing:
             known = self._passing[name] = self._judge().passes_references(function)
         return known
 
+    def kept_files(self, name: str, function: object) -> list[tuple[int, str]] | None:
+        """The files of which others keep something that a function uses which only computes: they are read now, if they were not yet.
+        None: they can not be read."""
+        if name not in self._kept:
+            self._kept[name] = self._read_to_keep(function)
+        return self._kept[name]
+
+    def _read_to_keep(self, function: object) -> list[tuple[int, str]] | None:
+        if self._may_keep is None:
+            self._may_keep = any(map(_may_keep, self._files))
+        if not self._may_keep:
+            return []
+        found: list[tuple[int, str]] = []
+        for keeper in self._judge().keepers_of(function):
+            known = self._kept.get(f"{keeper.__module__}.{keeper.__qualname__}", ())
+            if known == ():
+                known = self._kept[f"{keeper.__module__}.{keeper.__qualname__}"] = _files_of(keeper)
+            if known is None:
+                return None
+            found += (one for one in known if one not in found)
+        return found
+
     def _judge(self) -> Purity:
         if self._purity is None:
             # Most compiles need it for nothing, and it takes some milliseconds.
@@ -89,6 +117,30 @@ class Computing:
     def forget(self, name: str) -> None:
         """That it does more than compute was reported."""
         self.noted.pop(name, None)
+
+
+def _may_keep(file: str) -> bool:
+    """Whether some function of a file may keep what it has read (`kept_values`): most files are not looked at any closer."""
+    try:
+        with open(file, "rb") as content:
+            return any(line.split(maxsplit=1)[:1] == [b"global"] for line in content)
+    except OSError:
+        return True
+
+
+def _files_of(keeper: Callable[[], object]) -> list[tuple[int, str]] | None:
+    """The files that a function reads which keeps what it has read."""
+    proxy.begin_reads()
+    try:
+        keeper()
+        noted = proxy.end_reads()
+    except Exception:
+        # It says so to whoever calls it.
+        noted = None
+    finally:
+        proxy.end_reads()
+    # Where it reads none, it was called before, and nobody has noted what it read then.
+    return noted if noted and all(map(proxy.is_file, noted)) else None
 
 
 def has_hidden_name(value: object) -> bool:

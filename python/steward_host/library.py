@@ -44,6 +44,8 @@ MEMBERS = {
     "posixpath": "basename commonpath commonprefix dirname isabs join normpath sep split splitext",
     "urllib": "parse",
     "urllib.parse": "parse_qs parse_qsl quote quote_plus unquote unquote_plus urlencode urljoin urlparse urlsplit urlunparse urlunsplit",
+    # Only with a seed (`seeded`).
+    "random": "Random",
     "shlex": "join quote split",
     "uuid": "NAMESPACE_DNS NAMESPACE_OID NAMESPACE_URL NAMESPACE_X500 UUID uuid3 uuid5",
     "bisect": "bisect bisect_left bisect_right insort insort_left insort_right",

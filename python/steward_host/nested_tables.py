@@ -24,8 +24,14 @@ _CONTAINERS = (dict, list, set, tuple)
 # Lists and dicts in each other, and values in all, at most.
 _MOST_NESTED = 6
 _MOST_VALUES = 10_000
+_ARITHMETIC = (ast.Add, ast.Div, ast.FloorDiv, ast.Sub)
 # Functions that look at a list or dict and give something else.
-_READING = frozenset("all any bool len repr str".split())
+_READING = frozenset("all any bool float int len repr str".split())
+# Methods of texts, which lists and dicts have not.
+_OF_TEXTS = frozenset(
+    "casefold encode endswith isdigit lower lstrip removeprefix removesuffix replace rsplit rstrip split splitlines startswith strip title"
+    " upper zfill".split()
+)
 # Functions that give what is in a list or dict one by one, or in another list.
 _PASSING = frozenset("list reversed sorted tuple".split())
 # Functions that may be given another function by which they put what they go through in order.
@@ -76,6 +82,23 @@ class NestedTables:
             if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
         )
 
+    def is_value_only_read(self, nodes: list[ast.expr], value: object) -> bool:
+        """The same of a value that some expressions have."""
+        self._followed.clear()
+        self._name = ""
+        return all(self._is_safe(node, [value]) for node in nodes)
+
+    def is_call_only_read(self, name: str, value: object) -> bool:
+        """The same of what a function gives, which nobody does anything with but to call it."""
+        named = [node for node in ast.walk(self._tree) if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)]
+        calls: list[ast.expr] = []
+        for node in named:
+            call = self._parents[id(node)]
+            if not isinstance(call, ast.Call) or call.func is not node:
+                return False
+            calls.append(call)
+        return self.is_value_only_read(calls, value)
+
     def _is_safe(self, node: ast.expr, values: list[Any]) -> bool:
         """Whether an expression that may have these values is only read."""
         if all(map(self._is_constant, values)):
@@ -113,6 +136,13 @@ class NestedTables:
         if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mod):
             # Into a text.
             return parent.right is node and isinstance(parent.left, ast.Constant)
+        if isinstance(parent, ast.BinOp):
+            other = parent.left if parent.right is node else parent.right
+            if isinstance(parent.op, ast.Mult):
+                # Of a list it makes one with the same in it.
+                return isinstance(other, ast.Constant) and self._is_safe(parent, values)
+            # With a text or a number it is one.
+            return isinstance(parent.op, _ARITHMETIC) and isinstance(other, (ast.JoinedStr, ast.Constant))
         return isinstance(parent, (ast.Compare, ast.FormattedValue))
 
     def _is_set_safely(self, statement: ast.Assign | ast.AnnAssign, values: list[Any], is_copy: bool = False) -> bool:
@@ -158,7 +188,7 @@ class NestedTables:
     def _is_returned(self, node: ast.expr) -> bool:
         """Whether a plugin returns it, alone or in a list or dict that it makes for that."""
         above: ast.AST = self._parents[id(node)]
-        while isinstance(above, (ast.BoolOp, ast.Dict, ast.IfExp, ast.List, ast.Starred, ast.Tuple)):
+        while isinstance(above, (ast.BoolOp, ast.Dict, ast.DictComp, ast.IfExp, ast.List, ast.ListComp, ast.Starred, ast.Tuple)):
             above = self._parents[id(above)]
         function = self._function_of(above) if isinstance(above, ast.Return) else None
         return isinstance(function, ast.FunctionDef) and self._is_only_plugin(function)
@@ -168,7 +198,7 @@ class NestedTables:
         call = self._parents[id(attribute)]
         if not isinstance(call, ast.Call) or call.func is not attribute or call.keywords:
             return False
-        if attribute.attr in ("count", "index", "keys"):
+        if attribute.attr in ("count", "index", "keys") or attribute.attr in _OF_TEXTS:
             return True
         if attribute.attr == "copy":
             return not call.args and self._is_copy_safe(call, values)

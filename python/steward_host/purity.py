@@ -27,8 +27,9 @@ from enum import EnumMeta
 from types import CodeType, FunctionType, MethodType, ModuleType
 
 from inmanta.execute.util import Unknown
-from steward_host import cached_functions, catching, context_managers, dispatch_tables, library, local_imports, nested_tables, own_caches, own_objects, printing, quiet_loggers, reading, spoken_names, tables, variables
+from steward_host import cached_functions, catching, context_managers, dispatch_tables, library, kept_values, local_imports, nested_tables, own_caches, own_objects, printing, quiet_loggers, reading, seeded, spoken_names, tables, variables, wrappers
 from steward_host.computing import has_hidden_name
+from steward_host.nested_tables import NestedTables
 from steward_host.own_objects import OwnObjects
 from steward_host.plain_classes import PlainClasses
 from steward_host.plain_references import HandedOn, PlainReferences
@@ -60,6 +61,8 @@ _PARTS = (
     ast.alias, ast.arg, ast.arguments, ast.boolop, ast.cmpop, ast.comprehension, ast.expr_context, ast.keyword, ast.match_case, ast.operator,
     ast.pattern, ast.unaryop, ast.withitem,
 )  # fmt: skip
+# Functions by which one gets all variables of a function.
+_OF_LOCALS = ("locals", "vars", "eval", "exec", "dir")
 # Attributes by which a function or a plugin gets other code: where some file sets one, nothing is known of any function.
 _REPLACING = frozenset(("call", "call_in_context", "__code__", "__defaults__", "__function__", "__kwdefaults__"))
 # Instructions that read a name of the module, or of Python itself.
@@ -92,6 +95,9 @@ class Purity:
         self._makers: dict[FunctionType, bool] = {}
         # Functions that read files when they are called.
         self._readers: set[FunctionType] = set()
+        # Of functions that have what others read and keep: these, which take no arguments.
+        self._keepers: dict[FunctionType, set[FunctionType]] = {}
+        self._lazy: dict[tuple[FunctionType, str], bool] = {}
         # Functions that are being looked at, and those of them that others took for pure meanwhile.
         self._open: set[FunctionType] = set()
         self._assumed: set[FunctionType] = set()
@@ -170,8 +176,22 @@ class Purity:
 
     def catches(self, function: object) -> bool:
         """Whether a function may go on where an attribute of the model has no value yet, or one that it calls."""
+        return not isinstance(function, FunctionType) or any(map(self._catching().has, wrappers.names_of(function)))
+
+    def leaves_argument(self, function: object, index: int) -> bool:
+        """Whether a function does nothing with one of its arguments: that by which plugins see more than the model."""
         code = getattr(function, "__code__", None)
-        return code is None or self._catching().has(code.co_name)
+        node = self._definition(code) if isinstance(code, CodeType) else None
+        if not isinstance(node, ast.FunctionDef) or code is None or index >= code.co_argcount or code.co_varnames[index] in code.co_cellvars:
+            return False
+        name = code.co_varnames[index]
+        is_named = any(isinstance(part, ast.Name) and part.id in (name, *_OF_LOCALS) for part in ast.walk(node))
+        return not is_named
+
+    def keepers_of(self, function: object) -> list[FunctionType]:
+        """Functions that keep what they read from files, and are to be called before it is noted what this one reads."""
+        found = self._keepers.get(function, set()) if isinstance(function, FunctionType) and self._is_pure(function) else set()
+        return sorted(found, key=lambda one: (one.__code__.co_filename, one.__code__.co_firstlineno))
 
     def _catching(self) -> catching.Catching:
         if self._of_exceptions is None:
@@ -186,6 +206,9 @@ class Purity:
             function = getter.__func__
             n_ignored = 2
         if type(function) is not FunctionType or not (self._is_pure_for_all(function) or self._is_reader(function)):
+            return False
+        if function in self._keepers:
+            # What is kept is noted with calls only.
             return False
         node = self._definition(function.__code__)
         if node is None:
@@ -234,7 +257,8 @@ class Purity:
         own = self._methods.get(function)
         # A method that calls one above it has its class.
         is_closed = function.__closure__ is None or own is not None and function.__code__.co_freevars == ("__class__",)
-        if not is_closed or hasattr(function, "__wrapped__") or not all(map(self._is_unchanging, defaults)):
+        around = {} if is_closed else self._values_around(function)
+        if around is None or not all(map(self._is_unchanging, defaults)):
             return False
         node = self._definition(function.__code__)
         decorators = [] if isinstance(node, ast.Lambda) else [] if node is None else node.decorator_list
@@ -250,6 +274,9 @@ class Purity:
         if imported is None or not names.isdisjoint(imported) or not all(map(self._may_import, imported, imported.values())):
             return False
         known.update(imported)
+        if not known.keys().isdisjoint(around):
+            return False
+        known.update(around)
         spoken = SpokenNames(node, parts, known)
         if any(spoken.of(text) == spoken_names.OF_ARGUMENTS for _, _, text in spoken.reads):
             # Others that it calls may call it with anything, so they have to know.
@@ -266,7 +293,12 @@ class Purity:
             self._readers.add(function)
         if self._reads_by_others(parts, known):
             self._readers.add(function)
-        if not all(self._is_known(function, name) or name in may_ask for name in names):
+        lazy = {name for part in parts if isinstance(part, ast.Global) for name in part.names}
+        if not all(self._is_lazy(function, name) for name in lazy):
+            return False
+        if not all(self._is_known(function, name) or name in may_ask or name in lazy for name in names):
+            return False
+        if not self._is_kept_well(function, node, parts, known, lazy):
             return False
         if function in self._readers and any(self._is_own_cache(function, name) for name in names if type(known.get(name)) is dict):
             return False
@@ -276,12 +308,105 @@ class Purity:
         if any(map(self._makes_references, named)):
             handed_on = self._handed_on(function, node, parts)
             self._makers[function] = handed_on.passes_arguments()
-        own_attributes = {*_texts_of_elements(node, parts, known)}
+        own_attributes = {*_texts_of_elements(node, parts, known), *wrappers.named_functions(parts, known)}
         if own is not None:
             own_attributes.update(own_objects.attributes_of(own, node, parts))
+        own_attributes.update(id(part) for part in parts if isinstance(part, ast.Global))
         own_attributes.update(self._hidden_helpers(node, parts, known))
         known_attributes = own_attributes | kinds.named | above | {*_names_of_classes(parts)}
-        return all(_is_allowed(part, known_attributes) for part in parts) and self._is_used_well(parts, known, spoken, handed_on)
+        return all(_is_allowed(part, known_attributes) for part in parts) and self._is_used_well(function, node, parts, known, spoken, handed_on)
+
+    def _is_lazy(self, function: FunctionType, name: str) -> bool:
+        """Whether a name of the module has a value that this function makes and keeps, and that is only read."""
+        key = (function, name)
+        if key not in self._lazy:
+            self._lazy[key] = self._finds_lazy(function, name)
+        return self._lazy[key]
+
+    def _finds_lazy(self, function: FunctionType, name: str) -> bool:
+        file = function.__code__.co_filename
+        tree, node = self._tree(file), self._definition(function.__code__)
+        others = [*self._other_trees(file)]
+        nested = self._tables.nested(file, others, self._is_unchanging)
+        if tree is None or not isinstance(node, ast.FunctionDef) or nested is None or function.__closure__ or function in self._methods:
+            return False
+        asked = any(self._tables.are_asked(name, other) for other in others)
+        value = None if asked else kept_values.lazy_value(name, node, tree)
+        if value is None or not kept_values.are_data(value.made_in, function.__globals__, lambda one: self._definition(one.__code__), name):
+            return False
+        loads = (part for part in ast.walk(tree) if isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Load))
+        read: list[ast.expr] = [part for part in loads if id(part) not in value.own]
+        inner = {id(part) for part in ast.walk(node)}
+        if not all(id(part) in inner for part in read):
+            return False
+        if value.is_returned and not self._tables.is_only_plugin(tree, others, node):
+            is_given = not read and not any(self._tables.are_asked(node.name, other) for other in (tree, *others))
+            return is_given and (
+                nested.is_call_only_read(node.name, kept_values.Anything())
+                or kept_values.takes_nothing(node)
+                and self._is_made_value_only_read(function, name, nested)
+            )
+        return nested.is_value_only_read(read, kept_values.Anything())
+
+    def _is_made_value_only_read(self, function: FunctionType, name: str, nested: NestedTables) -> bool:
+        """The same of the value that it has, if that follows from the code alone."""
+        # It only computes but for this, if it does.
+        self._lazy[function, name] = True
+        try:
+            if not self._look_at(function) or function in self._readers:
+                return False
+            value = function()
+        except Exception:
+            return False
+        finally:
+            del self._lazy[function, name]
+        is_known = nested_tables.is_nested(value, self._is_unchanging)
+        return is_known and nested.is_call_only_read(function.__code__.co_name, value)
+
+    def _is_kept_well(
+        self, function: FunctionType, node: ast.FunctionDef | ast.Lambda, parts: list[ast.AST], known: dict[str, object], lazy: set[str]
+    ) -> bool:
+        """Notes which functions keep what this one has of files; False: what it keeps itself would not be noted the next time."""
+        keepers: set[FunctionType] = set()
+        for part in parts:
+            found = _found(part, known) if isinstance(part, (ast.Attribute, ast.Name)) else _NOTHING
+            if isinstance(found, FunctionType):
+                keepers |= self._keepers.get(found, set())
+        if function in self._readers and lazy:
+            if not isinstance(node, ast.FunctionDef) or not kept_values.takes_nothing(node) or len(lazy) > 1:
+                return False
+            keepers.add(function)
+        if keepers:
+            self._keepers[function] = keepers
+        return True
+
+    def _keeps_data(self, found: object) -> bool:
+        """Whether it is a function that only computes, whose results Python keeps, and are only read."""
+        function = cached_functions.wrapped_by(found)
+        if function is None or "__wrapped__" in self._names_that_change() or function.__closure__:
+            return False
+        file = function.__code__.co_filename
+        tree, node = self._tree(file) if file in self._files else None, self._definition(function.__code__)
+        if tree is None or not isinstance(node, ast.FunctionDef) or len(node.decorator_list) != 1 or node not in tree.body:
+            return False
+        others = [*self._other_trees(file)]
+        nested = self._tables.nested(file, others, self._is_unchanging)
+        if nested is None or not cached_functions.is_keeping(node.decorator_list[0], function.__globals__):
+            return False
+        if not kept_values.takes_texts(node) or not kept_values.returns_data(node) or any(self._tables.are_asked(node.name, one) for one in (tree, *others)):
+            return False
+        if not kept_values.are_data(node.body, function.__globals__, lambda one: self._definition(one.__code__)):
+            return False
+        return self._is_pure_for_all(function) and nested.is_call_only_read(node.name, kept_values.Anything())
+
+    def _values_around(self, function: FunctionType) -> dict[str, object] | None:
+        """What a function within others has of them, if nobody changes it, and it only computes."""
+        tree = self._tree(function.__code__.co_filename) if function.__code__.co_filename in self._files else None
+        around = None if tree is None else wrappers.values_of(function, tree, self._names_that_change())
+        # Whether what is around a lambda goes on is not looked at.
+        is_named = function.__code__.co_name != "<lambda>" and function not in self._methods
+        is_known = around is not None and is_named and all(map(self._is_settled, around.values()))
+        return around if is_known else None
 
     def _shows_content(self, of_paths: bool) -> bool:
         """Whether of a file that is read, or of a path, nobody sees more than the content."""
@@ -380,7 +505,7 @@ class Purity:
     def _is_settled(self, found: object) -> bool:
         """Whether a value of a module, which is no table, only computes and never changes."""
         is_known = self._is_exception(found) or self._library().has(found) or self._is_pure_for_all(found)
-        return is_known or self._is_unchanging(found) or self._classes.is_transparent(found) or self._keeps_scalars(found)
+        return is_known or self._is_unchanging(found) or self._classes.is_transparent(found) or self._keeps_scalars(found) or self._keeps_data(found)
 
     def _keeps_scalars(self, found: object) -> bool:
         """Whether it is a function that only computes, and whose results Python keeps."""
@@ -530,7 +655,15 @@ class Purity:
             if tree is not None:
                 yield tree
 
-    def _is_used_well(self, parts: list[ast.AST], known: dict[str, object], spoken: SpokenNames, handed_on: HandedOn | None) -> bool:
+    def _is_used_well(
+        self,
+        function: FunctionType,
+        node: ast.FunctionDef | ast.Lambda,
+        parts: list[ast.AST],
+        known: dict[str, object],
+        spoken: SpokenNames,
+        handed_on: HandedOn | None,
+    ) -> bool:
         """Whether modules are asked only for what is known of them, and functions and classes for nothing: they may carry more."""
         by_name = {
             id(function)
@@ -543,7 +676,12 @@ class Purity:
         asked_for = set(_classes_asked_for(parts, known))
         called = {id(part.func) for part in parts if isinstance(part, ast.Call)}
         read = {*variables.read_by(parts, lambda node: _found(node, known))}
+        of_functions = wrappers.named_functions(parts, known)
+        is_plugin = function.__closure__ is None and isinstance(node, ast.FunctionDef) and self._is_called_by_models(function, node)
+        with_seeds = seeded.made_by(node, parts, lambda part: _found(part, known), is_plugin)
         for part in parts:
+            if isinstance(part, (ast.Attribute, ast.Name)) and seeded.is_chance(_found(part, known)) and id(part) not in with_seeds:
+                return False
             if isinstance(part, (ast.Attribute, ast.Name)) and variables.is_of_them(_found(part, known)):
                 if id(part) not in read or not self._has_lasting_variables():
                     return False
@@ -579,6 +717,8 @@ class Purity:
                         return False
             elif isinstance(part, ast.Attribute):
                 of = _found(part.value, known)
+                if id(part) in of_functions:
+                    continue
                 if of is operator and part.attr == "attrgetter" and id(part) not in by_name:
                     return False
                 if isinstance(of, ModuleType):
@@ -607,12 +747,20 @@ class Purity:
                     return False
         return True
 
+    def _is_called_by_models(self, function: FunctionType, node: ast.FunctionDef) -> bool:
+        """Whether a function is a plugin that no code calls."""
+        tree = self._tree(function.__code__.co_filename)
+        return tree is not None and self._tables.is_only_plugin(tree, [*self._other_trees(function.__code__.co_filename)], node)
+
     def _is_harmless(self, function: FunctionType, decorator: ast.expr) -> bool:
         """Whether a decorator gives the function back as it is, as `@plugin` does, and what makes methods of functions."""
         from inmanta import plugins
 
         named = decorator.func if isinstance(decorator, ast.Call) else decorator
         if context_managers.is_making(decorator, function.__globals__) or _is_of_abc(decorator, function.__globals__):
+            return True
+        is_of_class = "." in function.__code__.co_qualname.rpartition("<locals>.")[2]
+        if not is_of_class and wrappers.is_harmless(decorator, _found(named, function.__globals__), self._files.__contains__):
             return True
         if isinstance(named, ast.Name):
             if named.id in ("staticmethod", "classmethod", "property"):
@@ -639,6 +787,8 @@ class Purity:
             if node.name == code.co_name:
                 first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
                 found = node if first == code.co_firstlineno else found
+        if found is None and "<locals>" in code.co_qualname:
+            return wrappers.definition(tree, code)
         return found
 
     def _tree(self, path: str) -> ast.Module | None:
@@ -757,7 +907,7 @@ def _is_allowed(node: ast.AST, attributes: set[int]) -> bool:
         return all(_is_own(target, attributes) for target in node.targets)
     if isinstance(node, ast.withitem):
         return node.optional_vars is None or _is_own(node.optional_vars, attributes)
-    return isinstance(node, (ast.Name, *_STATEMENTS, *_EXPRESSIONS, *_PARTS))
+    return isinstance(node, (ast.Name, *_STATEMENTS, *_EXPRESSIONS, *_PARTS)) or isinstance(node, ast.Global) and id(node) in attributes
 
 
 def _is_attribute_getter(call: ast.Call, known: dict[str, object]) -> bool:
@@ -788,7 +938,7 @@ def _classes_asked_for(parts: list[ast.AST], known: dict[str, object]) -> Iterat
             yield from map(id, part.args)
 
 
-def _found(node: ast.expr, known: dict[str, object]) -> object:
+def _found(node: ast.AST, known: dict[str, object]) -> object:
     """What a name, or a name of a module, stands for."""
     if isinstance(node, ast.Name):
         return known.get(node.id, _NOTHING)

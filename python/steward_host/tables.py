@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from functools import partial
 
-from steward_host import library
+from steward_host import library, registering
 from steward_host.nested_tables import NestedTables
 
 TYPE_CHECKING = False
@@ -56,7 +56,8 @@ class Tables:
         if used is None:
             tree = self._tree(file)
             trees = [*others] if tree is None else [tree, *others]
-            used = self._used[file] = set() if tree is None else set(_used_otherwise(tree, _is_of_texts(trees)))
+            before = set() if tree is None else registering.parts_of(tree, others)
+            used = self._used[file] = set() if tree is None else set(_used_otherwise(tree, _is_of_texts(trees), before))
         known = (name, "*")
         return not used.isdisjoint(known) or any(not self._asks(tree).isdisjoint(known) for tree in others)
 
@@ -74,12 +75,26 @@ class Tables:
             nested = self._nested[file] = NestedTables(tree, is_constant, is_only_plugin)
         return _is_named_otherwise(tree, name) or not nested.is_only_read(name, table)
 
+    def nested(self, file: str, others: Iterable[ast.Module], is_constant: Callable[[object], bool]) -> NestedTables | None:
+        """Where lists and dicts go in a file; None: some file may get hold of them by other ways."""
+        tree = self._tree(file)
+        others = [*others]
+        if tree is None or any("*" in self._asks(one) for one in (tree, *others)) or any(map(_imports_all, ast.walk(tree))):
+            return None
+        nested = self._nested.get(file)
+        if nested is None:
+            nested = self._nested[file] = NestedTables(tree, is_constant, partial(self.is_only_plugin, tree, others))
+        return nested
+
+    def are_asked(self, name: str, tree: ast.Module) -> bool:
+        """Whether a file asks something for this name."""
+        return not self._asks(tree).isdisjoint((name, "*"))
+
     def is_only_plugin(self, tree: ast.Module, others: list[ast.Module], function: ast.FunctionDef) -> bool:
         """Whether a function is a plugin, and no code of the project names it."""
         if not any(map(_is_plugin, function.decorator_list)) or not any(map(_imports_plugin, tree.body)):
             return False
-        is_named = any(isinstance(node, ast.Name) and node.id == function.name for node in ast.walk(tree))
-        return not is_named and all(self._asks(other).isdisjoint((function.name, "*")) for other in (tree, *others))
+        return not _is_read(tree, function.name) and all(self._asks(other).isdisjoint((function.name, "*")) for other in (tree, *others))
 
     def _asks(self, tree: ast.Module) -> set[str]:
         known = self._asked.get(id(tree))
@@ -134,6 +149,24 @@ def _imports_plugin(statement: ast.stmt) -> bool:
     return any(alias.name == "plugin" and alias.asname is None for alias in statement.names)
 
 
+def _is_read(node: ast.AST, name: str) -> bool:
+    """Whether a name of the module is read in a part of a file: functions may have variables by this name."""
+    if isinstance(node, ast.Name):
+        return node.id == name
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        return any(_is_read(child, name) for child in ast.iter_child_nodes(node))
+    is_own = any(isinstance(part, ast.arg) and part.arg == name for part in ast.iter_child_nodes(node.args))
+    # Defaults and decorators are none of its.
+    body = [node.body] if isinstance(node, ast.Lambda) else node.body
+    within = {id(part) for part in body}
+    around = [child for child in ast.iter_child_nodes(node) if not is_own or id(child) not in within]
+    return any(_is_read(child, name) for child in around)
+
+
+def _imports_all(node: ast.AST) -> bool:
+    return isinstance(node, ast.alias) and node.name == "*"
+
+
 def _is_named_otherwise(tree: ast.Module, name: str) -> bool:
     """Whether a file may get hold of a value by something else than its name."""
     for node in ast.walk(tree):
@@ -157,8 +190,9 @@ def _is_of_texts(trees: list[ast.Module]) -> bool:
     return True
 
 
-def _used_otherwise(tree: ast.Module, translates: bool) -> Iterator[str]:
-    """The names whose values a file uses in another way than to read what is in them."""
+def _used_otherwise(tree: ast.Module, translates: bool, before: set[int]) -> Iterator[str]:
+    """The names whose values a file uses in another way than to read what is in them. `before`: parts that run while it is
+    imported only."""
     harmless: set[int] = set()
     copied, written = library.names_of(tree, "copy", "json")
     for node in ast.walk(tree):
@@ -172,6 +206,8 @@ def _used_otherwise(tree: ast.Module, translates: bool) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id in _BY_OTHER_NAMES:
             yield "*"
+        elif id(node) in before:
+            continue
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in harmless:
             yield node.id
         elif isinstance(node, ast.Attribute):

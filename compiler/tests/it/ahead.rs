@@ -203,6 +203,111 @@ std::print("> {{{{ history }}}}")
     assert!(outcome.printed.contains("unset"), "{}", outcome.printed);
 }
 
+/// Given: plugins that read attributes which others of the same frame give, through constructors, assignments, defaults, implementations
+/// and relations; all of them note each time that they begin. Expected: each is called as often as in its turn, in the same order.
+#[test]
+fn attributes_without_a_value_in_the_turn_of_a_call_are_not_asked_for() {
+    let plugins = r#"
+HISTORY = []
+@plugin
+def vlan(port: "any") -> "int":
+    HISTORY.append(f"vlan {port.name}")
+    return len(HISTORY)
+
+@plugin
+def label(name: "string") -> "string":
+    HISTORY.append(f"label {name}")
+    return f"{name}-{len(HISTORY)}"
+
+@plugin
+def text(port: "any") -> "string":
+    HISTORY.append(f"text {port.name}")
+    return f"{port.device.name} {port.vlan} {port.label} {port.kind} {port.note}"
+
+@plugin
+def peer(port: "any") -> "string":
+    HISTORY.append(f"peer {port.name}")
+    try:
+        return port.peer.text
+    except Exception as error:
+        HISTORY.append(type(error).__name__)
+        raise
+
+@plugin
+def history(after: "any") -> "string":
+    return " | ".join(HISTORY)
+"#;
+    let model = |body: &str| {
+        format!(
+            r#"
+import m
+entity Device:
+    string name
+end
+entity Port:
+    string name
+    int vlan
+    string label
+    string text
+    string kind = "plain"
+    string? note
+    string seen
+end
+Port.device [1] -- Device.ports [0:]
+Port.peer [0:1] -- Port.peer_of [0:]
+implement Device using std::none
+{body}
+history = m::history([port.seen for device in devices for port in device.ports])
+std::print("> {{{{ history }}}}")
+"#
+        )
+    };
+    let constructed = (0..40).map(|at| {
+        let peer = match at % 3 {
+            0 => String::new(),
+            _ => format!(", peer=p{}", at - 1),
+        };
+        let seen = if at % 3 == 0 { "m::label(\"x\")".to_owned() } else { format!("m::peer(p{at})") };
+        format!(
+            "p{at} = Port(name=\"p{at}\", device=d{}, vlan=m::vlan(p{at}), label=m::label(\"p{at}\"), text=m::text(p{at}), \
+             note=m::label(\"n{at}\"), seen={seen}{peer})\n",
+            at % 2
+        )
+    });
+    let constructed = format!(
+        "implement Port using std::none\nd0 = Device(name=\"d0\")\nd1 = Device(name=\"d1\")\ndevices = [d0, d1]\n{}",
+        constructed.collect::<String>()
+    );
+    let implemented = r#"
+implement Port using port
+implementation port for Port:
+    self.text = m::text(self)
+    self.vlan = m::vlan(self)
+    self.note = m::label("note of {{ self.name }}")
+    self.label = m::label(self.name)
+    self.seen = m::peer(self)
+    self.peer = self.name == "p0" ? null : Port[name="p0"]
+end
+index Port(name)
+devices = [Device(name="a"), Device(name="b")]
+for device in devices:
+    for at in std::sequence(20):
+        Port(name=device.name == "a" ? "p{{ at }}" : "q{{ at }}", device=device)
+    end
+end
+"#
+    .replace(
+        "self.seen = m::peer(self)",
+        "self.seen = self.name == \"p0\" ? \"none\" : m::peer(self)",
+    );
+    for body in [&constructed, &implemented] {
+        let outcome = check(&model(body), plugins, &Options::default());
+        let errors = &outcome.compiled.diagnostics;
+        assert!(outcome.compiled.succeeded(), "{errors:#?}");
+        assert!(outcome.printed.contains("text p7"), "{}", outcome.printed);
+    }
+}
+
 /// A hundred calls that are ready together.
 const CALLS: &str = r#"
 import m

@@ -28,6 +28,7 @@ mod published;
 mod references;
 mod remembered;
 mod remembered_catching;
+mod remembered_kept;
 mod rendering;
 mod robust;
 mod services;

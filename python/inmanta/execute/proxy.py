@@ -103,6 +103,11 @@ def note_file(path: str) -> None:
         _reads.append((_FILE, path))
 
 
+def is_file(read: tuple[int, str]) -> bool:
+    """Whether what was noted is a file."""
+    return read[0] == _FILE
+
+
 def is_noting() -> bool:
     """Whether it is noted what is read."""
     return _reads is not None

@@ -58,6 +58,7 @@ use crate::protocol::FromHost;
 use crate::protocol::calls::Marshal;
 use crate::runtime::exec::calls::{Arguments, Site, Way};
 use crate::runtime::exec::eval::Ready;
+use crate::runtime::python_bridge::call::When;
 use crate::runtime::python_bridge::remembered::Computation;
 use crate::runtime::{Action, Machine, PythonBridge, Step, VarId};
 use crate::types::Value;
@@ -216,7 +217,7 @@ impl Machine<'_> {
 
     /// Writes a call that goes ahead.
     fn write_ahead(&mut self, site: Site, arguments: Arguments, result: VarId, out: &mut Marshal) {
-        let (id, open) = self.write_call(site, &arguments.bound, false, out);
+        let (id, open) = self.write_call(site, &arguments.bound, When::Later, out);
         let assumed = self.python.coming_values.take_assumed();
         self.python.ahead.sent.push_back(Sent {
             id,
@@ -294,7 +295,9 @@ impl Machine<'_> {
         };
         match found {
             Some(known) if known.unknown && !definition.allow_unknown => Look::Pass,
-            Some(known) if self.is_remembered(Computation::Call(site, &known.bound)) => Look::Pass,
+            // One that waits would only keep Python waiting for its turn. Should Python be asked after all, nobody notices
+            // that it is asked later: a plugin of which so much is known only computes.
+            Some(known) if self.needs_no_call(Computation::Call(site, &known.bound)) => Look::Pass,
             Some(arguments) => Look::Call(site, arguments, result),
             // What is wrong with it is said in its turn.
             None => Look::Stop,

@@ -16,6 +16,19 @@ use crate::runtime::python_bridge::remembered::{Answer, Computation};
 use crate::runtime::{Machine, VarId};
 use crate::types::Value;
 
+/// When a call is made that is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::runtime) enum When {
+    /// In its turn, which is now, before anything else happens.
+    Now,
+    /// In its turn, which comes later: the model may change before.
+    Later,
+    /// Before its turn, with what open relations hold now (`guesses`).
+    Guessed,
+    /// In its turn, but it sets something itself, and may read it then.
+    Setting,
+}
+
 impl Machine<'_> {
     /// Runs a plugin in Python: takes the answer of a call that went ahead, or sends it and waits.
     pub(in crate::runtime) fn call_python(
@@ -84,7 +97,7 @@ impl Machine<'_> {
             return self.ask_call(site, bound);
         }
         let mut calls = Marshal::default();
-        let (id, _) = self.write_call(site, bound, false, &mut calls);
+        let (id, _) = self.write_call(site, bound, When::Now, &mut calls);
         let mut guesses = Vec::new();
         let mut n_others = 0;
         if site.way == Way::WithNext && self.may_take_others(site.plugin) {
@@ -115,7 +128,7 @@ impl Machine<'_> {
         &mut self,
         site: Site,
         bound: &Bound,
-        is_guess: bool,
+        when: When,
         out: &mut Marshal,
     ) -> (u64, Vec<(VarId, Option<Value>)>) {
         let program = self.program;
@@ -141,7 +154,10 @@ impl Machine<'_> {
         let keywords = bound.keywords.iter();
         named.extend(keywords.map(|(name, value)| (&**name, *value)));
         let mut call = CallWriter::to(site.plugin, out);
-        call.is_guess = is_guess;
+        call.when = match plugin.emits_statements {
+            true => When::Setting,
+            false => when,
+        };
         call.out.list(positional.len());
         for value in positional {
             self.write_argument(value, &mut call);
@@ -172,7 +188,7 @@ impl Machine<'_> {
         call.out.dict();
         while let Some((id, at)) = call.open.get(written.len()).copied() {
             let slot = VarId(self.state.instance(id).slots.0 + at);
-            let value = match call.is_guess {
+            let value = match call.when == When::Guessed {
                 true => self.as_it_is(slot),
                 false => None,
             };

@@ -26,19 +26,23 @@
 
 use smallvec::SmallVec;
 
-use crate::hash::Map;
-use crate::hir::ExprId;
+use crate::hash::{Map, Set};
+use crate::hir::{ExprId, StmtKind};
 use crate::runtime::exec::eval::Ready;
 use crate::runtime::{
     Action, Dependencies, Listener, ListenerId, Machine, ScopeId, Step, VarId, VarKind,
 };
-use crate::types::Value;
+use crate::types::{InstId, Value};
 
 /// What steps in front of a call are going to store.
 #[derive(Default)]
 pub(super) struct ComingValues {
     /// By slot: the steps that store into it, in the order of the queue.
     steps: Map<VarId, SmallVec<[Step; 2]>>,
+    /// Instances whose constants come.
+    constants: Set<InstId>,
+    /// Some step in front of a call may store into slots that are not known.
+    is_uncertain: bool,
     /// What the call that is written takes along of it.
     assumed: Vec<(VarId, Value)>,
 }
@@ -47,6 +51,8 @@ impl ComingValues {
     /// The queue is going to change: what was seen of it counts no more.
     pub fn forget(&mut self) {
         self.steps.clear();
+        self.constants.clear();
+        self.is_uncertain = false;
     }
 
     /// A call takes a value along that has not come.
@@ -72,8 +78,19 @@ impl Machine<'_> {
                 requeue_count: 0,
                 action,
             } => *action,
-            Step::Direct { .. } | Step::Constants { .. } | Step::Implement { .. } => return,
+            // It goes to the end of the queue.
+            Step::Direct { .. } => return,
+            Step::Constants { instance, .. } => {
+                self.python.coming_values.constants.insert(*instance);
+                return;
+            }
+            Step::Implement { instance, .. } => {
+                let is_uncertain = !self.implements_nothing(*instance);
+                self.python.coming_values.is_uncertain |= is_uncertain;
+                return;
+            }
         };
+        self.python.coming_values.is_uncertain |= !self.stores_where_it_says(&action);
         let slot = match action {
             // With a listener, the elements have come one by one before.
             Action::Store { slot, listener, .. } if !listener.is_some() => Some(slot),
@@ -84,6 +101,45 @@ impl Machine<'_> {
             let steps = self.python.coming_values.steps.entry(slot).or_default();
             steps.push(*step);
         }
+    }
+
+    /// Whether all `implement` entries of an entity without a condition are empty.
+    fn implements_nothing(&self, instance: InstId) -> bool {
+        let program = self.program;
+        let entries = &program.entity(self.state.instance(instance).entity).entries;
+        entries
+            .iter()
+            .map(|entry| &program.implements[entry.index()])
+            .filter(|entry| entry.condition.is_none())
+            .flat_map(|entry| &entry.using)
+            .all(|using| {
+                let block = program.implementations[using.index()].block;
+                program.blocks[block.index()].stmts.is_empty()
+            })
+    }
+
+    /// Whether an action sets no attribute but, maybe, the slot that it names: what else it makes, other steps store, which come behind.
+    fn stores_where_it_says(&self, action: &Action) -> bool {
+        match action {
+            Action::Call { .. } | Action::Item { .. } | Action::Store { .. } => true,
+            Action::Stmt { stmt, scope } => match self.program.stmts[stmt.index()].kind {
+                StmtKind::Expr(_) => true,
+                // A name in an implementation may be that of an attribute.
+                StmtKind::Assign { .. } => !self.state.scopes[scope.index()].instance.is_some(),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// Whether an attribute has no value yet when the turn of a call comes that is written: no step in front of it stores into it, and those
+    /// that become ready meanwhile come behind it.
+    pub(super) fn stays_unset(&self, slot: VarId) -> bool {
+        let coming = &self.python.coming_values;
+        !coming.is_uncertain
+            && !coming.steps.contains_key(&slot)
+            && !coming.constants.contains(&self.state.owner(slot))
+            && self.state.known(slot).kind() == VarKind::Plain
     }
 
     /// The slot that an item of a streamed list literal goes to, if it is one.

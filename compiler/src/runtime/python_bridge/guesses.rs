@@ -32,6 +32,7 @@ use crate::hir::{Callee, ExprKind, PluginId};
 use crate::protocol::FromHost;
 use crate::protocol::calls::Marshal;
 use crate::runtime::exec::calls::{Site, Way};
+use crate::runtime::python_bridge::call::When;
 use crate::runtime::python_bridge::remembered::{Answer, Computation};
 use crate::runtime::{Action, Machine, TaskId, VarId, VarKind};
 use crate::types::Value;
@@ -198,7 +199,7 @@ impl Machine<'_> {
     }
 
     fn write_guess(&mut self, site: Site, bound: Bound, out: &mut Marshal) -> Guess {
-        let (id, assumed) = self.write_call(site, &bound, true, out);
+        let (id, assumed) = self.write_call(site, &bound, When::Guessed, out);
         Guess {
             id,
             site,

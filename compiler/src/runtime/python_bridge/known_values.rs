@@ -27,6 +27,7 @@ use crate::hash::Map;
 use crate::hir::PluginId;
 use crate::protocol::calls::Marshal;
 use crate::runtime::python_bridge::PythonBridge;
+use crate::runtime::python_bridge::call::When;
 use crate::runtime::{InstId, Machine, ReadError, VarId};
 use crate::types::{EntityId, Value};
 
@@ -101,8 +102,8 @@ pub(in crate::runtime) struct CallWriter<'w> {
     /// Instances that may still take attributes along.
     n_left: u32,
     depth: u32,
-    /// It is a guess, which is told what open relations hold now (`guesses`).
-    pub is_guess: bool,
+    /// When it is made.
+    pub when: When,
     /// Relations that the plugin is going to read, and that are open: the instance, and the slot within it.
     pub open: Vec<(InstId, u32)>,
 }
@@ -115,7 +116,7 @@ impl<'w> CallWriter<'w> {
             plugin,
             n_left: MOST_INSTANCES,
             depth: 0,
-            is_guess: false,
+            when: When::Later,
             open: Vec::new(),
         }
     }
@@ -367,7 +368,7 @@ impl Machine<'_> {
                 going.push((at, value));
                 known |= 1 << at;
             } else if call.open.len() < MOST_OPEN
-                && (call.is_guess || self.stays_open(slot))
+                && self.is_unset_for(slot, call.when)
                 && !call.open.contains(&(id, at))
             {
                 call.open.push((id, at));
@@ -378,6 +379,15 @@ impl Machine<'_> {
             self.python.known_values.known.insert(id, known);
         }
         going
+    }
+
+    /// Whether a slot without a value has none when a call reads it, or may be taken to have none.
+    fn is_unset_for(&self, slot: VarId, when: When) -> bool {
+        match when {
+            When::Now | When::Guessed => true,
+            When::Later => self.stays_open(slot) || self.stays_unset(slot),
+            When::Setting => self.stays_open(slot),
+        }
     }
 
     /// Python was told a wrong value of a slot: it is told again.

@@ -107,6 +107,11 @@ impl Machine<'_> {
         matches!(self.look_up(asked), Known::Result(..))
     }
 
+    /// The same, or it is known that it waits for a value.
+    pub(super) fn needs_no_call(&self, asked: Computation) -> bool {
+        matches!(self.look_up(asked), Known::Result(..) | Known::Waits(_))
+    }
+
     fn look_up(&self, asked: Computation) -> Known {
         self.follow(asked).unwrap_or(Known::Nothing)
     }
