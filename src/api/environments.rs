@@ -675,6 +675,7 @@ mod tests {
             repo_branch: "main".to_owned(),
             variables: Default::default(),
             halted: false,
+            halted_since: None,
             last_version: Default::default(),
             active_version: None,
         };

@@ -23,6 +23,7 @@ mod agents;
 mod asking;
 mod crons;
 mod dry_run;
+mod fresh;
 mod handle;
 mod refresh;
 mod restoring;
@@ -44,6 +45,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crons::Crons;
+use fresh::{FRESH, Fresh};
 use handle::Request;
 
 use results::Round;
@@ -125,6 +127,7 @@ pub(super) struct Reconciler {
     /// See [`Options::deploys`].
     deploys: bool,
     in_flight: HashMap<ActionId, InFlight>,
+    fresh: Fresh,
     /// Dry runs and questions for facts that wait in the queues of their agents.
     queued_tasks: HashMap<ActionId, QueuedTask>,
     /// The comparisons of dry runs that handlers make just now.
@@ -196,7 +199,7 @@ impl Reconciler {
             if !self.halted && self.ending.is_none() && self.may_begin() {
                 self.start_ready_runs().await;
             }
-            self.begin_writing().await;
+            self.begin_writing();
             self.settle();
             self.say_what_ended();
             let wait = self
@@ -326,12 +329,19 @@ impl Reconciler {
         let due = due.into_iter().flatten().min();
         // At most a minute: a clock that jumps is noticed then.
         let longest = Duration::from_secs(60);
-        if self.halted {
-            return longest;
-        }
+        let due = due.filter(|_| !self.halted);
         let wait = due.map_or(longest, |due| due.since(Timestamp::now()).min(longest));
-        self.executor
-            .next_look()
-            .map_or(wait, |look| wait.min(look))
+        // What was begun a moment ago is written when it is not over by then.
+        let young = self.unwritten.starts.first().map(|start| {
+            let until = start
+                .started
+                .0
+                .saturating_add_unsigned(FRESH.as_micros() as u64);
+            Timestamp(until).since(Timestamp::now())
+        });
+        let young = young.filter(|_| !self.writing.is_going_on());
+        let look = self.executor.next_look().filter(|_| !self.halted);
+        let waits = [look, self.fresh.until_room(), young];
+        waits.into_iter().flatten().fold(wait, Duration::min)
     }
 }

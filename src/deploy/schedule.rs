@@ -199,6 +199,8 @@ pub struct Schedule {
     by_agent: HashMap<AgentName, AgentIndex>,
     /// The agents that can start something now.
     startable: BTreeSet<AgentIndex>,
+    /// The agent with which [`Schedule::take`] goes on.
+    turn: AgentIndex,
     /// When idle resources run by themselves, the next one first.
     timers: BTreeSet<(Timestamp, Index)>,
     /// The last time that timers were asked about.
@@ -323,12 +325,22 @@ impl Schedule {
         }
     }
 
-    /// All that may start now. Each counts as running until the schedule is told its end.
-    pub fn take(&mut self) -> Vec<Start> {
+    /// What may start now, `most` at most. Each counts as running until the schedule is told its end. What is left waits for the
+    /// next call, which goes on with the agent where this one stopped: all have their turns.
+    pub fn take(&mut self, most: usize) -> Vec<Start> {
         let mut starts = Vec::new();
-        while let Some(agent) = self.startable.first().copied() {
+        while starts.len() < most {
+            let mut from_here = self.startable.range(self.turn..);
+            let Some(agent) = from_here.next().or_else(|| self.startable.first()).copied() else {
+                break;
+            };
+            self.turn = agent;
             // In the end the agent has no room, or nothing of it may start: it is in `startable` no more.
             starts.extend(self.start_next_of(agent));
+        }
+        if starts.len() >= most {
+            // Another agent comes first the next time, also if this one has room again by then.
+            self.turn = self.turn.next();
         }
         starts
     }

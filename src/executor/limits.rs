@@ -2,6 +2,7 @@
 //! are connected.
 //! Source: docs/reference/deployment.md § 5.3.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// The limits of an environment's executor.
@@ -49,7 +50,9 @@ impl Default for Limits {
     }
 }
 
-/// The processors that this process may use.
+/// The processors that this process may use. To ask the system takes as long as a quick run: it reads several files.
 pub(crate) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    static CORES: LazyLock<usize> =
+        LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
+    *CORES
 }

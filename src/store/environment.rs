@@ -22,6 +22,8 @@ pub struct Environment {
     /// What `std::get_env` sees.
     pub variables: BTreeMap<String, String>,
     pub halted: bool,
+    /// `None`: it is not halted, or was before this was noted.
+    pub halted_since: Option<Timestamp>,
     /// The last number given to a version; 0 before the first.
     pub last_version: VersionNumber,
     /// The version whose desired state is in force.
@@ -51,6 +53,7 @@ row! {
         repo_branch: String,
         variables: String,
         halted: bool,
+        halted_us: Option<i64>,
         last_version: VersionNumber,
         active_version: Option<VersionNumber>,
     }
@@ -68,6 +71,7 @@ impl Row {
             repo_url: self.repo_url,
             repo_branch: self.repo_branch,
             halted: self.halted,
+            halted_since: self.halted_us.map(Timestamp),
             last_version: self.last_version,
             active_version: self.active_version,
         })
@@ -117,14 +121,14 @@ impl Store {
     /// All environments, sorted by name.
     pub async fn environment_list(&self) -> Result<Vec<Environment>> {
         const SQL: &str = "SELECT id, project_id, name, description, icon, repo_url, repo_branch, variables, halted, \
-                           last_version, active_version FROM environment ORDER BY name, id";
+                           halted_us, last_version, active_version FROM environment ORDER BY name, id";
         let rows: Vec<Row> = read!(self.db, pool => sqlx::query_as(SQL).fetch_all(pool).await?);
         rows.into_iter().map(Row::into_environment).collect()
     }
 
     pub async fn environment_fetch(&self, id: EnvironmentId) -> Result<Option<Environment>> {
         const SQL: &str = "SELECT id, project_id, name, description, icon, repo_url, repo_branch, variables, halted, \
-                           last_version, active_version FROM environment WHERE id = $1";
+                           halted_us, last_version, active_version FROM environment WHERE id = $1";
         let row: Option<Row> = read!(self.db, pool => {
             sqlx::query_as(SQL).bind(id.to_string()).fetch_optional(pool).await?
         });
@@ -164,15 +168,21 @@ impl Store {
     /// Halts an environment, or resumes it. Halting pauses all agents and notes which of them go on afterwards; doing it
     /// twice changes nothing. Source: docs/reference/deployment.md § 1.3.
     pub async fn environment_halt(&self, id: EnvironmentId, halted: bool) -> Result<()> {
-        const SQL: &str = "UPDATE environment SET halted = $2 WHERE id = $1 AND halted <> $2";
-        const HALT: &str = "UPDATE agent SET unpause_on_resume = COALESCE(unpause_on_resume, NOT paused), paused = TRUE \
-                            WHERE environment_id = $1";
+        const SQL: &str = "UPDATE environment SET halted = $2, halted_us = CASE WHEN $2 THEN $3 END \
+                           WHERE id = $1 AND halted <> $2";
+        const HALT: &str = "UPDATE agent SET unpause_on_resume = COALESCE(unpause_on_resume, NOT paused), paused = TRUE, \
+                            paused_us = CASE WHEN paused THEN paused_us ELSE $2 END WHERE environment_id = $1";
         const RESUME: &str = "UPDATE agent SET paused = paused AND NOT COALESCE(unpause_on_resume, FALSE), \
+                              paused_us = CASE WHEN paused AND NOT COALESCE(unpause_on_resume, FALSE) THEN paused_us END, \
                               unpause_on_resume = NULL WHERE environment_id = $1";
-        let (id, agents) = (id.to_string(), if halted { HALT } else { RESUME });
+        let (id, now) = (id.to_string(), Timestamp::now().0);
         transaction!(self.db, tx => {
-            if sqlx::query(SQL).bind(&id).bind(halted).execute(&mut *tx).await?.rows_affected() > 0 {
-                sqlx::query(agents).bind(&id).execute(&mut *tx).await?;
+            if sqlx::query(SQL).bind(&id).bind(halted).bind(now).execute(&mut *tx).await?.rows_affected() > 0 {
+                let agents = match halted {
+                    true => sqlx::query(HALT).bind(&id).bind(now),
+                    false => sqlx::query(RESUME).bind(&id),
+                };
+                agents.execute(&mut *tx).await?;
             }
         });
         Ok(())

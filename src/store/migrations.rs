@@ -97,6 +97,10 @@ const FILES: &[(&str, &str)] = &[
         "0022_lists",
         include_str!("../../migrations/0022_lists.sql"),
     ),
+    (
+        "0023_standstill",
+        include_str!("../../migrations/0023_standstill.sql"),
+    ),
 ];
 
 /// What PostgreSQL needs behind the file of that name, and SQLite does not: `0004_x.postgres.sql` for `0004_x`.

@@ -91,6 +91,7 @@ row! {
         pub paused: bool,
         pub unpause_on_resume: Option<bool>,
         away_us: Option<i64>,
+        paused_us: Option<i64>,
     }
 }
 
@@ -118,7 +119,7 @@ const AGENT_PAUSED: &str = "(CASE WHEN paused THEN 'true' ELSE 'false' END)";
 
 impl Listed for Agent {
     const TABLE: &'static str = "agent";
-    const COLUMNS: &'static str = "name, paused, unpause_on_resume, away_us";
+    const COLUMNS: &'static str = "name, paused, unpause_on_resume, away_us, paused_us";
 
     fn part(&self, column: &str) -> Part {
         match column {
@@ -171,6 +172,11 @@ impl Agent {
             (false, Some(_)) => "down",
             (false, None) => "up",
         }
+    }
+
+    /// Since when it is paused; `None`: it is not, or was before this was noted.
+    pub fn paused_since(&self) -> Option<Timestamp> {
+        self.paused_us.map(Timestamp)
     }
 
     /// Since when it is not connected, if it runs on another machine; `None`: it is connected, or it runs here.
@@ -313,7 +319,7 @@ impl Store {
     }
 
     pub async fn agent_list(&self, environment: EnvironmentId) -> Result<Vec<Agent>> {
-        const SQL: &str = "SELECT name, paused, unpause_on_resume, away_us FROM agent WHERE environment_id = $1 ORDER BY name";
+        const SQL: &str = "SELECT name, paused, unpause_on_resume, away_us, paused_us FROM agent WHERE environment_id = $1 ORDER BY name";
         Ok(
             read!(self.db, pool => sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?),
         )
@@ -342,9 +348,19 @@ impl Store {
         name: Option<&AgentName>,
         paused: bool,
     ) -> Result<bool> {
-        const SQL: &str =
-            "UPDATE agent SET paused = $3 WHERE environment_id = $1 AND ($2 IS NULL OR name = $2)";
-        self.agent_set(SQL, environment, name, paused).await
+        // One that is paused twice is so since the first time.
+        const PAUSE: &str = "UPDATE agent SET paused = TRUE, paused_us = CASE WHEN paused THEN paused_us ELSE $3 END \
+                             WHERE environment_id = $1 AND ($2 IS NULL OR name = $2)";
+        const UNPAUSE: &str = "UPDATE agent SET paused = FALSE, paused_us = NULL \
+                               WHERE environment_id = $1 AND ($2 IS NULL OR name = $2)";
+        let now = Timestamp::now().0;
+        Ok(write!(self.db, pool => {
+            let query = match paused {
+                true => sqlx::query(PAUSE).bind(environment.to_string()).bind(name).bind(now),
+                false => sqlx::query(UNPAUSE).bind(environment.to_string()).bind(name),
+            };
+            query.execute(pool).await?.rows_affected()
+        }) > 0)
     }
 
     /// Says whether an agent, or all for `None`, goes on when its environment is resumed; `false`: there is no such agent.
@@ -355,18 +371,9 @@ impl Store {
         unpause: bool,
     ) -> Result<bool> {
         const SQL: &str = "UPDATE agent SET unpause_on_resume = $3 WHERE environment_id = $1 AND ($2 IS NULL OR name = $2)";
-        self.agent_set(SQL, environment, name, unpause).await
-    }
-
-    async fn agent_set(
-        &self,
-        sql: &'static str,
-        environment: EnvironmentId,
-        name: Option<&AgentName>,
-        value: bool,
-    ) -> Result<bool> {
         Ok(write!(self.db, pool => {
-            sqlx::query(sql).bind(environment.to_string()).bind(name).bind(value).execute(pool).await?.rows_affected()
+            let query = sqlx::query(SQL).bind(environment.to_string()).bind(name).bind(unpause);
+            query.execute(pool).await?.rows_affected()
         }) > 0)
     }
 }

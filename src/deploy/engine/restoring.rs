@@ -6,6 +6,7 @@ use tokio::sync::mpsc;
 
 use super::Reconciler;
 use super::crons::Crons;
+use super::fresh::Fresh;
 use super::handle::Options;
 use super::refresh::policy;
 use super::writing::{Batch, Writing};
@@ -84,6 +85,7 @@ impl Reconciler {
             ending: None,
             deploys: options.deploys,
             in_flight: HashMap::new(),
+            fresh: Fresh::default(),
             queued_tasks: HashMap::new(),
             comparing: HashMap::new(),
             facts: Facts::new(unknowns, options.recompile.clone(), options.facts),

@@ -23,7 +23,8 @@ impl Reconciler {
     /// Hands out what may run now; `true`: some of it has ended already.
     async fn start_some(&mut self) -> bool {
         let mut has_ended = false;
-        for start in self.schedule.take() {
+        let most = self.fresh.room(&self.in_flight);
+        for start in self.schedule.take(most) {
             match start {
                 Start::Deploy(run) => has_ended |= self.start_deploy(run).await,
                 Start::Task(action) => self.start_task(action).await,
@@ -64,6 +65,7 @@ impl Reconciler {
             reason: run.reason.clone(),
             limit_ms: self.limit_ms(),
         };
+        self.fresh.note(run.action);
         self.in_flight.insert(run.action, InFlight { run, started });
         self.executor.run(task, &code).await;
         false

@@ -15,6 +15,7 @@
 //! While the database does not take a batch, it is tried again after growing pauses, and nothing new is begun. Nor is anything
 //! while it does not answer: a server that were killed then would have to repeat all that it had begun.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -22,8 +23,9 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::fresh::FRESH;
 use super::{Reconciler, action_log};
-use crate::domain::{Change, EnvironmentId, ResourceStatus, chain};
+use crate::domain::{ActionId, Change, EnvironmentId, ResourceStatus, Timestamp, chain};
 use crate::executor::replies::Held;
 use crate::lsm::{Report, Services};
 use crate::observe::{ActionLogs, Bus, EventKind, ResourceDone};
@@ -73,6 +75,20 @@ impl Batch {
     pub(super) fn is_empty(&self) -> bool {
         self.starts.is_empty() && self.ends.is_empty() && self.compared.is_empty()
     }
+
+    /// Takes out the beginnings of runs after this moment that have not ended.
+    fn without_young(&mut self, begun: Timestamp) -> Vec<ActionStart> {
+        if self.starts.iter().all(|start| start.started <= begun) {
+            return Vec::new();
+        }
+        let ended: HashSet<ActionId> = self.ends.iter().map(|(end, _)| end.id).collect();
+        let is_written = |start: &ActionStart| start.started <= begun || ended.contains(&start.id);
+        let (now, later) = std::mem::take(&mut self.starts)
+            .into_iter()
+            .partition(is_written);
+        self.starts = now;
+        later
+    }
 }
 
 impl Writing {
@@ -115,14 +131,27 @@ impl Reconciler {
         self.unwritten.is_empty() && !self.writing.is_going_on()
     }
 
-    /// Begins to write what is known, unless something is being written: then it has to wait for that.
-    pub(super) async fn begin_writing(&mut self) {
+    /// Begins to write what is known, unless something is being written: then it has to wait for that. A run that was begun just
+    /// now waits for its end, with which it is one row less to write.
+    pub(super) fn begin_writing(&mut self) {
+        let young = Timestamp(
+            Timestamp::now()
+                .0
+                .saturating_sub_unsigned(FRESH.as_micros() as u64),
+        );
+        self.write_until(young);
+    }
+
+    /// The same, with runs that were begun until this moment, and those that have ended.
+    fn write_until(&mut self, begun: Timestamp) {
         if self.writing.is_going_on() {
             return;
         }
+        let later = self.unwritten.without_young(begun);
         if self.unwritten.is_empty() {
             // Of answers that came to nothing.
             self.unwritten.held.clear();
+            self.unwritten.starts = later;
             return;
         }
         let attempts = Attempts {
@@ -135,6 +164,7 @@ impl Reconciler {
             action_logs: self.action_logs.clone(),
         };
         let batch = std::mem::take(&mut self.unwritten);
+        self.unwritten.starts = later;
         let reports = std::mem::take(&mut self.reports);
         self.writing.began = Some(Instant::now());
         self.writing.task.spawn(attempts.write(reports, batch));
@@ -143,7 +173,7 @@ impl Reconciler {
     /// Waits until all that is known is written, or it is time to stop.
     pub(in crate::deploy) async fn flush(&mut self) {
         loop {
-            self.begin_writing().await;
+            self.write_until(Timestamp(i64::MAX));
             if !self.writing.is_going_on() {
                 return;
             }

@@ -16,7 +16,7 @@ use crate::domain::{ActionKind, AgentName, EnvironmentId, Interval, ResourceId, 
 use crate::executor::clock::ERROR_OF_CLOCK;
 use crate::executor::waiting::{Awaited, Waiting};
 use crate::store::{Action, Environment, FactAge, ResourceState, Result, Store, StoredResource};
-use reasons::{Reason, Surroundings, awaited};
+use reasons::{Reason, Since, Surroundings, awaited};
 
 /// Resources that one explanation looks at: beyond them the nearest roots are known anyway.
 const MAX_VISITED: usize = 5_000;
@@ -194,8 +194,12 @@ async fn surroundings(
         .collect();
     let is_open = |unknown: &(ResourceId, String)| !known.contains(unknown);
     Ok(Surroundings {
-        is_halted: environment.halted,
-        paused: paused.map(|agent| agent.name).collect(),
+        halted: environment
+            .halted
+            .then_some(Since(environment.halted_since)),
+        paused: paused
+            .map(|agent| (agent.name.clone(), Since(agent.paused_since())))
+            .collect(),
         away,
         unknowns: unknowns.into_iter().filter(is_open).collect(),
         has_no_interval: false,

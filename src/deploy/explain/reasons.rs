@@ -2,17 +2,31 @@
 //! stands around it. Pure.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use serde_json::{Value, json};
 
 use crate::domain::{AgentName, Blocked, LastRun, ResourceId, ResourceStatus, Timestamp};
 use crate::store::ResourceState;
 
+/// Since when something stands still, as far as that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Since(pub(super) Option<Timestamp>);
+
+impl fmt::Display for Since {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(since) => write!(f, " since {}", since.for_people()),
+            None => Ok(()),
+        }
+    }
+}
+
 /// What stands above all resources of an environment, or of an agent.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Surroundings {
-    pub(super) is_halted: bool,
-    pub(super) paused: Vec<AgentName>,
+    pub(super) halted: Option<Since>,
+    pub(super) paused: HashMap<AgentName, Since>,
     /// Agents on other machines that are not connected, and since when.
     pub(super) away: HashMap<AgentName, Timestamp>,
     /// The facts that the version in force waits for: resource and name.
@@ -24,11 +38,11 @@ pub(super) struct Surroundings {
 impl Surroundings {
     /// Why nothing begins on an agent just now, if that is so.
     pub(super) fn standstill(&self, agent: &AgentName) -> Option<String> {
-        if self.is_halted {
-            return Some("the environment is halted".to_owned());
+        if let Some(since) = self.halted {
+            return Some(format!("the environment is halted{since}"));
         }
-        if self.paused.contains(agent) {
-            return Some(format!("its agent {agent} is paused"));
+        if let Some(since) = self.paused.get(agent) {
+            return Some(format!("its agent {agent} is paused{since}"));
         }
         let since = self.away.get(agent)?.for_people();
         Some(format!("its agent {agent} is not connected since {since}"))
@@ -45,9 +59,9 @@ pub(super) enum Reason {
     /// It was not in any version that was brought into force.
     NotReleased,
     /// Nothing runs in the environment.
-    Halted,
+    Halted(Since),
     /// Nothing runs on its agent.
-    Paused,
+    Paused(Since),
     /// Its agent is on another machine, and has not been connected since then.
     Away(Timestamp),
     /// The same, and it was given the resource before that.
@@ -94,11 +108,11 @@ impl Reason {
         }
         // What was tried, and what came out, is the reason; but nothing is tried while work stands still.
         let is_tried = state.last_run != LastRun::New && status != ResourceStatus::Available;
-        if around.is_halted && !is_tried {
-            return Self::Halted;
+        if let Some(since) = around.halted.filter(|_| !is_tried) {
+            return Self::Halted(since);
         }
-        if around.paused.contains(&state.agent) && !is_tried {
-            return Self::Paused;
+        if let Some(since) = around.paused.get(&state.agent).filter(|_| !is_tried) {
+            return Self::Paused(*since);
         }
         if let Some(since) = away.filter(|_| !is_tried) {
             return Self::Away(since);
@@ -121,8 +135,8 @@ impl Reason {
             Self::Deployed => "deployed",
             Self::Orphaned => "orphaned",
             Self::NotReleased => "not_released",
-            Self::Halted => "environment_halted",
-            Self::Paused => "agent_paused",
+            Self::Halted(_) => "environment_halted",
+            Self::Paused(_) => "agent_paused",
             Self::Away(_) => "agent_not_connected",
             Self::Undefined => "undefined",
             Self::Blocked => "requires_undefined",
@@ -198,8 +212,8 @@ impl Reason {
                 format!("is not in the version in force{last}")
             }
             (Self::NotReleased, _) => "is in no version that was brought into force".to_owned(),
-            (Self::Halted, _) => "waits: the environment is halted".to_owned(),
-            (Self::Paused, _) => format!("waits: its agent {agent} is paused"),
+            (Self::Halted(since), _) => format!("waits: the environment is halted{since}"),
+            (Self::Paused(since), _) => format!("waits: its agent {agent} is paused{since}"),
             (Self::Away(since), _) => {
                 format!(
                     "waits: its agent {agent} is not connected since {}",
@@ -295,11 +309,11 @@ mod tests {
     #[test]
     fn what_was_tried_is_the_reason_and_what_stands_still_that_nothing_is_tried() {
         let halted = Surroundings {
-            is_halted: true,
+            halted: Some(Since(None)),
             ..Surroundings::default()
         };
         let paused = Surroundings {
-            paused: vec![AgentName::new("one")],
+            paused: HashMap::from([(AgentName::new("one"), Since(Some(Timestamp(0))))]),
             ..Surroundings::default()
         };
         let free = Surroundings::default();
@@ -314,8 +328,11 @@ mod tests {
             intent_hash: "2".into(),
             ..failed
         };
-        assert_eq!(Reason::of(&changed, &halted), Reason::Halted);
-        assert_eq!(Reason::of(&changed, &paused), Reason::Paused);
+        assert_eq!(Reason::of(&changed, &halted), Reason::Halted(Since(None)));
+        assert_eq!(
+            Reason::of(&changed, &paused),
+            Reason::Paused(Since(Some(Timestamp(0))))
+        );
         assert_eq!(Reason::of(&changed, &free), Reason::Waiting);
         let skipped = ResourceState {
             last_status: ResourceStatus::Skipped,
@@ -340,17 +357,18 @@ mod tests {
                 "; it is not tried again yet: its agent one is not connected since 1970"
             )
         );
-        around.paused.push(AgentName::new("one"));
-        assert_eq!(
-            end(&around),
-            "; it is not tried again yet: its agent one is paused"
+        let since = Since(Some(Timestamp(0)));
+        around.paused.insert(AgentName::new("one"), since);
+        assert!(
+            end(&around)
+                .starts_with("; it is not tried again yet: its agent one is paused since 1970")
         );
-        around.is_halted = true;
+        around.halted = Some(Since(None));
         assert_eq!(
             end(&around),
             "; it is not tried again yet: the environment is halted"
         );
-        assert_eq!(Reason::Halted.hindrance(&state(), &around), "");
+        assert_eq!(Reason::Halted(Since(None)).hindrance(&state(), &around), "");
     }
 
     #[test]

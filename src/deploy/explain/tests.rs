@@ -187,17 +187,48 @@ async fn what_failed_says_that_it_is_not_tried_again_while_nothing_runs() {
              `autostart_agent_repair_interval` are 0"
         );
         store.environment_halt(environment.id, true).await.unwrap();
-        let halted = store.environment_fetch(environment.id).await.unwrap();
-        let found = explain(&store, &halted.unwrap(), &id("one")).await.unwrap();
+        let halted = store
+            .environment_fetch(environment.id)
+            .await
+            .unwrap()
+            .unwrap();
+        let found = explain(&store, &halted, &id("one")).await.unwrap();
         let texts = found.unwrap()["chain"].clone();
         assert_eq!(
             texts[0]["text"],
             "was skipped: it requires t::R[a,name=two], which is not deployed"
         );
+        // Halted twice, it is so since the first time.
+        let since = halted.halted_since.unwrap();
+        store.environment_halt(environment.id, true).await.unwrap();
+        let again = store.environment_fetch(environment.id).await.unwrap();
+        assert_eq!(again.unwrap().halted_since, Some(since));
         assert_eq!(
             texts[1]["text"],
-            "failed; it is not tried again yet: the environment is halted"
+            format!(
+                "failed; it is not tried again yet: the environment is halted since {}",
+                since.for_people()
+            )
         );
+        let paused_since = || async {
+            let agents = store.agent_list(environment.id).await.unwrap();
+            agents[0].paused_since()
+        };
+        let paused = paused_since().await;
+        assert!(paused >= Some(since));
+        store.agent_pause(environment.id, None, true).await.unwrap();
+        assert_eq!(paused_since().await, paused);
+        store.environment_halt(environment.id, false).await.unwrap();
+        let resumed = store.environment_fetch(environment.id).await.unwrap();
+        assert_eq!(resumed.unwrap().halted_since, None);
+        assert_eq!(paused_since().await, None);
+        store.agent_pause(environment.id, None, true).await.unwrap();
+        assert!(paused_since().await > paused);
+        store
+            .agent_pause(environment.id, None, false)
+            .await
+            .unwrap();
+        assert_eq!(paused_since().await, None);
     })
     .await;
 }

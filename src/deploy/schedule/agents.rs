@@ -8,8 +8,14 @@ use crate::deploy::Intent;
 use crate::domain::{ActionId, AgentName, SharedText, Timestamp};
 
 /// An agent's place in [`Schedule::queues`]. Agents stay, since there are few and they come back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct AgentIndex(u32);
+
+impl AgentIndex {
+    pub(super) fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+}
 
 /// What stands in a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

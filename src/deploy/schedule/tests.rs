@@ -45,10 +45,13 @@ fn intent(text: &str) -> Intent {
 
 /// The deployments that may start.
 fn take(schedule: &mut Schedule) -> Vec<Run> {
-    let runs = schedule.take().into_iter().map(|start| match start {
-        Start::Deploy(run) => run,
-        Start::Task(action) => panic!("nobody asked for {action}"),
-    });
+    let runs = schedule
+        .take(usize::MAX)
+        .into_iter()
+        .map(|start| match start {
+            Start::Deploy(run) => run,
+            Start::Task(action) => panic!("nobody asked for {action}"),
+        });
     runs.collect()
 }
 
@@ -209,7 +212,7 @@ fn quick_runs_of_an_agent_are_handed_over_several_at_once_and_in_order() {
     world.schedule.add_task(task, &agent, Priority::UserDeploy);
     assert!(world.start().is_empty(), "a task waits until nothing runs");
     world.end_held("a.2");
-    let starts = world.schedule.take();
+    let starts = world.schedule.take(usize::MAX);
     assert!(matches!(&starts[..], [Start::Task(action)] if *action == task));
     world.schedule.task_finished(task);
     assert_eq!(world.start(), ["a.4"]);
@@ -949,14 +952,14 @@ fn dry_runs_and_questions_for_facts_have_their_places_between_deploys() {
         .schedule
         .add_task(facts, &agent, Priority::CollectFacts);
     world.schedule.add_task(dry_run, &agent, Priority::DryRun);
-    let mut next = || match world.schedule.take().remove(0) {
+    let mut next = || match world.schedule.take(usize::MAX).remove(0) {
         Start::Deploy(run) => {
-            assert!(world.schedule.take().is_empty());
+            assert!(world.schedule.take(usize::MAX).is_empty());
             run.action
         }
         Start::Task(action) => {
             assert!(
-                world.schedule.take().is_empty(),
+                world.schedule.take(usize::MAX).is_empty(),
                 "one thing of an agent at a time"
             );
             world.schedule.task_finished(action);

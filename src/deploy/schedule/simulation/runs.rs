@@ -19,7 +19,18 @@ impl Life {
         if self.halted {
             return;
         }
-        for start in self.schedule.take() {
+        // As many calls as it takes: whatever one leaves, the next ones bring.
+        let mut starts = Vec::new();
+        loop {
+            let most = self.random.random_range(1..5);
+            let some = self.schedule.take(most);
+            assert!(some.len() <= most);
+            if some.is_empty() {
+                break;
+            }
+            starts.extend(some);
+        }
+        for start in starts {
             let run = match start {
                 Start::Deploy(run) => run,
                 Start::Task(action) => {
