@@ -57,6 +57,10 @@ def _typed(node: ast.FunctionDef | ast.Lambda, parts: list[ast.AST]) -> set[str]
         if isinstance(argument.annotation, ast.Name) and argument.annotation.id in _TYPES
         or isinstance(argument.annotation, ast.Constant) and argument.annotation.value in _TYPES
     }
+    # A default is not looked at by models: without an argument None would be the seed.
+    in_order = [*arguments.posonlyargs, *arguments.args]
+    defaults = [*zip(reversed(in_order), reversed(arguments.defaults)), *zip(arguments.kwonlyargs, arguments.kw_defaults)]
+    typed -= {argument.arg for argument, default in defaults if default is not None and not _is_seed(default, set(), lambda _: None)}
     inner = {part.arg for part in parts if isinstance(part, ast.arg)}
     return typed - inner - {part.id for part in parts if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)}
 

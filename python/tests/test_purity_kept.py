@@ -305,6 +305,15 @@ class Judging(unittest.TestCase):
             for body in bodies:
                 self.check(f"def made(): return None\n@plugin\ndef f({TYPED}):\n    {body}\n", is_pure)
         self.check("def f(x: str):\n    return random.Random(x).random()\n", False)
+        for arguments, is_pure in (
+            ('x: "string" = None', False),
+            ('y: "int", x: "string" = None', False),
+            ('y: "int", *, x: "string" = None, z: "int" = 1', False),
+            ('y: "int" = None, *, x: "string", z: "int" = None', True),
+            ('x: "string" = "a"', True),
+            ('x: "string", y: "int" = None', True),
+        ):
+            self.check(f"@plugin\ndef f({arguments}):\n    return random.Random(x).random()\n", is_pure)
         self.check(f"@plugin\ndef f({TYPED}):\n    return random.Random(x).random()\ndef g(): return f(None)\n", False)
         self.check("def str(x): return None\n@plugin\ndef f(x: 'string'):\n    return random.Random(str(x)).random()\n", False)
 

@@ -55,4 +55,6 @@ def _allocating(function: F) -> F:
         write(record, {attribute_path: value})
         return value
 
+    # Plugins are asked for their own parameters, and these are those of the allocator.
+    allocating.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]  # what `inspect` looks for
     return allocating  # type: ignore[return-value]
