@@ -176,15 +176,8 @@ fn a_server_explains_what_stands_still_and_what_is_no_longer_there() {
         wait_until(expected, || chain(&explain(name)) == [expected]);
     };
     soon("a", "a deployed");
-    assert_eq!(
-        running
-            .get(&format!(
-                "/api/v2/resource/{}/explain",
-                segment("m::X[a,b=c]")
-            ))
-            .0,
-        404
-    );
+    let unknown = format!("/api/v2/resource/{}/explain", segment("m::X[a,b=c]"));
+    assert_eq!(running.get(&unknown).0, 404);
 
     running.call("POST", "/api/v2/agent/localhost/pause", None);
     repo.write("main.cf", &files(&[("a", "changed")]));
