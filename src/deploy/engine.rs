@@ -196,7 +196,7 @@ impl Reconciler {
             }
             self.begin_waiting().await;
             // Nothing is begun whose result could not be written. Without deploys there are tasks of dry runs only.
-            if !self.halted && self.ending.is_none() && self.may_begin() {
+            if self.begins_runs() {
                 self.start_ready_runs().await;
             }
             self.begin_writing();
@@ -323,6 +323,11 @@ impl Reconciler {
         }
     }
 
+    /// Whether anything is begun just now.
+    fn begins_runs(&self) -> bool {
+        !self.halted && self.ending.is_none() && self.may_begin()
+    }
+
     /// The time until the next timer fires, at most a minute.
     fn wait(&self) -> Duration {
         let due = [self.schedule.next_due(), self.crons.next()];
@@ -341,7 +346,9 @@ impl Reconciler {
         });
         let young = young.filter(|_| !self.writing.is_going_on());
         let look = self.executor.next_look().filter(|_| !self.halted);
-        let waits = [look, self.fresh.until_room(), young];
+        // Room is looked for where runs are begun only.
+        let room = self.fresh.until_room().filter(|_| self.begins_runs());
+        let waits = [look, room, young];
         waits.into_iter().flatten().fold(wait, Duration::min)
     }
 }

@@ -23,7 +23,9 @@ impl Reconciler {
     /// Hands out what may run now; `true`: some of it has ended already.
     async fn start_some(&mut self) -> bool {
         let mut has_ended = false;
-        let most = self.fresh.room(&self.in_flight);
+        let most = self
+            .fresh
+            .room(|action| self.in_flight.contains_key(action));
         for start in self.schedule.take(most) {
             match start {
                 Start::Deploy(run) => has_ended |= self.start_deploy(run).await,
