@@ -45,13 +45,15 @@ fn intent(text: &str) -> Intent {
 
 /// The deployments that may start.
 fn take(schedule: &mut Schedule) -> Vec<Run> {
-    let runs = schedule
-        .take(usize::MAX)
-        .into_iter()
-        .map(|start| match start {
-            Start::Deploy(run) => run,
-            Start::Task(action) => panic!("nobody asked for {action}"),
-        });
+    take_some(schedule, usize::MAX)
+}
+
+fn take_some(schedule: &mut Schedule, most: usize) -> Vec<Run> {
+    let starts = schedule.take(most).into_iter();
+    let runs = starts.map(|start| match start {
+        Start::Deploy(run) => run,
+        Start::Task(action) => panic!("nobody asked for {action}"),
+    });
     runs.collect()
 }
 
@@ -135,7 +137,11 @@ impl World {
 
     /// Starts what may start, and holds it.
     fn start(&mut self) -> Vec<String> {
-        let runs = take(&mut self.schedule);
+        self.start_some(usize::MAX)
+    }
+
+    fn start_some(&mut self, most: usize) -> Vec<String> {
+        let runs = take_some(&mut self.schedule, most);
         let names = runs
             .iter()
             .map(|run| run.intent.id_value.to_string())
@@ -216,6 +222,21 @@ fn quick_runs_of_an_agent_are_handed_over_several_at_once_and_in_order() {
     assert!(matches!(&starts[..], [Start::Task(action)] if *action == task));
     world.schedule.task_finished(task);
     assert_eq!(world.start(), ["a.4"]);
+}
+
+/// Given: three agents, and room for one run at a time. Expected: each has its turn, also while the first one has more to do.
+#[test]
+fn agents_have_their_turns_where_not_all_may_begin() {
+    let mut world = World::new();
+    world.release("a.0=1\na.1=1\na.2=1\nb.0=1\nc.0=1");
+    let mut begun = Vec::new();
+    for _ in 0..5 {
+        let [name] = world.start_some(1).try_into().unwrap();
+        world.end_held(&name);
+        begun.push(name);
+    }
+    assert_eq!(begun, ["a.0", "b.0", "c.0", "a.1", "a.2"]);
+    assert!(world.start().is_empty());
 }
 
 //: deploy 26
