@@ -338,11 +338,8 @@ impl Reconciler {
         let wait = due.map_or(longest, |due| due.since(Timestamp::now()).min(longest));
         // What was begun a moment ago is written when it is not over by then.
         let young = self.unwritten.starts.first().map(|start| {
-            let until = start
-                .started
-                .0
-                .saturating_add_unsigned(FRESH.as_micros() as u64);
-            Timestamp(until).since(Timestamp::now())
+            let until = start.started.plus(FRESH);
+            until.since(Timestamp::now()).min(FRESH)
         });
         let young = young.filter(|_| !self.writing.is_going_on());
         let look = self.executor.next_look().filter(|_| !self.halted);

@@ -76,13 +76,16 @@ impl Batch {
         self.starts.is_empty() && self.ends.is_empty() && self.compared.is_empty()
     }
 
-    /// Takes out the beginnings of runs after this moment that have not ended.
-    fn without_young(&mut self, begun: Timestamp) -> Vec<ActionStart> {
-        if self.starts.iter().all(|start| start.started <= begun) {
+    /// Takes out the beginnings of runs that are fresh at this moment and have not ended.
+    fn without_young(&mut self, now: Timestamp) -> Vec<ActionStart> {
+        // What begins later than now did so before the clock went back.
+        let is_young =
+            |start: &ActionStart| start.started <= now && start.started.plus(FRESH) > now;
+        if !self.starts.iter().any(is_young) {
             return Vec::new();
         }
         let ended: HashSet<ActionId> = self.ends.iter().map(|(end, _)| end.id).collect();
-        let is_written = |start: &ActionStart| start.started <= begun || ended.contains(&start.id);
+        let is_written = |start: &ActionStart| !is_young(start) || ended.contains(&start.id);
         let (now, later) = std::mem::take(&mut self.starts)
             .into_iter()
             .partition(is_written);
@@ -134,20 +137,15 @@ impl Reconciler {
     /// Begins to write what is known, unless something is being written: then it has to wait for that. A run that was begun just
     /// now waits for its end, with which it is one row less to write.
     pub(super) fn begin_writing(&mut self) {
-        let young = Timestamp(
-            Timestamp::now()
-                .0
-                .saturating_sub_unsigned(FRESH.as_micros() as u64),
-        );
-        self.write_until(young);
+        self.write_at(Timestamp::now());
     }
 
-    /// The same, with runs that were begun until this moment, and those that have ended.
-    fn write_until(&mut self, begun: Timestamp) {
+    /// The same at another moment.
+    fn write_at(&mut self, now: Timestamp) {
         if self.writing.is_going_on() {
             return;
         }
-        let later = self.unwritten.without_young(begun);
+        let later = self.unwritten.without_young(now);
         if self.unwritten.is_empty() {
             // Of answers that came to nothing.
             self.unwritten.held.clear();
@@ -173,7 +171,8 @@ impl Reconciler {
     /// Waits until all that is known is written, or it is time to stop.
     pub(in crate::deploy) async fn flush(&mut self) {
         loop {
-            self.write_until(Timestamp(i64::MAX));
+            // Nothing is fresh at the end of all time.
+            self.write_at(Timestamp(i64::MAX));
             if !self.writing.is_going_on() {
                 return;
             }
@@ -309,6 +308,7 @@ async fn complain_and_wait(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{ActionKind, ResourceId, VersionNumber};
 
     /// Given: a transaction that has ended, one that began just now, and one that should have ended. Expected: only the last
     /// one keeps runs from beginning.
@@ -323,5 +323,37 @@ mod tests {
         assert!(writing.is_late());
         writing.began = Some(Instant::now());
         assert!(!writing.is_late(), "it may still end in time");
+    }
+
+    fn start(started: i64) -> ActionStart {
+        ActionStart {
+            id: ActionId::generate(),
+            action: ActionKind::Deploy,
+            version: VersionNumber::new(1),
+            resource_id: ResourceId::new("t::R[a,name=one]"),
+            started: Timestamp(started),
+        }
+    }
+
+    /// Given: runs that were begun long ago, just now, and by a clock that went back since. Expected: only the one of just now waits
+    /// for its end, and nothing does when all is to be written.
+    #[test]
+    fn only_what_was_begun_just_now_waits_for_its_end() {
+        let now = 10_000_000;
+        let fresh = FRESH.as_micros() as i64;
+        let begun = [now - fresh, now - fresh + 1, now, now + 3_600_000_000];
+        let mut batch = Batch {
+            starts: begun.map(start).into(),
+            ..Batch::default()
+        };
+        let times = |starts: &[ActionStart]| -> Vec<i64> {
+            starts.iter().map(|start| start.started.0).collect()
+        };
+        let later = batch.without_young(Timestamp(now));
+        assert_eq!(times(&batch.starts), [now - fresh, now + 3_600_000_000]);
+        assert_eq!(times(&later), [now - fresh + 1, now]);
+        batch.starts.extend(later);
+        assert!(batch.without_young(Timestamp(i64::MAX)).is_empty());
+        assert_eq!(batch.starts.len(), 4);
     }
 }

@@ -66,7 +66,7 @@ fn each_task_of_ten_thousand_agents_is_answered_once_and_in_order() {
 
 /// Given: an agent with a task that hangs in the operating system between others, and another agent. Expected: the other one is
 /// not held up; the agent goes on at the limit of the task, before its handler has ended; the thread that hung ends then, and what
-/// its handler gave is not said.
+/// its handler gave comes to nobody.
 #[test]
 fn an_agent_goes_on_when_a_native_handler_hangs() {
     let (agents, answers) = agents();
@@ -99,7 +99,7 @@ fn an_agent_goes_on_when_a_native_handler_hangs() {
         count() <= n_threads,
         "the thread that hung is none of the lane's"
     );
-    // An answer is said before it is over.
+    // The answer comes before it is over.
     while !agents.0.watched().is_empty() {
         assert!(Instant::now() < deadline);
         thread::sleep(Duration::from_millis(5));
