@@ -71,6 +71,7 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Error>
     let _lock = lock(&options)?;
     let instance = instance(&options).map_err(fail)?;
     let journal = Journal::open(&options.data.join("journal")).map_err(fail)?;
+    tokio::spawn(crate::process::resting::run(stop.clone()));
     relay::run(options, instance, journal, request, stop).await;
     Ok(())
 }

@@ -163,18 +163,16 @@ fn hold_up(remote: &Remote) -> Result<Option<String>, RemoteError> {
         report["do_export"] != true || kind.starts_with("lsm")
     };
     let newest = reports.find(|report| !is_of_services(report));
-    if let Some(text) = newest.and_then(held_up_by) {
-        return Ok(Some(text));
-    }
+    let mut texts: Vec<String> = newest.and_then(held_up_by).into_iter().collect();
     let versions = remote.get("/api/v2/desiredstate?limit=1")?;
     let newest = &versions["data"][0];
-    let is_waiting = newest["status"] == "candidate";
-    Ok(is_waiting.then(|| {
+    if newest["status"] == "candidate" {
         let version = &newest["version"];
-        format!(
+        texts.push(format!(
             "version {version} is stored, but nobody has released it yet (`auto_deploy` is off)"
-        )
-    }))
+        ));
+    }
+    Ok((!texts.is_empty()).then(|| texts.join("; ")))
 }
 
 /// How the newest compile keeps a commit from being in force.

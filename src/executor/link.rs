@@ -376,20 +376,24 @@ impl Executor {
                 self.unreached.note(why);
             }
         }
-        Some(self.stop(&format!(
-            "Failure during executor execution for resource: the executor process {what}"
-        )))
+        Some(self.stop(&what))
     }
 
-    /// Ends the process; what it was running is `unavailable`, and says why.
-    fn stop(&mut self, message: &str) -> Vec<TaskResult> {
+    /// Ends the process; what it was running is `unavailable`, and says what became of the process.
+    fn stop(&mut self, what: &str) -> Vec<TaskResult> {
         let Some(mut running) = self.running.take() else {
             return Vec::new();
         };
         running.process.end();
         let in_flight = running.in_flight.into_iter();
         in_flight
-            .map(|(action, task)| unavailable(action, task, message.to_owned()))
+            .map(|(action, task)| {
+                let why = format!(
+                    "Failure during executor execution for resource {}: the executor process {what}",
+                    task.resource_id
+                );
+                unavailable(action, task, why)
+            })
             .collect()
     }
 

@@ -9,6 +9,7 @@ pub mod descendants;
 mod init;
 pub mod memory;
 mod peer;
+pub mod resting;
 mod spawner;
 mod supervised;
 mod supervisor;

@@ -43,14 +43,14 @@ use crate::watch::files::Files;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
-        "cannot use the data directory {path}: {source}; its user needs room and the right to write there, or another one is named (`data` in the configuration, --data of `steward up`)"
+        "cannot use the data directory {path}: {source}; its user needs room and the right to write there, or another one is named (`data` in the configuration, --data of `steward up` and `steward deploy`)"
     )]
     Data {
         path: String,
         source: std::io::Error,
     },
     #[error(
-        "another steward runs on the data directory {0}; stop it, or name another one (`data` in the configuration, --data of `steward up`)"
+        "another steward runs on the data directory {0}; stop it, or name another one (`data` in the configuration, --data of `steward up` and `steward deploy`)"
     )]
     Busy(String),
     #[error(
@@ -84,6 +84,7 @@ pub struct Server {
     looking_again: JoinHandle<()>,
     watching: JoinHandle<()>,
     measuring: JoinHandle<()>,
+    resting: JoinHandle<()>,
     // The lock on the data directory ends with it; that on the database with the store.
     _lock: std::fs::File,
 }
@@ -141,6 +142,7 @@ impl Server {
             collecting: tokio::spawn(collecting),
             watching: tokio::spawn(store::watch(app.store.clone(), app.shutdown.clone())),
             measuring: tokio::spawn(metrics::run(app.store.clone(), app.shutdown.clone())),
+            resting: tokio::spawn(process::resting::run(app.shutdown.clone())),
             app,
             address,
             _lock: lock,
@@ -174,6 +176,7 @@ impl Server {
         self.looking_again.abort();
         self.watching.abort();
         self.measuring.abort();
+        self.resting.abort();
         self.app.store.close().await;
     }
 }

@@ -132,7 +132,8 @@ fn a_command_dies_with_its_executor() {
     assert_eq!(event["status"], "unavailable", "{event}");
     let message = event["message"].as_str().unwrap();
     assert!(
-        message.contains("the executor process ended unexpectedly: signal: 9"),
+        message.contains("for resource exec::Run[")
+            && message.contains("the executor process ended unexpectedly: signal: 9"),
         "{message}"
     );
     running.wait_for(|event| event["event"] == "resource" && event["status"] == "deployed");

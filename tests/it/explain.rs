@@ -291,6 +291,26 @@ fn a_resource_of_a_version_that_is_not_released_is_explained_by_its_version_and_
     assert_eq!(link["version"], 2, "{link:#}");
     assert_eq!(link["at"], Value::Null, "{link:#}");
     assert_eq!(link["brought_by"]["commit"], commit.as_str(), "{link:#}");
+    // The newest commit brings no version at all: that is said as well, and not instead.
+    repo.write("main.cf", "x = nothing");
+    repo.commit("break it");
+    running.wait_for(|event| event["event"] == "compiled" && event["success"] == false);
+    let (_, port) = running.api.rsplit_once(':').unwrap();
+    let mut command = steward();
+    command.args(["explain", &id, "--server-port", port]);
+    command.current_dir(host.root());
+    let output = finish(command);
+    let shown = text(&output.stdout);
+    for part in [
+        "does not compile",
+        "version 2 is stored, but nobody has released it",
+    ] {
+        assert!(
+            shown.contains(part),
+            "{part}: {shown}{}",
+            text(&output.stderr)
+        );
+    }
     running.stop();
 }
 
