@@ -74,12 +74,20 @@ def _compile(pipe: Pipe, held: Held | None) -> int:
             compiling.is_fork = True
 
 
+# `SIGSTKFLT`, which Linux has never sent (src/executor/python/watchdog.rs).
+_WHERE = 16
+
+
 def _execute(pipe: Pipe) -> int:
+    import faulthandler
     from select import select
 
     from steward_host import zygote
     from steward_host.executing import Executing
 
+    # Before a handler is ended at its limit, it is asked where it is. That is printed by a signal handler of the interpreter's own,
+    # which needs no lock of the interpreter, so it comes from native code and from a system call, too. Forks do the same.
+    faulthandler.register(_WHERE, file=2, all_threads=False)
     pipe = control = zygote.control(pipe)
     executing = Executing(pipe)
     try:

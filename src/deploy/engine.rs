@@ -25,6 +25,7 @@ mod crons;
 mod dry_run;
 mod fresh;
 mod handle;
+mod long_runs;
 mod refresh;
 mod restoring;
 mod results;
@@ -90,6 +91,18 @@ async fn run_until_stopped(
 struct InFlight {
     run: Run,
     started: Timestamp,
+    /// How often it was told that it takes long.
+    n_noted: usize,
+}
+
+impl InFlight {
+    fn new(run: Run, started: Timestamp) -> Self {
+        Self {
+            run,
+            started,
+            n_noted: 0,
+        }
+    }
 }
 
 /// A task that is no deployment, and waits for its turn.
@@ -127,6 +140,8 @@ pub(super) struct Reconciler {
     /// See [`Options::deploys`].
     deploys: bool,
     in_flight: HashMap<ActionId, InFlight>,
+    /// When they are looked at again, for those that take long.
+    look_at_runs: Instant,
     fresh: Fresh,
     /// Dry runs and questions for facts that wait in the queues of their agents.
     queued_tasks: HashMap<ActionId, QueuedTask>,
@@ -202,6 +217,7 @@ impl Reconciler {
             self.begin_writing();
             self.settle();
             self.say_what_ended();
+            self.report_long_runs();
             let wait = self
                 .wait()
                 .min(next_refresh.saturating_duration_since(Instant::now()));
@@ -345,7 +361,7 @@ impl Reconciler {
         let look = self.executor.next_look().filter(|_| !self.halted);
         // Room is looked for where runs are begun only.
         let room = self.fresh.until_room().filter(|_| self.begins_runs());
-        let waits = [look, room, young];
+        let waits = [look, room, young, self.until_look_at_runs()];
         waits.into_iter().flatten().fold(wait, Duration::min)
     }
 }

@@ -102,11 +102,16 @@ pub(crate) fn load(code: &Code, agent: &str, limit: Duration) -> io::Result<Load
 /// An error with what the process printed before it, such as the traceback of a crash.
 fn with_lines(error: &io::Error, printed: &[LogLine]) -> io::Error {
     let mut text = error.to_string();
-    for line in printed {
+    for line in printed.iter().filter(|line| !is_own_frame(&line.msg)) {
         text.push('\n');
         text.push_str(&line.msg);
     }
     io::Error::other(text)
+}
+
+/// Whether a line is of the part of a stack that every handler has below it: our loop.
+fn is_own_frame(line: &str) -> bool {
+    line.starts_with("printed:   File ") && line.contains("/steward_host/")
 }
 
 /// The modules that could not be imported, and why the process cannot be forked, if it cannot.
@@ -225,8 +230,10 @@ impl PythonHost {
         let done = match answer {
             Ok(done) => done,
             Err(error) => {
+                let mut printed = self.output.end();
+                printed.retain(|line| !is_own_frame(&line.msg));
                 return End {
-                    printed: self.output.end(),
+                    printed,
                     ..End::of(Err(error))
                 };
             }

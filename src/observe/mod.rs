@@ -66,6 +66,12 @@ pub enum EventKind {
         n_total: usize,
     },
     ResourceDone(ResourceDone),
+    /// A run goes on for long, and so do others.
+    LongRun {
+        resource_id: ResourceId,
+        took: Duration,
+        n_others: usize,
+    },
     /// Everything that was to do is done, for now.
     Settled(Summary),
 }

@@ -275,6 +275,14 @@ fn ends_within(child: u32, patience: Duration) -> bool {
     true
 }
 
+/// Sends a signal to a child that was not waited for.
+pub fn signal(child: u32, signal: Signal) {
+    if let Some(pid) = pid(child) {
+        // It may have ended by itself.
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
 fn pid(id: u32) -> Option<rustix::process::Pid> {
     i32::try_from(id)
         .ok()

@@ -106,6 +106,24 @@ fn a_command_that_fails_shows_its_output_and_one_that_hangs_is_stopped() {
     );
 }
 
+/// Given: commands of two agents that do not end. Expected: within seconds one is named to whoever watches, long before it is ended.
+#[test]
+fn a_run_that_does_not_end_is_named_within_seconds() {
+    let host = Host::new();
+    let repo = Repo::new(
+        "import exec\nroot = std::get_env(\"ROOT\")\n\
+         for name in [\"localhost\", \"another\"]:\n    host = std::Host(name=name, os=std::linux)\n    \
+         exec::Run(host=host, cwd=root, command=\"sleep 1000\")\nend\n",
+    );
+    let mut running = Running::start(host.up(repo.path()));
+    let event = running.wait_for(|event| event["event"] == "long_run");
+    let seconds = event["seconds"].as_u64().unwrap();
+    assert!((10..60).contains(&seconds), "{event}");
+    let resource = event["resource"].as_str().unwrap();
+    assert!(resource.starts_with("exec::Run["), "{event}");
+    assert!(running.stop().success());
+}
+
 #[test]
 fn a_command_dies_with_its_executor() {
     let host = Host::new();

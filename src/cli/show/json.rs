@@ -69,6 +69,13 @@ impl Show {
                 "message": done.message,
                 "seconds": done.duration.as_secs_f64(),
             }),
+            EventKind::LongRun {
+                resource_id,
+                took,
+                n_others,
+            } => json!({
+                "event": "long_run", "resource": resource_id, "seconds": took.as_secs(), "others": n_others,
+            }),
             EventKind::Settled(summary) => json!({
                 "event": "summary",
                 "version": summary.version,

@@ -300,6 +300,22 @@ impl Show {
                     agent.insert(done.resource_id.clone(), done.clone());
                 }
             }
+            EventKind::LongRun {
+                resource_id,
+                took,
+                n_others,
+            } => {
+                let others = match n_others {
+                    0 => String::new(),
+                    n => format!(", and {n} others"),
+                };
+                let text = format!(
+                    "  … {} has not ended for {} s{others}",
+                    printable(resource_id.as_str()),
+                    took.as_secs()
+                );
+                self.line(&self.paint.paint(&text, Style::Yellow));
+            }
             EventKind::Settled(summary) => self.settled(summary),
         }
     }

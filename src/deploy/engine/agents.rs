@@ -197,7 +197,8 @@ impl Reconciler {
         }
         let limit = self.settings.deploy_timeout();
         self.executor.external.adopt(connection, carried, limit);
-        self.in_flight.insert(run.action, InFlight { run, started });
+        self.in_flight
+            .insert(run.action, InFlight::new(run, started));
         true
     }
 

@@ -1,6 +1,7 @@
 //! The engine as the store has its environment, after a start.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Instant;
 
 use tokio::sync::mpsc;
 
@@ -85,6 +86,7 @@ impl Reconciler {
             ending: None,
             deploys: options.deploys,
             in_flight: HashMap::new(),
+            look_at_runs: Instant::now(),
             fresh: Fresh::default(),
             queued_tasks: HashMap::new(),
             comparing: HashMap::new(),

@@ -181,7 +181,7 @@ impl Reconciler {
 
     /// Takes the end of a deployment into the schedule, and notes what is to be written.
     pub(super) fn on_deployed(&mut self, result: TaskResult) {
-        let Some(InFlight { run, started }) = self.in_flight.remove(&result.action) else {
+        let Some(InFlight { run, started, .. }) = self.in_flight.remove(&result.action) else {
             return;
         };
         let (now, resource_id) = (Timestamp::now(), result.resource_id);

@@ -68,7 +68,8 @@ impl Reconciler {
             finished: Timestamp::now(),
             outcome: context.into_outcome(status),
         };
-        self.in_flight.insert(run.action, InFlight { run, started });
+        self.in_flight
+            .insert(run.action, InFlight::new(run, started));
         self.on_deployed(result);
     }
 

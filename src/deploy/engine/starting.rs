@@ -68,7 +68,8 @@ impl Reconciler {
             limit_ms: self.limit_ms(),
         };
         self.fresh.note(run.action);
-        self.in_flight.insert(run.action, InFlight { run, started });
+        self.in_flight
+            .insert(run.action, InFlight::new(run, started));
         self.executor.run(task, &code).await;
         false
     }

@@ -222,6 +222,12 @@ fn a_handler_that_hangs_is_stopped_with_all_it_started() {
         log.contains("net::Row[host,name=hang]") && log.contains("within 1.5 s"),
         "{log}"
     );
+    // Its log says where it was.
+    let place = "net/plugins/__init__.py\", line 17 in read_resource\n";
+    assert!(
+        log.contains(place) && !log.contains("steward_host"),
+        "{log}"
+    );
     let (status, log) = run("good");
     assert_eq!(status, "deployed", "{log}");
 }
@@ -237,9 +243,15 @@ fn an_import_that_hangs_or_ends_the_host_says_so() {
         );
         loaded.unwrap_err().to_string()
     };
+    let hangs = start("import time\ntime.sleep(1000)");
+    let (what, place) = hangs.split_once('\n').unwrap();
     assert_eq!(
-        start("import time\ntime.sleep(1000)"),
+        what,
         "importing the Python modules did not end within 1.5 s (`executor.import_timeout`) and was stopped"
+    );
+    assert!(
+        place.contains("net/plugins/__init__.py\", line 2 in <module>"),
+        "{place}"
     );
     assert_eq!(
         start("import os\nos._exit(3)"),

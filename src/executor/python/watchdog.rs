@@ -4,10 +4,16 @@
 //! the connection close and whoever waits on them goes on. A host that somebody has stopped (SIGSTOP) would not notice any
 //! limit of its own, and its limit may be an hour away; so the thread looks at the processes every second, and ends one that
 //! stays stopped.
+//!
+//! Before a host is ended at its limit, it is asked where it is: a signal that nobody else uses has the interpreter print its
+//! stack, even while native code runs (`python/steward_host/host.py`). That goes where all goes that handlers print, and so into
+//! the log of the run.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
 
 use crate::process;
 
@@ -16,6 +22,11 @@ const LOOK: Duration = Duration::from_secs(1);
 /// One that is stopped for this long counts as hanging. A person who looks at a process with a debugger stops it, too; but
 /// nobody may hold up a deployment without a word.
 const STOPPED: Duration = Duration::from_secs(5);
+
+/// Has a host print where it is. Linux has never sent it.
+const WHERE: Signal = Signal::STKFLT;
+/// A host has this long to print where it is.
+const LAST_WORD: Duration = Duration::from_millis(200);
 
 /// The limit of one host's exchanges.
 #[derive(Debug)]
@@ -35,6 +46,8 @@ enum State {
         deadline: Instant,
         /// Since when it was seen stopped.
         stopped: Option<Instant>,
+        /// The limit is over, and it was asked where it is.
+        is_over: bool,
     },
     Ended(Verdict),
 }
@@ -62,6 +75,7 @@ impl Watchdog {
         *self.0.state() = State::Until {
             deadline: Instant::now() + limit,
             stopped: None,
+            is_over: false,
         };
         Watch::the().add(&self.0);
     }
@@ -71,6 +85,12 @@ impl Watchdog {
         let mut state = self.0.state();
         match *state {
             State::Ended(verdict) => Some(verdict),
+            // It answers at last, or knows no such signal and has ended by it.
+            State::Until { is_over: true, .. } => {
+                *state = State::Ended(Verdict::Expired);
+                self.0.end();
+                Some(Verdict::Expired)
+            }
             _ => {
                 *state = State::Resting;
                 None
@@ -93,11 +113,24 @@ impl Watched {
     /// Ends the process if it is time. Gives when to look again; `None`: not any more.
     fn look(&self, now: Instant) -> Option<Instant> {
         let mut state = self.state();
-        let State::Until { deadline, stopped } = &mut *state else {
+        let State::Until {
+            deadline,
+            stopped,
+            is_over,
+        } = &mut *state
+        else {
             return None;
         };
         let verdict = if now >= *deadline {
+            if !*is_over {
+                *is_over = true;
+                *deadline = now + LAST_WORD;
+                process::signal(self.leader, WHERE);
+                return Some(*deadline);
+            }
             Verdict::Expired
+        } else if *is_over {
+            return Some(*deadline);
         } else if !process::is_stopped(self.leader) {
             *stopped = None;
             return Some((now + LOOK).min(*deadline));
@@ -107,10 +140,15 @@ impl Watched {
             Verdict::Stopped
         };
         *state = State::Ended(verdict);
-        // With the lock held: nobody takes the child's id from under us. Also what went to a group of its own.
+        // With the lock held: nobody takes the child's id from under us.
+        self.end();
+        None
+    }
+
+    /// Ends the process and what it started, also what went to a group of its own.
+    fn end(&self) {
         process::kill_tree(self.leader);
         process::kill_group_of(self.leader);
-        None
     }
 }
 
