@@ -300,8 +300,13 @@ fn comparison(outcome: TaskOutcome) -> (DryRunStatus, serde_json::Map<String, se
         let reason = [("reason".to_owned(), reason.into())];
         return (DryRunStatus::Skipped, reason.into_iter().collect());
     }
+    // Handlers may end a dry run as any run: one that only reports, and finds nothing to report, says that all is deployed.
+    let has_failed = matches!(
+        outcome.status,
+        HandlerStatus::Failed | HandlerStatus::Unavailable
+    );
     let mut changes = outcome.changes;
-    if outcome.status != HandlerStatus::Dry && !is_skipped && changes.is_empty() {
+    if has_failed && changes.is_empty() {
         let mut newest_first = outcome.logs.iter().rev();
         let last = newest_first.find(|line| line.level == LogLevel::Error);
         let why = last.map_or("Handler failed", |line| line.msg.as_str());
@@ -341,6 +346,26 @@ mod tests {
         assert_eq!(at(2_000_000), 2_000_000);
         assert_eq!(at(5_000_000 + YEAR), 5_000_000);
         assert_eq!(at(1_000_000 - YEAR), 1_000_000);
+    }
+
+    /// Given: dry runs that end without a difference, with each status. Expected: only those that could not be made failed, and
+    /// a skipped one says why.
+    #[test]
+    fn a_dry_run_without_a_difference_failed_only_if_its_handler_did() {
+        let changes_of = |status| comparison(TaskOutcome::of(status)).1;
+        for status in [
+            HandlerStatus::Dry,
+            HandlerStatus::Deployed,
+            HandlerStatus::NonCompliant,
+        ] {
+            assert!(changes_of(status).is_empty(), "{status:?}");
+        }
+        for status in [HandlerStatus::Failed, HandlerStatus::Unavailable] {
+            assert!(changes_of(status).contains_key("handler"), "{status:?}");
+        }
+        let (status, changes) = comparison(TaskOutcome::of(HandlerStatus::Skipped));
+        assert_eq!(status, DryRunStatus::Skipped);
+        assert!(changes.contains_key("reason"));
     }
 
     /// Given: failed and skipped runs of a machine whose clock is wrong. Expected: why they failed is not the clock.
