@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import cached_property
 
 from inmanta import resources
 from inmanta.agent import _bounds
@@ -26,6 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from typing import Any
+    from uuid import UUID
 
     from inmanta.agent.handler import HandlerAPI
     from inmanta.plugins import Answer
@@ -76,12 +78,26 @@ class Agent(AgentInstance):
 
     def __init__(self, name: str, environment: str) -> None:
         self.name = name
-        self.environment = self._env_id = environment
+        self._environment = environment
         self.sessionid = None
         self.process = self
         # Whether a dependency of the running resource changed since its last success.
         self.dependency_changed = False
         self._event_loop = EventLoop()
+
+    @cached_property
+    def environment(self) -> UUID | str:  # type: ignore[override]  # nobody sets it
+        """Its id, as a UUID: modules ask it for `hex`, and compare it with others."""
+        import uuid
+
+        try:
+            return uuid.UUID(self._environment)
+        except ValueError:
+            return self._environment
+
+    @property
+    def _env_id(self) -> UUID | str:
+        return self.environment
 
     @property
     def eventloop(self) -> AbstractEventLoop:  # type: ignore[override]  # nobody sets it

@@ -350,6 +350,8 @@ HANDLERS = """
             if value == "attribute":
                 ctx.info("before: %(before)s", before=hasattr(self, "kept"))
                 self.kept = True
+            if value == "environment":
+                ctx.info("%(environment)s", environment=self._agent.environment.hex)
             if value == "cache":
                 self.connect(ctx, "c")
             if value == "connections":
@@ -509,6 +511,13 @@ class Runs(unittest.TestCase):
     def test_44_output_of_a_handler_does_not_disturb_the_run(self) -> None:
         self.assertEqual(self.host.deploy(exported("loud"))["status"], "deployed")
         self.assertEqual(self.host.deploy(exported(1))["status"], "deployed")
+
+    def test_the_environment_of_an_agent_is_a_uuid(self) -> None:
+        other = Host(self, "executor")
+        environment = "6f4c2a39-2f3e-4f8d-9d1a-2b8f5a8d7a11"
+        other.load_executor(Modules(self).write("net", HANDLERS), environment_id=environment)
+        outcome = other.deploy(exported("environment"))
+        self.assertIn(environment.replace("-", ""), [line["msg"] for line in outcome["logs"]])
 
     def connections(self) -> list[str]:
         outcome = self.host.deploy(exported("connections"))

@@ -46,21 +46,20 @@ def cache(
     def decorate(method: Any) -> Callable[..., Any]:
         import functools
 
-        code = method.__code__
-        names = code.co_varnames[1 : code.co_argcount]
-        defaults = method.__defaults__ or ()
-        by_default = dict(zip(names[len(names) - len(defaults) :], defaults)) if defaults else {}
-        by_default.update(method.__kwdefaults__ or {})
+        names, by_default, takes_any, is_wrapped = _parameters(method)
 
         @functools.wraps(method)
         def cached(self: HandlerAPI[Any], *args: object, **kwargs: object) -> object:
             # What is beyond the named ones counts by its position, if the method takes any such.
             beyond = {f"*{index}": value for index, value in enumerate(args[len(names) :])}
-            if beyond and not code.co_flags & _TAKES_ANY:
+            if beyond and not takes_any:
                 raise TypeError(f"{method.__name__}() takes {len(names)} arguments but {len(args)} were given")
             bound = {**by_default, **dict(zip(names, args)), **beyond, **kwargs}
 
             def produce(**_: object) -> object:
+                if is_wrapped and not beyond:
+                    # Decorators look for arguments by their names, as the reference gives them.
+                    return method(self, **dict(zip(names, args)), **kwargs)
                 return method(self, *args, **kwargs)
 
             return self.cache._kept_or_made(
@@ -71,3 +70,24 @@ def cache(
 
     return decorate if func is None else decorate(func)
 
+
+def _parameters(method: Any) -> tuple[Sequence[str], dict[str, object], bool, bool]:
+    """Of a method: the names that arguments without one have, the values of those that are not given, whether more are taken,
+    and whether a decorator is between the method and its callers: then they are those of the method inside."""
+    code = getattr(method, "__code__", None)
+    if code is None or hasattr(method, "__wrapped__") or hasattr(method, "__signature__"):
+        import inspect
+
+        parameters = list(inspect.signature(method).parameters.values())[1:]
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        return (
+            [each.name for each in parameters if each.kind in kinds],
+            {each.name: each.default for each in parameters if each.default is not inspect.Parameter.empty},
+            any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters),
+            True,
+        )
+    names = code.co_varnames[1 : code.co_argcount]
+    defaults = method.__defaults__ or ()
+    by_default = dict(zip(names[len(names) - len(defaults) :], defaults)) if defaults else {}
+    by_default.update(method.__kwdefaults__ or {})
+    return names, by_default, bool(code.co_flags & _TAKES_ANY), False

@@ -50,7 +50,8 @@ class HandlerAPI(Subscripted[R], ABC):
         self._cache = cache
 
     def set_cache(self, cache: AgentCache) -> None:
-        self._cache = cache
+        # By its name: a class may have something else there.
+        self.cache = cache
 
     def close(self) -> None:
         """Called after each task, whatever its end."""
