@@ -143,7 +143,7 @@ class Executing:
         # Those of an earlier version may have been other files.
         loader.reset_states()
         loader.forget(loader.ROOT)
-        finder = loader.install(request["modules"])
+        finder = loader.install(loader.as_installed(request["modules"]))
         self._files = finder.paths()
         chance.follow()
         broken = []

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from steward_host.messages import PythonModule
+    from steward_host.messages import PythonFile, PythonModule
 
 ROOT = "inmanta_plugins"
 
@@ -226,6 +226,43 @@ def install(modules: list[PythonModule], module_path: Callable[[], list[str]] = 
     sys.meta_path.insert(0, finder)
     install_fallback(module_path)
     return finder
+
+
+def as_installed(modules: list[PythonModule]) -> list[PythonModule]:
+    """The same modules; the files of one that is installed as a package, not in place, are those of the package, if they are the same.
+
+    What a package has besides is only there, and handlers read it beside their own files. What is in place may change meanwhile.
+    """
+    portions = [os.path.join(path, ROOT) for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
+    return [_as_installed(module, portions) for module in modules]
+
+
+def _as_installed(module: PythonModule, portions: list[str]) -> PythonModule:
+    for portion in portions:
+        root = os.path.join(portion, module["name"])
+        if module["files"] and os.path.isfile(os.path.join(root, "__init__.py")):
+            places = [_place(portion, file["module"], file["package"]) for file in module["files"]]
+            if all(_are_same(file["path"], place) for file, place in zip(module["files"], places)):
+                moved = zip(module["files"], places)
+                files: list[PythonFile] = [
+                    {"module": file["module"], "path": place, "package": file["package"]} for file, place in moved
+                ]
+                return {"name": module["name"], "root": root, "files": files}
+            break
+    return module
+
+
+def _place(portion: str, name: str, is_package: bool) -> str:
+    path = os.path.join(portion, *name.split(".")[1:])
+    return os.path.join(path, "__init__.py") if is_package else f"{path}.py"
+
+
+def _are_same(one: str, other: str) -> bool:
+    try:
+        with open(one, "rb") as first, open(other, "rb") as second:
+            return first.read() == second.read()
+    except OSError:
+        return False
 
 
 # A process may have read anything for the one that started it.

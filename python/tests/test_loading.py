@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import unittest
+from unittest import mock
 
+from steward_host import loader
 from tests.support import Compiling, Host, Modules
 
 
@@ -197,6 +200,27 @@ class Loading(Compiling):
             (refused,) = raised.exception.args
             self.assertIn(message, refused["failure"]["message"])
             self.assertEqual(refused["python_module"], "inmanta_plugins.net")
+
+    def test_the_code_of_an_installed_package_is_where_its_other_files_are(self) -> None:
+        modules = Modules(self).write("net", "x = 1\n")
+        installed = os.path.join(modules.path, "site-packages")
+        root = os.path.join(installed, "inmanta_plugins", "net")
+        os.makedirs(root)
+        with mock.patch.object(sys, "path", [*sys.path, installed]):
+            self.assertEqual(loader.as_installed(modules.described), modules.described)
+            for code, expected in (("x = 1\n", root), ("x = 2\n", modules.described[0]["root"])):
+                with open(os.path.join(root, "__init__.py"), "w", encoding="utf-8") as out:
+                    out.write(code)
+                (found,) = loader.as_installed(modules.described)
+                self.assertEqual(found["root"], expected)
+                self.assertEqual(
+                    found["files"],
+                    [{"module": "inmanta_plugins.net", "path": os.path.join(expected, "__init__.py"), "package": True}],
+                )
+        # Elsewhere it is installed in place, and may change.
+        os.rename(installed, os.path.join(modules.path, "checkout"))
+        with mock.patch.object(sys, "path", [*sys.path, os.path.join(modules.path, "checkout")]):
+            self.assertEqual(loader.as_installed(modules.described), modules.described)
 
     def test_resource_classes_are_described(self) -> None:
         self.host(
