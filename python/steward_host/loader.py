@@ -6,7 +6,7 @@ import os
 import sys
 from importlib.machinery import ModuleSpec, SourceFileLoader, SourcelessFileLoader
 
-from steward_host import resolving
+from steward_host import parts, resolving
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -224,6 +224,7 @@ def install(modules: list[PythonModule], module_path: Callable[[], list[str]] = 
         sys.dont_write_bytecode = True
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Finder)]
     sys.meta_path.insert(0, finder)
+    parts.install()
     install_fallback(module_path)
     return finder
 

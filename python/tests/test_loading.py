@@ -222,6 +222,28 @@ class Loading(Compiling):
         with mock.patch.object(sys, "path", [*sys.path, os.path.join(modules.path, "checkout")]):
             self.assertEqual(loader.as_installed(modules.described), modules.described)
 
+    def test_parts_of_packages_are_there_without_being_imported(self) -> None:
+        code = """
+            import concurrent, email, http, importlib, logging, urllib
+            from inmanta.plugins import plugin
+            LATER = logging.handlers.RotatingFileHandler.__name__
+            @plugin
+            def parts() -> "list":
+                return [
+                    concurrent.futures.Future.__name__, email.utils.quote("x"), http.client.OK.phrase,
+                    importlib.util.find_spec("nowhere"), importlib.metadata.__name__, logging.config.__name__,
+                    urllib.parse.quote("a b"), urllib.request.__name__, hasattr(urllib, "robotparser"), LATER,
+                ]
+            """
+        self.assertEqual(
+            self.host(("net", code)).call("net::parts"),
+            (
+                "result",
+                ["Future", "x", "OK", None, "importlib.metadata", "logging.config", "a%20b", "urllib.request", False]
+                + ["RotatingFileHandler"],
+            ),
+        )
+
     def test_resource_classes_are_described(self) -> None:
         self.host(
             (
