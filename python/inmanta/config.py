@@ -152,6 +152,11 @@ class Config:
         value: object = os.environ.get(_variable(section, name))
         if value is None:
             value = cls._values.get(section, {}).get(_normal(name))
+        if value is None and (section, _normal(name)) == ("config", "environment"):
+            # A server says it to each compile and to each agent, so that it goes before what is in the project's file.
+            from inmanta.plugins import Runtime
+
+            value = Runtime.environment_id
         if value is None:
             if cls._of_project is None:
                 cls._of_project = _read_project()

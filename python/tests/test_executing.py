@@ -351,7 +351,9 @@ HANDLERS = """
                 ctx.info("before: %(before)s", before=hasattr(self, "kept"))
                 self.kept = True
             if value == "environment":
-                ctx.info("%(environment)s", environment=self._agent.environment.hex)
+                from inmanta.config import Config
+                is_known = self._agent.environment == Config.get("config", "environment")
+                ctx.info("%(environment)s %(known)s", environment=self._agent.environment.hex, known=is_known)
             if value == "cache":
                 self.connect(ctx, "c")
             if value == "connections":
@@ -517,7 +519,7 @@ class Runs(unittest.TestCase):
         environment = "6f4c2a39-2f3e-4f8d-9d1a-2b8f5a8d7a11"
         other.load_executor(Modules(self).write("net", HANDLERS), environment_id=environment)
         outcome = other.deploy(exported("environment"))
-        self.assertIn(environment.replace("-", ""), [line["msg"] for line in outcome["logs"]])
+        self.assertIn(f"{environment.replace('-', '')} True", [line["msg"] for line in outcome["logs"]])
 
     def connections(self) -> list[str]:
         outcome = self.host.deploy(exported("connections"))

@@ -14,6 +14,7 @@ import threading
 import time
 import unittest
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from unittest import mock
 
 import inmanta
 from inmanta import app, const, data
@@ -26,6 +27,7 @@ from inmanta.data import model
 from inmanta.execute import runtime
 from inmanta.execute.proxy import DictProxy, DynamicProxy
 from inmanta.execute.util import NoneValue, Unknown
+from inmanta.plugins import Runtime
 from inmanta.resources import Id
 from inmanta.util import api_boundary_json_encoder, dict_path, get_compiler_version, hash_file, internal_json_encoder
 from tests.support import PACKAGE, use_world
@@ -493,6 +495,8 @@ class Options(unittest.TestCase):
         self.assertEqual((Config.get(section, "port"), Config.get(section, "port", "9")), (8888, 8888))
         self.assertEqual((Config.get(section, "request_timeout"), Config.get(section, "nothing", 1)), (120, 1))
         self.assertIsNone(Config.get("config", "environment", "default"))
+        with mock.patch.object(Runtime, "environment_id", "00000000-0000-0000-0000-000000000007"):
+            self.assertEqual(Config.get("config", "environment").int, 7)
         Config.set(section, "port", "80")
         Config.set("config", "environment", "6f4c2a39-2f3e-4f8d-9d1a-2b8f5a8d7a11")
         self.assertEqual((Config.get(section, "port"), Config.get("config", "environment").version), (80, 4))
