@@ -25,6 +25,7 @@ class Computing:
         # None: nobody wants to know.
         self._known: dict[str, bool] | None = None
         self._files: set[str] = set()
+        self._has_sources = True
         self._purity: Purity | None = None
         # What answers say what they have read (True), and of what is still to be reported that it does more than compute.
         self.noted: dict[str, bool] = {}
@@ -42,6 +43,8 @@ class Computing:
     def look_at(self, files: set[str]) -> None:
         """The files of the project's modules, when they are known."""
         self._files = files
+        # Modules may be published without sources. What is in such a file nobody can tell.
+        self._has_sources = not any(file.endswith(".pyc") for file in files)
         self._purity = None
         self._passing.clear()
         self._kept.clear()
@@ -54,7 +57,7 @@ class Computing:
         is_pure = self._known.get(name)
         if is_pure is None:
             # Frames ask again, and it is reported once.
-            self.noted[name] = self._known[name] = find(self._judge())
+            self.noted[name] = self._known[name] = self._has_sources and find(self._judge())
         elif is_pure:
             self.noted[name] = True
         if self.noted.get(name):
@@ -62,17 +65,17 @@ class Computing:
 
     def is_plain(self, cls: type) -> bool:
         """Whether the objects of a class are nothing but their values; False, too, if nobody wants to know."""
-        return self._known is not None and self._judge().is_plain(cls)
+        return self._known is not None and self._has_sources and self._judge().is_plain(cls)
 
     def is_plain_reference(self, cls: type) -> bool:
         """Whether the references of a class are nothing but their arguments."""
-        return self._known is not None and self._judge().is_plain_reference(cls)
+        return self._known is not None and self._has_sources and self._judge().is_plain_reference(cls)
 
     def passes_references(self, name: str, function: object) -> bool:
         """Whether a function that only computes does nothing with the references that it gets but hand them on."""
         known = self._passing.get(name)
         if known is None:
-            known = self._passing[name] = self._judge().passes_references(function)
+            known = self._passing[name] = self._has_sources and self._judge().passes_references(function)
         return known
 
     def kept_files(self, name: str, function: object) -> list[tuple[int, str]] | None:
@@ -111,7 +114,7 @@ class Computing:
         assert known is not None, "somebody wants to know what only computes"
         found = known.get(CATCHING + name)
         if found is None:
-            found = known[CATCHING + name] = self._judge().catches(function)
+            found = known[CATCHING + name] = not self._has_sources or self._judge().catches(function)
         return found
 
     def forget(self, name: str) -> None:

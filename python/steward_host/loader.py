@@ -241,8 +241,8 @@ def as_installed(modules: list[PythonModule]) -> list[PythonModule]:
 def _as_installed(module: PythonModule, portions: list[str]) -> PythonModule:
     for portion in portions:
         root = os.path.join(portion, module["name"])
-        if module["files"] and os.path.isfile(os.path.join(root, "__init__.py")):
-            places = [_place(portion, file["module"], file["package"]) for file in module["files"]]
+        if module["files"] and os.path.isdir(root):
+            places = [_place(portion, file) for file in module["files"]]
             if all(_are_same(file["path"], place) for file, place in zip(module["files"], places)):
                 moved = zip(module["files"], places)
                 files: list[PythonFile] = [
@@ -253,9 +253,10 @@ def _as_installed(module: PythonModule, portions: list[str]) -> PythonModule:
     return module
 
 
-def _place(portion: str, name: str, is_package: bool) -> str:
-    path = os.path.join(portion, *name.split(".")[1:])
-    return os.path.join(path, "__init__.py") if is_package else f"{path}.py"
+def _place(portion: str, file: PythonFile) -> str:
+    path = os.path.join(portion, *file["module"].split(".")[1:])
+    extension = os.path.splitext(file["path"])[1]
+    return (os.path.join(path, "__init__") if file["package"] else path) + extension
 
 
 def _are_same(one: str, other: str) -> bool:

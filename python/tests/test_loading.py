@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import py_compile
 import sys
 import unittest
 from unittest import mock
@@ -221,6 +222,20 @@ class Loading(Compiling):
         os.rename(installed, os.path.join(modules.path, "checkout"))
         with mock.patch.object(sys, "path", [*sys.path, os.path.join(modules.path, "checkout")]):
             self.assertEqual(loader.as_installed(modules.described), modules.described)
+
+    def test_a_module_without_sources_is_loaded(self) -> None:
+        code = "from inmanta.plugins import plugin\nBY = 2\n@plugin\ndef times(x: int) -> int:\n    return BY * x\n"
+        modules = Modules(self).write("net", code).write("own", code)
+        (file,) = modules.described[0]["files"]
+        source, file["path"] = file["path"], file["path"] + "c"
+        py_compile.compile(source, cfile=file["path"], dfile="inmanta_plugins/net/__init__.py", doraise=True)
+        os.remove(source)
+        host = Host(self, "compile")
+        request = {"modules": modules.described, "project_dir": "/", "env": {}, "environment_id": None, "computing": {}}
+        host.ask("load_compile", request)
+        # What it might change of the other module nobody can tell.
+        for name in ("net::times", "own::times"):
+            self.assertEqual(host.call(name, 3), ("result", 6))
 
     def test_parts_of_packages_are_there_without_being_imported(self) -> None:
         code = """

@@ -44,6 +44,8 @@ struct Mentions {
     modules: BTreeSet<String>,
     /// It may import any.
     all: bool,
+    /// It may provide for any type.
+    any_type: bool,
     /// Quoted names of types, if it has providers.
     types: BTreeSet<String>,
 }
@@ -124,7 +126,12 @@ fn read<'a>(module: &'a PythonModule, names: &BTreeSet<&str>) -> io::Result<Sour
     for file in &module.files {
         let content = fs::read(&file.path)
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.path)))?;
-        mentions.read(&String::from_utf8_lossy(&content), names);
+        if file.path.ends_with(".pyc") {
+            // There is no text that says what it imports, or what it provides for.
+            (mentions.all, mentions.any_type) = (true, true);
+        } else {
+            mentions.read(&String::from_utf8_lossy(&content), names);
+        }
         files.push(content);
     }
     Ok(Source {
@@ -160,7 +167,9 @@ fn needed<'a>(sources: &[Source<'a>], types: &BTreeSet<&str>) -> BTreeSet<&'a st
         .iter()
         .filter_map(|name| name.split("::").next())
         .collect();
-    let provides = |mentions: &Mentions| types.iter().any(|name| mentions.types.contains(*name));
+    let provides = |mentions: &Mentions| {
+        mentions.any_type || types.iter().any(|name| mentions.types.contains(*name))
+    };
     let is_first = |source: &&Source<'a>| {
         of_types.contains(source.module.name.as_str()) || provides(&source.mentions)
     };

@@ -153,19 +153,29 @@ fn digest(modules: &[Read<'_>]) -> String {
 }
 
 /// Where the file of a Python module is, below a directory of the import path.
-fn relative(file: &CodeFile) -> PathBuf {
+fn relative(file: &CodeFile, content: &[u8]) -> PathBuf {
     let path: PathBuf = file.module.split('.').collect();
-    match file.package {
-        true => path.join("__init__.py"),
-        false => path.with_extension("py"),
-    }
+    let path = match file.package {
+        true => path.join("__init__"),
+        false => path,
+    };
+    path.with_extension(match is_compiled(content) {
+        true => "pyc",
+        false => "py",
+    })
+}
+
+/// Whether it is what Python has compiled of a source: two bytes for its version, a line break and four bytes of flags, of
+/// which few are in use. No source has a null byte.
+fn is_compiled(content: &[u8]) -> bool {
+    matches!(content, [_, _, b'\r', b'\n', 0..=3, 0, 0, 0, ..])
 }
 
 /// Writes a module's files, unless they are there.
 fn lay_out(read: &Read<'_>, directory: &Path) -> io::Result<PythonModule> {
     let mut files = Vec::new();
     for (file, content) in read.module.files.iter().zip(&read.contents) {
-        let path = directory.join(relative(file));
+        let path = directory.join(relative(file, content));
         // What is there may be cut off, or a handler's doing.
         if fs::read(&path).ok().as_ref() != Some(content) {
             let parent = path.parent().unwrap_or(directory);
@@ -250,6 +260,10 @@ mod tests {
         fs::write(&path, "x =").unwrap();
         assert_eq!(make().key, code.key);
         assert_eq!(fs::read_to_string(&path).unwrap(), "x = 1\n");
+        // What was published without sources is imported as it is.
+        let place = |content: &[u8]| relative(&announced[0].files[0], content);
+        assert!(place(b"\xf3\r\r\n\0\0\0\0x").ends_with("net/__init__.pyc"));
+        assert!(place(b"x=\r\n1\r\n").ends_with("net/__init__.py"));
         // What was gone may have come back.
         assert!(code.again().is_some());
         let whole = Code::new(

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use md5::{Digest, Md5};
 
-use super::modules::{Module, ModuleLocation, environment};
+use super::modules::{Module, ModuleLocation, environment, package_file};
 use crate::world::{LocatedPackages, PackageQuestion, PythonPackages, World};
 
 /// The package above all modules.
@@ -233,10 +233,7 @@ impl Installed {
     /// A module in the folder of its package. Its root is that folder, or the folder of the sources that it was installed
     /// from, where they stay and are linked to. Source: docs/reference/language.md § 11.3, discovery.
     fn module_at(&self, world: &dyn World, name: &str, package: String) -> Option<Module> {
-        let initial = format!("{package}/__init__.py");
-        if !world.is_file(&initial) {
-            return None;
-        }
+        let initial = package_file(world, &package)?;
         let found = |root: String| ModuleLocation::V2 {
             root,
             package: package.clone(),
@@ -281,7 +278,7 @@ impl Installed {
                 "Package {ROOT}.{name} is installed in an archive, {folder}: a module has its files in a folder"
             ));
         }
-        if !world.is_file(&format!("{folder}/__init__.py")) {
+        if package_file(world, &folder).is_none() {
             return Some(format!(
                 "Package {ROOT}.{name} was installed but no __init__.py file could be found."
             ));
@@ -306,7 +303,7 @@ impl Installed {
 
 /// The folder of a module, by an earlier answer of Python. A folder that came to the path since needs no other question.
 fn known(world: &dyn World, located: &LocatedPackages, name: &str) -> Option<String> {
-    let is_package = |folder: &String| world.is_file(&format!("{folder}/__init__.py"));
+    let is_package = |folder: &String| package_file(world, folder).is_some();
     let answer = located.modules.get(name).cloned().flatten();
     let answer = answer.filter(is_package);
     answer.or_else(|| {

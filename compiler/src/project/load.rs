@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 
 use super::module_metadata::{self, Wrong};
-use super::modules::ModuleLocation;
+use super::modules::{ModuleLocation, package_file};
 use super::{Module, Project, find};
 use crate::diagnostics::{Fail, Warning, closest, fail};
 use crate::intern::Interner;
@@ -135,7 +135,7 @@ fn without_init(world: &dyn World, module: &Module) -> Option<Fail> {
         return None;
     };
     let plugins = format!("{root}/plugins");
-    if !world.is_dir(&plugins) || world.is_file(&format!("{plugins}/__init__.py")) {
+    if !world.is_dir(&plugins) || package_file(world, &plugins).is_some() {
         return None;
     }
     let message = format!("{plugins} is no package of Python: it has no file __init__.py");

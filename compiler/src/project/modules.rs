@@ -255,6 +255,16 @@ impl Module {
     }
 }
 
+/// What makes a folder a package of Python: the source, or what was compiled of it where modules are published without sources
+/// (`inmanta module build --byte-code`).
+const PACKAGE_FILES: [&str; 2] = ["__init__.py", "__init__.pyc"];
+
+/// The path of the file that makes a folder a package.
+pub(super) fn package_file(world: &dyn World, folder: &str) -> Option<String> {
+    let files = PACKAGE_FILES.map(|name| format!("{folder}/{name}"));
+    files.into_iter().find(|file| world.is_file(file))
+}
+
 fn python_files(
     world: &dyn World,
     directory: &str,
@@ -267,15 +277,20 @@ fn python_files(
         return;
     }
     let names = world.list(directory);
-    if names.iter().any(|name| name == "__init__.py") {
+    let mut initial = PACKAGE_FILES.into_iter();
+    if let Some(file) = initial.find(|file| names.iter().any(|name| name == file)) {
         files.push(PythonFile {
             module: module.to_owned(),
-            path: format!("{directory}/__init__.py"),
+            path: format!("{directory}/{file}"),
             package: true,
         });
     }
     for name in &names {
-        if let Some(stem) = name.strip_suffix(".py")
+        // Of a source and what was compiled of it Python takes the source. `x.cpython-313.pyc` is nothing that it imports.
+        let compiled = name.strip_suffix(".pyc");
+        let compiled =
+            compiled.filter(|stem| !stem.contains('.') && !names.contains(&format!("{stem}.py")));
+        if let Some(stem) = name.strip_suffix(".py").or(compiled)
             && stem != "__init__"
         {
             files.push(PythonFile {

@@ -59,6 +59,23 @@ fn an_installed_module_is_found_in_the_projects_environment() {
     }
 }
 
+/// As `inmanta module build --byte-code` makes it.
+#[test]
+fn a_module_that_is_published_without_sources_is_found() {
+    let package = format!("{SITE}/inmanta_plugins/m");
+    check_printed(
+        &[
+            (&format!("{package}/__init__.pyc"), ""),
+            (
+                &format!("{package}/model/_init.cf"),
+                "where = \"installed\"",
+            ),
+            (&format!("{package}/setup.cfg"), SETUP),
+        ],
+        "installed\n",
+    );
+}
+
 #[test]
 fn a_module_that_is_installed_in_place_is_found_by_the_path_file() {
     let sources = [
