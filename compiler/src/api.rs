@@ -344,7 +344,7 @@ pub struct Resource {
 /// A parameter that the model asked for and that is not known yet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct UnknownParameter {
-    /// The id of the resource that it is about, without version.
+    /// The id of the resource that it is about, without version; empty for a parameter of the environment.
     pub resource: String,
     /// Its name.
     pub parameter: String,

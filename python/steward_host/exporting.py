@@ -254,7 +254,7 @@ class Exporting:
         from inmanta import export
 
         unknowns = [
-            {"resource": str(u["resource"]), "parameter": str(u["parameter"]), "source": str(u.get("source", "fact"))}
+            {"resource": str(u.get("resource", "")), "parameter": str(u["parameter"]), "source": str(u.get("source", "fact"))}
             for u in export.unknown_parameters
         ]
         kept = {} if self.exporter is None else self.exporter._file_store

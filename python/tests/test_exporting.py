@@ -155,6 +155,7 @@ class Dependencies(Compiling):
             @staticmethod
             def get_peer(exporter, o):
                 unknown_parameters.append({"resource": "net::Port[a,name=x]", "parameter": "p", "source": "fact"})
+                unknown_parameters.append({"parameter": "region", "source": "user"})
                 return exporter.upload_file("hello")
 
         @dependency_manager
@@ -224,7 +225,9 @@ class Dependencies(Compiling):
         self.assertEqual(self.net.map(0, port, "peer")[1]["values"], [digest])
         name, body = self.net.ask("collect", {"id": 3})
         self.assertEqual((name, body["files"]), ("collected", {digest: b"hello"}))
-        self.assertEqual(body["unknowns"], [{"resource": "net::Port[a,name=x]", "parameter": "p", "source": "fact"}])
+        of_no_resource = {"resource": "", "parameter": "region", "source": "user"}
+        fact = {"resource": "net::Port[a,name=x]", "parameter": "p", "source": "fact"}
+        self.assertEqual(body["unknowns"], [fact, of_no_resource])
 
 
 class Forms(Compiling):

@@ -142,7 +142,7 @@ async fn new_version(
         tree_id: None,
         metadata,
         modules: exported_code::sent(app, args)?.map_or_else(|| json!([]), |code| json!(code)),
-        unknowns: unknowns(args, &sent)?,
+        unknowns: unknowns(args),
         agent_places: agent_places(args)?,
         resources: sent,
         release: settings.auto_deploy(),
@@ -166,26 +166,24 @@ fn agent_places(args: &Args) -> Result<BTreeMap<String, String>, ApiError> {
         .map_err(|error| ApiError::bad_request(format!("Field 'agent_places': {error}")))
 }
 
-/// The parameters that the model waits for, in the shape in which versions have them.
-fn unknowns(args: &Args, sent: &[StoredResource]) -> Result<Value, ApiError> {
-    let known: BTreeSet<&str> = sent.iter().map(|one| one.resource_id.as_str()).collect();
+/// What the model waits for, in the shape in which versions have it: facts, also of resources that are not exported (the
+/// model may ask for one of a resource that its module leaves out), and parameters, which are of no resource.
+fn unknowns(args: &Args) -> Value {
     let list = args.value("unknowns").and_then(Value::as_array);
     let mut unknowns = Vec::new();
     for unknown in list.into_iter().flatten() {
         let text = |name: &str| unknown[name].as_str().unwrap_or_default();
         let (resource, parameter) = (text("resource"), text("parameter"));
-        // What waits for a fact of a resource names it; parameters of nothing are asked of nobody.
-        if resource.is_empty() || parameter.is_empty() {
+        if parameter.is_empty() {
             continue;
         }
-        if !known.contains(resource) {
-            return Err(ApiError::bad_request(format!(
-                "an unknown is about resource {resource}, which is not sent"
-            )));
-        }
-        unknowns.push(json!({"resource": resource, "parameter": parameter}));
+        let source = match text("source") {
+            "" => "fact",
+            source => source,
+        };
+        unknowns.push(json!({"resource": resource, "parameter": parameter, "source": source}));
     }
-    Ok(Value::Array(unknowns))
+    Value::Array(unknowns)
 }
 
 /// The resources of the request. `version`: the one that their ids must have; `None`: they have none.

@@ -249,10 +249,10 @@ async fn is_waited_for(
         Some(version) => app.store.fact_unknowns(environment.id, version).await?,
         None => Vec::new(),
     };
+    // A parameter is of no resource, which an unknown has as an empty id.
+    let of = fact.resource_id.as_ref().map_or("", ResourceId::as_str);
     let mut unknowns = unknowns.into_iter();
-    Ok(unknowns.any(|(resource, parameter)| {
-        Some(&resource) == fact.resource_id.as_ref() && parameter == fact.name
-    }))
+    Ok(unknowns.any(|(resource, parameter)| resource.as_str() == of && parameter == fact.name))
 }
 
 /// Deleting always queues a compile.

@@ -403,9 +403,13 @@ impl Page {
                 id.as_str().unwrap_or_default(),
                 name.as_str().unwrap_or_default(),
             );
-            self.line(&format!(
-                "{indent}   the model waits for fact `{name}` of {id}; {asked}"
-            ));
+            // Nobody is asked for a parameter, which is of no resource: somebody has to set it.
+            self.line(&match id {
+                "" => {
+                    format!("{indent}   the model waits for parameter `{name}`, which is not set")
+                }
+                id => format!("{indent}   the model waits for fact `{name}` of {id}; {asked}"),
+            });
         }
         let has_facts = awaited["facts"]
             .as_array()

@@ -254,10 +254,10 @@ impl Reconciler {
     /// A handler has set a fact or a parameter over the API.
     pub(super) async fn on_fact_set(&mut self, set: &SetFact) {
         let fact = &set.fact;
-        let is_waited_for = fact.resource_id.as_ref().is_some_and(|resource_id| {
-            let unknown = (resource_id.clone(), fact.name.clone());
-            self.facts.unknowns.remove(&unknown)
-        });
+        // A parameter is of no resource, which an unknown has as an empty id.
+        let of = fact.resource_id.clone();
+        let of = of.unwrap_or_else(|| ResourceId::new(""));
+        let is_waited_for = self.facts.unknowns.remove(&(of, fact.name.clone()));
         if set.needs_compile(is_waited_for) {
             self.compile_for_facts(&message_of(&fact.name)).await;
         }

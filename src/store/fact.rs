@@ -578,18 +578,42 @@ impl Store {
     }
 }
 
+/// A fact or a parameter that the model of a version asked for and did not get.
+#[derive(Debug, Clone, serde::Deserialize)]
+pub struct Unknown {
+    /// Empty: it is a parameter.
+    pub resource: ResourceId,
+    pub parameter: String,
+    /// Where its value would come from.
+    #[serde(default = "from_a_handler")]
+    pub source: String,
+}
+
+/// Of versions that were stored without a source.
+fn from_a_handler() -> String {
+    "fact".to_owned()
+}
+
 impl Store {
-    /// The facts that the model of a version asked for and did not get: resource and name.
+    /// The facts that the model of a version asked for and did not get: resource and name. A parameter has an empty id.
     pub async fn fact_unknowns(
         &self,
         environment: EnvironmentId,
         version: VersionNumber,
     ) -> Result<Vec<(ResourceId, String)>> {
-        #[derive(serde::Deserialize)]
-        struct Unknown {
-            resource: ResourceId,
-            parameter: String,
-        }
+        let unknowns = self.version_unknowns(environment, version).await?;
+        let pairs = unknowns
+            .into_iter()
+            .map(|unknown| (unknown.resource, unknown.parameter));
+        Ok(pairs.collect())
+    }
+
+    /// The same, with where each would come from.
+    pub async fn version_unknowns(
+        &self,
+        environment: EnvironmentId,
+        version: VersionNumber,
+    ) -> Result<Vec<Unknown>> {
         const SQL: &str = "SELECT unknowns FROM version WHERE environment_id = $1 AND number = $2";
         let row: Option<(String,)> = read!(self.db, pool => {
             sqlx::query_as(SQL)
@@ -601,11 +625,7 @@ impl Store {
         let Some((text,)) = row else {
             return Ok(Vec::new());
         };
-        let unknowns: Vec<Unknown> = document("version", "unknowns", &version.to_string(), &text)?;
-        let pairs = unknowns
-            .into_iter()
-            .map(|unknown| (unknown.resource, unknown.parameter));
-        Ok(pairs.collect())
+        document("version", "unknowns", &version.to_string(), &text)
     }
 }
 

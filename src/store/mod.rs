@@ -57,7 +57,7 @@ pub use discovered::{Discovered, DiscoveredEntry, DiscoveredOrder, DiscoveredSea
 pub use dry_run::{About, Compared, DryRun, DryRunNote, DryRunResult, UnfinishedDryRun};
 pub use environment::{Environment, NewEnvironment};
 pub use error::Error;
-pub use fact::{Fact, FactAge, FactOrder, FactSearch, ParameterOrder, ParameterSearch};
+pub use fact::{Fact, FactAge, FactOrder, FactSearch, ParameterOrder, ParameterSearch, Unknown};
 use gate::Gate;
 use life::Life;
 pub use life::watch;

@@ -243,6 +243,54 @@ fn a_full_export_is_stored_under_a_reserved_number_and_old_versions_are_deleted(
     running.stop();
 }
 
+/// Given: an export whose model asked for a fact of a resource that is not exported, and for parameters. Expected: it is stored,
+/// the version has all of them, and setting one queues a compile.
+#[test]
+fn an_export_may_wait_for_parameters_and_for_facts_of_what_it_leaves_out() {
+    let (repo, host) = (Repo::new(MODEL), Host::new());
+    let mut running = Running::start(host.up(repo.path()));
+    running.settled(1);
+    let (status, answer) = running.call("POST", "/api/v2/reserve_version", Some(&json!({})));
+    assert_eq!((status, &answer["data"]), (200, &json!(2)), "{answer}");
+    let body = json!({
+        "version": 2, "resources": [file(&host, "three", "three\n", ",v=2")], "module_version_info": {},
+        "unknowns": [
+            {"resource": "net::Port[a,name=x]", "parameter": "speed", "source": "fact"},
+            {"resource": "", "parameter": "region", "source": "user"},
+            {"parameter": "zone", "source": "user"},
+        ],
+    });
+    let (status, answer) = running.call("PUT", "/api/v1/version", Some(&body));
+    assert_eq!(status, 200, "{answer}");
+    let version = running.get_ok("/api/v1/version/2");
+    let unknowns = version["unknowns"].as_array().unwrap().iter();
+    let unknowns: Vec<[&Value; 3]> = unknowns
+        .map(|unknown| ["resource_id", "name", "source"].map(|field| &unknown[field]))
+        .collect();
+    let expected = [
+        ["net::Port[a,name=x]", "speed", "fact"],
+        ["", "region", "user"],
+        ["", "zone", "user"],
+    ];
+    assert_eq!(json!(unknowns), json!(expected));
+    wait_until("it is in force", || {
+        running.get_ok("/api/v2/desiredstate")["data"][0]["status"] == "active"
+    });
+    let set = |name: &str| {
+        let value = json!({"source": "user", "value": "eu"});
+        let path = format!("/api/v1/parameter/{name}");
+        let (status, answer) = running.call("PUT", &path, Some(&value));
+        assert_eq!(status, 200, "{answer}");
+    };
+    let n_compiles = || running.get_ok("/api/v2/compilereport")["metadata"]["total"].clone();
+    let before = n_compiles();
+    set("color");
+    assert_eq!(n_compiles(), before, "nothing waits for it");
+    set("region");
+    wait_until("it is compiled again", || n_compiles() != before);
+    running.stop();
+}
+
 /// Given: an export of 18 MiB. Expected: it is stored and deployed; other requests may not be so large.
 #[test]
 fn an_export_may_be_larger_than_other_requests() {

@@ -40,7 +40,7 @@ async fn get(version: VersionNumber, app: App, args: Args) -> Result<Answer, Api
     let found = versions::fetch(&app, &environment, version).await?;
     let id = environment.id;
     let resources = app.store.resource_list(id, version).await?;
-    let unknowns = app.store.fact_unknowns(id, version).await?;
+    let unknowns = app.store.version_unknowns(id, version).await?;
     let has_logs = args.flag("include_logs", false)?;
     let kind = args.text("log_filter")?;
     let limit = args.parsed::<i64>("limit")?.unwrap_or(MAX_ACTIONS);
@@ -65,10 +65,11 @@ async fn get(version: VersionNumber, app: App, args: Args) -> Result<Answer, Api
         body.text(std::mem::replace(&mut separator, ","))?;
         body.value(&shape)?;
     }
-    let unknowns = unknowns.into_iter().map(|(resource, parameter)| {
+    let unknowns = unknowns.into_iter().map(|unknown| {
         json!({
-            "id": unknown_id(id, version, &resource, &parameter), "environment": id, "version": version, "resource_id": resource,
-            "name": parameter, "source": "fact", "resolved": false, "metadata": {},
+            "id": unknown_id(id, version, &unknown.resource, &unknown.parameter), "environment": id, "version": version,
+            "resource_id": unknown.resource, "name": unknown.parameter, "source": unknown.source, "resolved": false,
+            "metadata": {},
         })
     });
     body.text("],\"unknowns\":")?;

@@ -29,7 +29,7 @@ pub(super) struct Surroundings {
     pub(super) paused: HashMap<AgentName, Since>,
     /// Agents on other machines that are not connected, and since when.
     pub(super) away: HashMap<AgentName, Timestamp>,
-    /// The facts that the version in force waits for: resource and name.
+    /// The facts that the version in force waits for: resource and name. A parameter has an empty id.
     pub(super) unknowns: Vec<(ResourceId, String)>,
     /// Neither of the environment's intervals has anything tried again.
     pub(super) has_no_interval: bool,
