@@ -146,20 +146,23 @@ async fn get_param(name: Segment, app: App, args: Args) -> Result<Answer, ApiErr
 async fn set_fact(name: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     let resource_id = Some(ResourceId::new(args.required("resource_id")?));
-    let set = set(&app, &environment, name, resource_id, true, &args).await?;
+    let expires = Some(args.flag("expires", true)?);
+    let set = set(&app, &environment, name, resource_id, expires, &args).await?;
     Ok(Answer::Data(fact_json(environment.id, &set)))
 }
 
 async fn set_parameter_of(name: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
-    let set = set(&app, &environment, name, None, false, &args).await?;
+    let set = set(&app, &environment, name, None, None, &args).await?;
     Ok(Answer::Data(parameter_json(environment.id, &set)))
 }
 
 async fn set_param(name: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     let resource_id = resource_id(&args)?;
-    let set = set(&app, &environment, name, resource_id, true, &args).await?;
+    let is_given = args.value("expires").is_some();
+    let expires = is_given.then(|| args.flag("expires", false)).transpose()?;
+    let set = set(&app, &environment, name, resource_id, expires, &args).await?;
     Ok(Answer::Body(
         json!({"parameter": fact_json(environment.id, &set)}),
     ))
@@ -210,17 +213,15 @@ fn resource_id(args: &Args) -> Result<Option<ResourceId>, ApiError> {
     Ok(text.map(ResourceId::new))
 }
 
-/// `may_expire`: whether the call has the argument `expires`.
+/// `expires`: `None` leaves that to what is known of it.
 async fn set(
     app: &App,
     environment: &EnvironmentAccess,
     name: Segment,
     resource_id: Option<ResourceId>,
-    may_expire: bool,
+    expires: Option<bool>,
     args: &Args,
 ) -> Result<Fact, ApiError> {
-    let is_given = may_expire && args.value("expires").is_some();
-    let expires = is_given.then(|| args.flag("expires", false)).transpose()?;
     let input = FactInput {
         name: name.0,
         resource_id,

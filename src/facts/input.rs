@@ -16,7 +16,7 @@ pub struct FactInput {
     pub value: Option<String>,
     pub source: Option<String>,
     pub metadata: Option<Value>,
-    /// `None`: a fact expires, a parameter does not.
+    /// `None`: as before, and a new fact expires, a parameter does not.
     pub expires: Option<bool>,
     /// A compile is to follow if the value is another one.
     pub recompile: bool,

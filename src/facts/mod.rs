@@ -63,8 +63,11 @@ pub async fn set(
 pub async fn set_all(
     store: &Store,
     environment: EnvironmentId,
-    inputs: Vec<FactInput>,
+    mut inputs: Vec<FactInput>,
 ) -> Result<Vec<SetFact>, SetError> {
+    for input in &mut inputs {
+        keep_expiry(store, environment, input).await?;
+    }
     let now = Timestamp::now();
     let recompile: Vec<bool> = inputs.iter().map(|input| input.recompile).collect();
     let facts = inputs.into_iter().map(|input| input.check(now));
@@ -78,6 +81,20 @@ pub async fn set_all(
         recompile,
     };
     Ok(all.map(set).collect())
+}
+
+/// A fact that is there already goes on to expire, or not to, unless whoever sets it anew says which.
+async fn keep_expiry(
+    store: &Store,
+    environment: EnvironmentId,
+    input: &mut FactInput,
+) -> store::Result<()> {
+    if input.expires.is_none() && input.resource_id.is_some() {
+        let id = input.resource_id.as_ref();
+        let known = store.fact_fetch(environment, id, &input.name).await?;
+        input.expires = known.map(|known| known.expires);
+    }
+    Ok(())
 }
 
 /// What is known when somebody asks for one.

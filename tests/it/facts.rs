@@ -199,6 +199,12 @@ fn a_model_that_waits_for_a_fact_is_complete_when_a_handler_has_told_it() {
         (200, &json!("user")),
         "{body}"
     );
+    // Setting a fact anew without saying whether it expires leaves that as it was.
+    let given = json!({"source": "user", "value": "0002", "resource_id": box_of("one")});
+    let (_, body) = running.call("PUT", "/api/v1/parameter/serial", Some(&given));
+    assert_eq!(body["parameter"]["expires"], false, "{body}");
+    let (_, body) = running.call("PUT", "/api/v2/facts/serial", Some(&given));
+    assert_eq!(body["data"]["expires"], true, "the default of this call");
 }
 
 /// Checklist 105: a fact that nobody told is asked for.
