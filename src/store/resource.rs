@@ -450,8 +450,8 @@ impl Store {
         Ok(gone.map(|(id, _)| id).collect())
     }
 
-    /// The contents that a resource had over the versions that were released, newest first. One that came back is there once,
-    /// with the moment when it first was stored.
+    /// The contents that a resource had over the versions that were released, newest first. One that came back after another
+    /// one is there again, with the moment when it was stored again: the first of them is always the one that it has now.
     pub async fn resource_history(
         &self,
         environment: EnvironmentId,
@@ -468,12 +468,10 @@ impl Store {
             .fetch_all(pool)
             .await?
         });
-        let mut seen = HashSet::new();
-        let first = rows
-            .into_iter()
-            .filter(|row| seen.insert(row.digest.clone()));
-        let mut history: Vec<StoredResource> =
-            first.map(Row::into_resource).collect::<Result<_>>()?;
+        let contents = rows.into_iter().map(Row::into_resource);
+        let mut history: Vec<StoredResource> = contents.collect::<Result<_>>()?;
+        // Also of one that changed its set, was away for a while, or was another one in a version that nobody released.
+        history.dedup_by(|later, earlier| later.digest == earlier.digest);
         history.reverse();
         Ok(history)
     }

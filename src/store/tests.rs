@@ -600,6 +600,14 @@ async fn a_history_has_what_was_in_a_version_that_was_released() {
         assert!(stays < next);
         store.version_release(id, next).await.unwrap();
         assert_eq!(history().await, of(&["4", "3", "1"]));
+        // One that comes back is what the resource has now.
+        store_version(&store, id, one("1")).await;
+        assert_eq!(history().await, of(&["1", "4", "3", "1"]));
+        // It was away, or another one in a version that was not released.
+        store_version(&store, id, Vec::new()).await;
+        store_unreleased(&store, id, one("5")).await;
+        store_version(&store, id, one("1")).await;
+        assert_eq!(history().await, of(&["1", "4", "3", "1"]));
     })
     .await;
 }
