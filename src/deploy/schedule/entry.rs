@@ -77,6 +77,14 @@ impl ScheduledResource {
                 ))
     }
 
+    /// Whether its last run was to report only, and found a difference: a user deploy leaves it alone, but the deploy
+    /// interval has it looked at again. Source: docs/reference/deployment.md § 3.5.
+    pub(super) fn is_reported(&self) -> bool {
+        self.state.blocked == Blocked::NotBlocked
+            && self.state.last_run == LastRun::Successful
+            && self.state.last_run_compliant == Some(false)
+    }
+
     /// Whether a dependency ran after this one's last success, and the event was not worked off: before a restart, or while
     /// this one was blocked.
     pub(super) fn has_outstanding_event(&self, schedule: &Schedule) -> bool {

@@ -1024,8 +1024,32 @@ fn check_52_and_53_who_waits_for_a_bad_dependency_is_not_retried_and_who_waits_f
         world.run(),
         "a.x:non_compliant c.z:skipped_for_dependency b.y:skipped_for_dependency"
     );
-    assert_eq!(world.pass(600), "c.z:skipped_for_dependency");
-    assert_eq!(world.pass(600), "c.z:skipped_for_dependency");
+    // What is only reported is looked at again, too.
+    let again = "a.x:non_compliant c.z:skipped_for_dependency";
+    assert_eq!(world.pass(600), again);
+    assert_eq!(world.pass(600), again);
+}
+
+#[test]
+fn a_difference_that_is_only_reported_is_looked_at_again_after_the_deploy_interval() {
+    let mut world = World::new();
+    let policy = RetryPolicy {
+        repair: None,
+        backoff: Duration::from_secs(5),
+        ..world.schedule.policy.clone()
+    };
+    world.schedule.set_policy(policy, world.now);
+    world.release("a.x=1!\nb.y=1! < a.x");
+    world
+        .outcomes
+        .insert("a.x".into(), HandlerStatus::NonCompliant);
+    assert_eq!(world.run(), "a.x:non_compliant b.y:skipped_for_dependency");
+    // It did not fail, so there is no backoff.
+    assert_eq!(world.pass(599), "");
+    assert_eq!(world.pass(1), "a.x:non_compliant");
+    world.outcomes.clear();
+    assert_eq!(world.pass(600), "a.x:deployed b.y:deployed");
+    assert_eq!(world.pass(600), "");
 }
 
 //: deploy 54

@@ -64,8 +64,8 @@ impl Schedule {
         }
     }
 
-    /// Plans when an idle resource runs by itself: the earlier of its retry, if it is dirty, and
-    /// its repair, counted from its last run. A blocked one is not planned.
+    /// Plans when an idle resource runs by itself: the earlier of its retry, if it is dirty or
+    /// reported, and its repair, counted from its last run. A blocked one is not planned.
     pub(super) fn set_timer(&mut self, index: Index, now: Timestamp) {
         self.stop_timer(index);
         let timer = self.timer_of(index, now);
@@ -85,10 +85,13 @@ impl Schedule {
         let last = entry.state.last_run_at.map_or(now, |last| last.min(now));
         let early = |every: Duration| shortened(every, &entry.intent.resource_id, &self.policy);
         let repair = self.policy.repair.map(early);
-        let retry = entry
-            .is_dirty()
-            .then(|| entry.retry_delay(&self.policy).map(early))
-            .flatten();
+        let retry = if entry.is_dirty() {
+            entry.retry_delay(&self.policy)
+        } else {
+            // Nothing failed that could be tried again sooner.
+            self.policy.deploy.filter(|_| entry.is_reported())
+        };
+        let retry = retry.map(early);
         let repair = repair.map(|every| (last.plus(every), Priority::IntervalRepair));
         let retry = retry.map(|delay| (last.plus(delay), Priority::IntervalDeploy));
         [retry, repair].into_iter().flatten().min()

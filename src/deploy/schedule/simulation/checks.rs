@@ -7,7 +7,7 @@ use super::super::entry::Phase;
 use super::super::{Counts, Ended, Priority, Run};
 use super::life::{Life, agents, is_dirty};
 use crate::domain::{
-    AgentName, Blocked, HandlerStatus, ResourceId, ResourceStatus, SharedText, Timestamp,
+    AgentName, Blocked, HandlerStatus, LastRun, ResourceId, ResourceStatus, SharedText, Timestamp,
 };
 use crate::store::ResourceState;
 
@@ -31,8 +31,16 @@ impl Life {
                 }
             }
         });
+        let is_reported = state.last_run == LastRun::Successful
+            && state.last_run_compliant == Some(false)
+            && state.blocked == Blocked::NotBlocked
+            && !is_dirty(state);
         let all = [
             (retry, Priority::IntervalDeploy),
+            (
+                policy.deploy.filter(|_| is_reported),
+                Priority::IntervalDeploy,
+            ),
             (policy.repair, Priority::IntervalRepair),
         ];
         let due = |(every, why): (Option<Duration>, Priority)| {
