@@ -325,19 +325,52 @@ impl Store {
         )
     }
 
-    /// Notes that an agent of another machine is not connected, and since when; or that it is.
+    /// The agents that start nothing, since they are paused or away. There are few of them, of however many agents.
+    pub async fn agent_still(&self, environment: EnvironmentId) -> Result<Vec<Agent>> {
+        let sql = format!(
+            "SELECT name, paused, unpause_on_resume, away_us, paused_us FROM agent WHERE environment_id = $1 \
+             AND {AGENT_STATUS} IN ('paused', 'down') ORDER BY name"
+        );
+        Ok(
+            read!(self.db, pool => sqlx::query_as(&sql).bind(environment.to_string()).fetch_all(pool).await?),
+        )
+    }
+
+    /// Notes that these agents of other machines are not connected, and since when; or that they are.
     pub async fn agent_set_away(
         &self,
         environment: EnvironmentId,
-        name: &AgentName,
+        names: &[&AgentName],
         since: Option<Timestamp>,
     ) -> Result<()> {
-        const SQL: &str = "UPDATE agent SET away_us = $3 WHERE environment_id = $1 AND name = $2";
         let since = since.map(|since| since.0);
-        // An agent that no version named yet has no row, and that is all right.
-        let _n_rows = write!(self.db, pool => {
-            sqlx::query(SQL).bind(environment.to_string()).bind(name).bind(since).execute(pool).await?.rows_affected()
-        });
+        for chunk in names.chunks(ROWS) {
+            // An agent that no version named yet has no row, and that is all right: then nothing is written.
+            let known: Vec<(AgentName,)> = read!(self.db, pool => {
+                let mut query = sqlx::QueryBuilder::new("SELECT name FROM agent WHERE environment_id = ");
+                query.push_bind(environment.to_string()).push(" AND name IN (");
+                let mut list = query.separated(", ");
+                for name in chunk {
+                    list.push_bind(*name);
+                }
+                query.push(")");
+                query.build_query_as().persistent(false).fetch_all(pool).await?
+            });
+            if known.is_empty() {
+                continue;
+            }
+            let _n_rows = write!(self.db, pool => {
+                let mut update = sqlx::QueryBuilder::new("UPDATE agent SET away_us = ");
+                update.push_bind(since).push(" WHERE environment_id = ").push_bind(environment.to_string());
+                update.push(" AND name IN (");
+                let mut list = update.separated(", ");
+                for (name,) in &known {
+                    list.push_bind(name);
+                }
+                update.push(")");
+                update.build().persistent(false).execute(pool).await?.rows_affected()
+            });
+        }
         Ok(())
     }
 

@@ -392,6 +392,35 @@ pub(crate) fn state(name: &str) -> ResourceState {
     }
 }
 
+/// Given: agents of which one is paused, one is away, others were, and one that no version named yet. Expected: the first two are
+/// those that stand still.
+#[tokio::test]
+async fn agents_that_stand_still_are_found_among_all() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let names: Vec<AgentName> = (0..700)
+            .map(|n| AgentName::new(format!("a{n:03}")))
+            .collect();
+        store
+            .version_activate(id, VersionNumber::new(1), &[], &[], &names)
+            .await
+            .unwrap();
+        let unknown = AgentName::new("unknown");
+        let most: Vec<&AgentName> = names[1..].iter().chain([&unknown]).collect();
+        let since = Some(Timestamp(7));
+        store.agent_set_away(id, &most, since).await.unwrap();
+        store.agent_set_away(id, &most[1..], None).await.unwrap();
+        assert!(store.agent_pause(id, Some(&names[9]), true).await.unwrap());
+        let still = store.agent_still(id).await.unwrap();
+        let found: Vec<_> = still
+            .iter()
+            .map(|agent| (agent.name.as_str(), agent.paused, agent.away_since()))
+            .collect();
+        assert_eq!(found, [("a001", false, since), ("a009", true, None)]);
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_run_opens_an_action_and_its_end_closes_it_with_the_state() {
     check(|store| async move {

@@ -1,5 +1,7 @@
 //! Agents that are not on this machine: where each one is, which are connected, and what they bring.
 
+use std::collections::BTreeSet;
+
 use super::handle::{Inspected, RequestError};
 use super::{InFlight, Reconciler};
 use crate::deploy::ask::Asker;
@@ -40,7 +42,7 @@ impl Reconciler {
         }
         self.has_places = !places.is_empty();
         let is_external = |place: &AgentPlace| *place == AgentPlace::External;
-        let away: Vec<AgentName> = places
+        let away: BTreeSet<AgentName> = places
             .iter()
             .filter(|(name, place)| {
                 is_external(place) && !self.executor.external.is_connected(name)
@@ -48,26 +50,31 @@ impl Reconciler {
             .map(|(name, _)| name.clone())
             .collect();
         self.executor.set_places(places);
-        let known: Vec<AgentName> = self
-            .schedule
-            .agents()
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in known {
-            let is_away = away.binary_search(&name).is_ok();
-            self.schedule.set_away(&name, is_away);
+        // Of however many agents, those are looked at that are away or were.
+        let known: Vec<AgentName> = self.schedule.away().cloned().collect();
+        for name in known.iter().filter(|name| !away.contains(*name)) {
+            self.schedule.set_away(name, false);
         }
-        let now = Timestamp::now();
-        for agent in self.store.agent_list(self.environment).await? {
-            let is_away = away.binary_search(&agent.name).is_ok();
-            if is_away != agent.away_since().is_some() {
-                let since = is_away.then_some(now);
-                self.store
-                    .agent_set_away(self.environment, &agent.name, since)
-                    .await?;
+        for name in &away {
+            if self.schedule.knows_agent(name) {
+                self.schedule.set_away(name, true);
             }
         }
-        Ok(())
+        let still = self.store.agent_still(self.environment).await?;
+        let noted = still.iter().filter(|agent| agent.away_since().is_some());
+        let noted: BTreeSet<&AgentName> = noted.map(|agent| &agent.name).collect();
+        let back: Vec<&AgentName> = noted
+            .iter()
+            .copied()
+            .filter(|name| !away.contains(*name))
+            .collect();
+        let gone: Vec<&AgentName> = away.iter().filter(|name| !noted.contains(name)).collect();
+        self.store
+            .agent_set_away(self.environment, &back, None)
+            .await?;
+        self.store
+            .agent_set_away(self.environment, &gone, Some(Timestamp::now()))
+            .await
     }
 
     /// What is in memory, with the store brought up to it.

@@ -1,12 +1,13 @@
 //! What changed in the store: settings, agents, and a newer version, which is put in force.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Reconciler;
 use crate::deploy::code::code_of;
 use crate::deploy::schedule::{Activation, Priority, RetryPolicy, Selection};
 use crate::deploy::{Intent, facts};
-use crate::domain::{Settings, Timestamp, VersionNumber, chain, read_agent_map};
+use crate::domain::{AgentName, Settings, Timestamp, VersionNumber, chain, read_agent_map};
 use crate::observe::EventKind;
 use crate::store;
 
@@ -38,9 +39,7 @@ impl Reconciler {
         if !self.deploys {
             return Ok(());
         }
-        for agent in self.store.agent_list(self.environment).await? {
-            self.schedule.pause(&agent.name, agent.paused);
-        }
+        self.read_pauses().await?;
         if self.halted {
             return Ok(());
         }
@@ -66,6 +65,21 @@ impl Reconciler {
             let reason = "a new version was released, and what failed is tried again";
             self.schedule
                 .request(Selection::Dirty, Priority::NewVersion, reason, None);
+        }
+        Ok(())
+    }
+
+    /// Reads which agents are paused. Few are, of however many there are, and only those are looked at that change.
+    async fn read_pauses(&mut self) -> Result<(), store::Error> {
+        let still = self.store.agent_still(self.environment).await?;
+        let paused = still.into_iter().filter(|agent| agent.paused);
+        let paused: BTreeSet<AgentName> = paused.map(|agent| agent.name).collect();
+        let known: BTreeSet<AgentName> = self.schedule.paused().cloned().collect();
+        for name in known.difference(&paused) {
+            self.schedule.pause(name, false);
+        }
+        for name in paused.difference(&known) {
+            self.schedule.pause(name, true);
         }
         Ok(())
     }

@@ -37,7 +37,7 @@ impl Reconciler {
         });
         // A schedule of the version in force would try again what failed, and do what an interrupted run has left.
         let active = active.filter(|_| options.deploys);
-        let agents = store.agent_list(environment).await?;
+        let agents = store.agent_still(environment).await?;
         let paused = agents
             .into_iter()
             .filter(|agent| agent.paused)

@@ -123,17 +123,16 @@ impl Schedule {
         self.change(agent, |queue| queue.is_away = is_away);
     }
 
-    /// The names of agents, and whether each starts nothing: it is paused, or away.
-    pub fn agents(&self) -> impl Iterator<Item = (&AgentName, bool)> {
-        self.queues
-            .iter()
-            .map(|queue| (&queue.name, queue.is_still()))
-    }
-
     /// The names of the agents that are paused.
     pub fn paused(&self) -> impl Iterator<Item = &AgentName> {
         let paused = self.queues.iter().filter(|queue| queue.paused);
         paused.map(|queue| &queue.name)
+    }
+
+    /// The names of the agents that are away.
+    pub fn away(&self) -> impl Iterator<Item = &AgentName> {
+        let away = self.queues.iter().filter(|queue| queue.is_away);
+        away.map(|queue| &queue.name)
     }
 
     /// Whether an agent is paused.
