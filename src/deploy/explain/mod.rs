@@ -18,8 +18,8 @@ use crate::executor::waiting::{Awaited, Waiting};
 use crate::store::{Action, Environment, FactAge, ResourceState, Result, Store, StoredResource};
 use reasons::{Reason, Since, Surroundings, awaited};
 
-/// Resources that one explanation looks at: beyond them the nearest roots are known anyway.
-const MAX_VISITED: usize = 5_000;
+/// Resources that one explanation looks at: beyond them the nearest roots are mostly known. Few in tests.
+const MAX_VISITED: usize = if cfg!(test) { 30 } else { 5_000 };
 
 /// Other roots that are named.
 const MAX_OTHERS: usize = 10;
@@ -104,6 +104,9 @@ async fn explained(
         last["text"] = reasons::of_circle(&circle).into();
         last["circle"] = json!(circle);
     }
+    if let (true, Some(last)) = (found.is_cut, chain.last_mut()) {
+        last["text"] = reasons::of_cut(visited.len()).into();
+    }
     let Some(root) = way.last() else {
         return Ok(None);
     };
@@ -171,7 +174,7 @@ async fn surroundings(
     environment: &Environment,
     version: VersionNumber,
 ) -> Result<Surroundings> {
-    let agents = store.agent_list(environment.id).await?;
+    let agents = store.agent_still(environment.id).await?;
     let away = agents
         .iter()
         .filter_map(|agent| Some((agent.name.clone(), agent.away_since()?)));
@@ -240,6 +243,8 @@ struct Found {
     roots: Vec<ResourceId>,
     /// What each resource that is no root waits for, the first of it.
     waits_for: HashMap<ResourceId, ResourceId>,
+    /// The search ended before it came to any root: `roots` are those that it would have gone on with.
+    is_cut: bool,
 }
 
 impl Found {
@@ -336,12 +341,22 @@ impl Walk<'_> {
             }
             level = next;
         }
-        // Where the search was cut off, there are no roots yet.
-        roots.extend(level);
+        // What is left where the search was cut off: only what waits for nothing is a root.
+        let waits = |id: &ResourceId| {
+            let known = visited.get(id);
+            known.is_some_and(|known| known.reason.leads_on() || known.reason == Reason::Undefined)
+        };
+        let (open, ended): (Vec<ResourceId>, Vec<ResourceId>) = level.into_iter().partition(waits);
+        roots.extend(ended);
+        let is_cut = roots.is_empty() && !open.is_empty();
+        if is_cut {
+            roots = open;
+        }
         Ok(Found {
             visited,
             roots,
             waits_for,
+            is_cut,
         })
     }
 

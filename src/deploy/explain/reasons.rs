@@ -258,6 +258,14 @@ pub(super) fn of_circle(circle: &[ResourceId]) -> String {
     )
 }
 
+/// Why a resource is not deployed with which a search ended that has looked at so many, without its subject.
+pub(super) fn of_cut(n_visited: usize) -> String {
+    format!(
+        "is not deployed because of something that it requires; that was not looked for any further after {n_visited} resources: \
+         ask for this resource to go on"
+    )
+}
+
 /// The names of attributes without a value, of the attributes of a resource.
 pub(super) fn undefined_attributes(attributes: &Value) -> Vec<String> {
     const UNDEFINED: &str = "<<undefined>>";

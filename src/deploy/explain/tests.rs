@@ -71,6 +71,35 @@ async fn resources_in_a_circle_wait_for_themselves() {
     .await;
 }
 
+/// Given: a chain that is longer than an explanation goes. Expected: its end is not taken for the root, and who asks for it comes
+/// to that.
+#[tokio::test]
+async fn a_chain_that_is_cut_off_does_not_end_in_a_root() {
+    check(async |store| {
+        let names: Vec<String> = (0..MAX_VISITED + 10).map(|n| format!("r{n:04}")).collect();
+        let next: Vec<Vec<&str>> = (1..=names.len())
+            .map(|n| names.get(n).map(String::as_str).into_iter().collect())
+            .collect();
+        let wanted: Vec<(&str, &[&str])> = names
+            .iter()
+            .zip(&next)
+            .map(|(name, next)| (name.as_str(), next.as_slice()))
+            .collect();
+        let environment = in_force(&store, &wanted).await;
+        let (chain, end) = explained(&store, &environment, "r0000").await;
+        assert_eq!(chain.len(), MAX_VISITED);
+        assert_eq!(
+            end["text"],
+            "is not deployed because of something that it requires; that was not looked for any further after 30 resources: ask \
+             for this resource to go on"
+        );
+        let (chain, end) = explained(&store, &environment, "r0029").await;
+        assert_eq!(chain.len(), 11);
+        assert_eq!(end["text"], "waits for its turn on agent a");
+    })
+    .await;
+}
+
 /// Given: a version that waits for two facts of a resource; one was set before it, and had expired when the model was compiled,
 /// the other one was set since. Expected: the first one is what it waits for.
 #[tokio::test]
