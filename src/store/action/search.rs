@@ -52,8 +52,9 @@ impl ActionSearch {
         self.resource_type.is_none() && self.agent.is_none() && self.attribute.is_none()
     }
 
-    /// For `LIKE .. ESCAPE '!'`: finds all of the type and the agent that are wanted, and what only looks alike.
-    fn pattern(&self) -> String {
+    /// For `LIKE .. ESCAPE '!'`: finds all of the type and the agent that are wanted, and what only looks alike; with `ids_say`,
+    /// where the id of each resource says whether its attribute is the wanted one, of these.
+    fn pattern(&self, ids_say: bool) -> String {
         if self.is_any() {
             return "%".to_owned();
         }
@@ -62,7 +63,11 @@ impl ActionSearch {
             Some(text) => escaped(text),
         };
         let (resource_type, agent) = (part(&self.resource_type), part(&self.agent));
-        format!("{resource_type}[{agent},%")
+        let value = match self.attribute.as_ref().filter(|_| ids_say) {
+            None => "%".to_owned(),
+            Some((name, begin)) => format!("{}={}%", escaped(name), escaped(begin)),
+        };
+        format!("{resource_type}[{agent},{value}")
     }
 
     /// The search of lists that finds all of the type and the agent that are wanted, and more.
@@ -190,6 +195,8 @@ pub struct ActionPlan {
     search: ActionSearch,
     /// The resources that are searched for; `None`: they are many.
     ids: Option<Vec<ResourceId>>,
+    /// The ids of all resources say whether the attribute is the wanted one.
+    ids_say: bool,
     /// When versions were stored that have such a resource, with the ids of these actions; `None`: those of any are wanted.
     stored: Option<Vec<(i64, String)>>,
 }
@@ -236,7 +243,14 @@ impl Store {
                 ..ActionPlan::default()
             });
         }
-        let ids = self.action_resources(environment, &search).await?;
+        let ids_say = match &search.attribute {
+            None => false,
+            Some((name, _)) => {
+                self.names_all_say(environment, &search.as_parts(), name)
+                    .await?
+            }
+        };
+        let ids = self.action_resources(environment, &search, ids_say).await?;
         let is_few = ids.len() <= MAX_RESOURCES;
         // Of many there are some in any version that has any of them.
         let looked_at = if is_few { ids.len() } else { MANY_LOOKED_AT };
@@ -251,6 +265,7 @@ impl Store {
         Ok(ActionPlan {
             stored: Some(self.action_stored(environment, &spans, &looked_at).await?),
             ids: is_few.then_some(ids),
+            ids_say,
             search,
         })
     }
@@ -266,7 +281,7 @@ impl Store {
         let mut actions = match &plan.ids {
             Some(ids) => self.action_search_of(environment, ids, from, limit).await?,
             None => {
-                self.action_search_all(environment, &plan.search, from, limit)
+                self.action_search_all(environment, plan, from, limit)
                     .await?
             }
         };
@@ -544,6 +559,7 @@ impl Store {
         &self,
         environment: EnvironmentId,
         search: &ActionSearch,
+        ids_say: bool,
     ) -> Result<Vec<ResourceId>> {
         let mut ids = Vec::new();
         let Some((name, begin)) = &search.attribute else {
@@ -563,10 +579,7 @@ impl Store {
             values: vec![plain(begin)],
             ..search.as_parts()
         };
-        if self
-            .names_all_say(environment, &search.as_parts(), name)
-            .await?
-        {
+        if ids_say {
             let mut found = self.found(environment, &by_id, &Span::first(0)).await?;
             loop {
                 let some = found.take(ROWS);
@@ -604,7 +617,7 @@ impl Store {
     async fn action_search_all(
         &self,
         environment: EnvironmentId,
-        search: &ActionSearch,
+        plan: &ActionPlan,
         from: ActionFrom,
         limit: i64,
     ) -> Result<Vec<Action>> {
@@ -620,11 +633,11 @@ impl Store {
         } else {
             DESCENDING
         };
-        let sql = format!("{SELECT}{} {order}", search.narrowed.condition());
+        let sql = format!("{SELECT}{} {order}", plan.search.narrowed.condition());
         let rows: Vec<Row> = read!(self.db, pool => {
             sqlx::query_as(&sql)
                 .bind(environment.to_string())
-                .bind(search.pattern())
+                .bind(plan.search.pattern(plan.ids_say))
                 .bind(moment)
                 .bind(id)
                 .bind(limit)

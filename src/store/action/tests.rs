@@ -351,6 +351,36 @@ async fn what_changed_or_complained_is_found_without_reading_the_rest() {
     .await;
 }
 
+/// Given: runs of one of very many resources that are wanted, and newer ones of another. Expected: the database leaves out those of
+/// the other, since ids say which are wanted; else all of a long history would be read.
+#[tokio::test]
+async fn the_history_of_many_resources_is_searched_by_what_ids_say() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let mut states: Vec<ResourceState> =
+            (0..2100).map(|n| state(&format!("many{n:04}"))).collect();
+        states.push(state("other"));
+        store
+            .version_activate(id, VersionNumber::new(1), &states, &[], &[])
+            .await
+            .unwrap();
+        let mut runs = vec![run("many0007", 1)];
+        runs.extend((2..30).map(|at| run("other", at)));
+        let wanted = runs[0].0.id;
+        let (starts, ends): (Vec<_>, Vec<_>) = runs.into_iter().unzip();
+        store.action_write(id, &starts, &ends).await.unwrap();
+        let search = ActionSearch {
+            attribute: Some(("name".to_owned(), "many".to_owned())),
+            ..ActionSearch::default()
+        };
+        let plan = store.action_plan(id, search).await.unwrap();
+        let found = store.action_search(id, &plan, ActionFrom::Newest, 10).await;
+        let ids: Vec<ActionId> = found.unwrap().iter().map(|one| one.id).collect();
+        assert_eq!(ids, [wanted]);
+    })
+    .await;
+}
+
 /// Expected: what is asked for by its ids is not looked for among all actions of the environment.
 #[tokio::test]
 async fn actions_are_looked_for_by_their_ids() {
