@@ -109,8 +109,13 @@ impl Store {
                 .bind(note.context.as_ref().map(Value::to_string))
                 .execute(&mut *tx)
                 .await?;
-            for (resource_id, status) in known {
-                sqlx::query(RESULT).bind(&text).bind(resource_id).bind(status.as_str()).bind("{}").execute(&mut *tx).await?;
+            for chunk in known.chunks(ROWS) {
+                let mut insert = sqlx::QueryBuilder::new("INSERT INTO dry_run_result (dry_run_id, resource_id, status, changes) ");
+                insert.push_values(chunk, |mut row, (resource_id, status)| {
+                    row.push_bind(&text).push_bind(resource_id).push_bind(status.as_str()).push_bind("{}");
+                });
+                insert.push(" ON CONFLICT (dry_run_id, resource_id) DO NOTHING");
+                insert.build().persistent(false).execute(&mut *tx).await?;
             }
         });
         Ok(id)
@@ -254,6 +259,3 @@ fn dry_run(row: Row) -> Result<DryRun> {
         todo: total - n_results,
     })
 }
-
-const RESULT: &str = "INSERT INTO dry_run_result (dry_run_id, resource_id, status, changes) VALUES ($1, $2, $3, $4) \
-                      ON CONFLICT (dry_run_id, resource_id) DO NOTHING";
