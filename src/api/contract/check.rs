@@ -44,6 +44,10 @@ fn wrong(route: &Route, answer: &Answer) -> Option<String> {
                 let value = serde_json::from_slice(text).unwrap_or_default();
                 mismatch(shape, &value, "")
             }
+            (AnswerBody::Data(shape), Answer::Written(text)) => {
+                let value: Value = serde_json::from_slice(text).unwrap_or_default();
+                mismatch(shape, &value["data"], "")
+            }
             (AnswerBody::Page(row), Answer::Body(value)) => mismatch(&page_of(row), value, ""),
             _ => found,
         };
