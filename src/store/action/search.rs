@@ -279,7 +279,11 @@ impl Store {
         limit: i64,
     ) -> Result<Vec<Action>> {
         let mut actions = match &plan.ids {
-            Some(ids) => self.action_search_of(environment, ids, from, limit).await?,
+            Some(ids) => {
+                let narrowed = plan.search.narrowed;
+                self.action_search_of(environment, ids, narrowed, from, limit)
+                    .await?
+            }
             None => {
                 self.action_search_all(environment, plan, from, limit)
                     .await?
@@ -652,6 +656,7 @@ impl Store {
         &self,
         environment: EnvironmentId,
         ids: &[ResourceId],
+        narrowed: Narrowed,
         from: ActionFrom,
         limit: i64,
     ) -> Result<Vec<Action>> {
@@ -670,6 +675,7 @@ impl Store {
                 query.push(format!(" AND started_us {beyond}= ")).push_bind(moment);
                 query.push(format!(" AND (started_us {beyond} ")).push_bind(moment);
                 query.push(format!(" OR id {beyond} ")).push_bind(id.clone()).push(")");
+                query.push(narrowed.condition());
                 push_ids!(query, chunk);
                 query.push(order).push_bind(limit);
                 query.build_query_as().fetch_all(pool).await?

@@ -323,14 +323,20 @@ async fn what_changed_or_complained_is_found_without_reading_the_rest() {
                 narrowed,
                 ..ActionSearch::default()
             };
-            let plan = store.action_plan(id, search).await.unwrap();
-            for from in [
-                ActionFrom::Newest,
-                ActionFrom::After(Timestamp(0), None),
-            ] {
-                let found = store.action_search(id, &plan, from, 10).await.unwrap();
-                let ids: Vec<_> = found.iter().map(|one| one.id).collect();
-                assert_eq!(ids, expected, "{narrowed:?}");
+            let of_agent = ActionSearch {
+                agent: Some("a".to_owned()),
+                ..search.clone()
+            };
+            for search in [search, of_agent] {
+                let plan = store.action_plan(id, search).await.unwrap();
+                for from in [
+                    ActionFrom::Newest,
+                    ActionFrom::After(Timestamp(0), None),
+                ] {
+                    let found = store.action_search(id, &plan, from, 10).await.unwrap();
+                    let ids: Vec<_> = found.iter().map(|one| one.id).collect();
+                    assert_eq!(ids, expected, "{narrowed:?}");
+                }
             }
             if store.is_sqlite() {
                 let sql = format!(
