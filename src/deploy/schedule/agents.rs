@@ -70,6 +70,12 @@ impl Queue {
         self.n_running > 0 || self.has_task
     }
 
+    /// Whether deployments of it that were begun elsewhere may be taken up. However many: an agent brings results that nobody
+    /// has acknowledged together with the run that it is at.
+    pub(super) fn may_take_up(&self) -> bool {
+        !self.has_task && self.n_orphans == 0
+    }
+
     /// Whether something more may be begun, if that is quick.
     fn has_room(&self) -> bool {
         !self.is_busy() || (!self.has_task && !self.is_held && self.n_running < self.n_ahead)

@@ -60,7 +60,8 @@ impl Schedule {
     }
 
     /// Takes a run up that was begun before this schedule was made, by an agent on another machine that is still at it, or
-    /// has its result. `None`: the resource is no more, is blocked, or something of its agent is in progress.
+    /// has its result. `None`: the resource is no more, is blocked or in progress, or its agent is at something
+    /// else than deployments of the model.
     pub fn adopt(&mut self, resource_id: &ResourceId, action: ActionId) -> Option<Run> {
         let index = self.adoptable(resource_id)?;
         self.unqueue(index);
@@ -76,7 +77,7 @@ impl Schedule {
         let index = *self.by_id.get(resource_id)?;
         let entry = self.entry(index);
         let is_idle = !matches!(entry.phase, Phase::Running(_));
-        let is_free = !self.queue(entry.agent).is_busy();
+        let is_free = self.queue(entry.agent).may_take_up();
         let is_blocked = entry.state.is_undefined || entry.state.blocked == Blocked::Blocked;
         (is_idle && is_free && !is_blocked).then_some(index)
     }

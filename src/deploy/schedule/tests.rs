@@ -637,6 +637,26 @@ fn restart(world: &mut World) {
     );
 }
 
+/// Given: an agent elsewhere that has the result of one resource and is at the next one when the server starts again. Expected: both
+/// runs are taken up, none is begun again, and nothing else of the agent is begun before their ends.
+#[test]
+fn all_that_an_agent_brings_after_a_restart_is_taken_up() {
+    let mut world = World::new();
+    world.release("a.x=1\na.y=1\na.z=1");
+    restart(&mut world);
+    for name in ["a.x", "a.y"] {
+        let run = world.schedule.adopt(&id(name), ActionId::generate());
+        world.held.push(run.expect("it is taken up"));
+    }
+    let again = world.schedule.adopt(&id("a.x"), ActionId::generate());
+    assert!(again.is_none(), "it is in progress");
+    for name in ["a.x", "a.y"] {
+        assert!(world.start().is_empty());
+        world.end_held(name);
+    }
+    assert_eq!(world.start(), ["a.z"]);
+}
+
 //: deploy 85
 #[test]
 fn check_85_after_a_restart_only_what_is_not_good_runs() {

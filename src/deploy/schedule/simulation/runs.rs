@@ -80,7 +80,11 @@ impl Life {
         if intent.is_none_or(|intent| intent.attribute_hash != run.intent.attribute_hash) {
             return;
         }
-        let is_expected = !self.naive.is_blocked(id) && self.naive.n_running(agent) == 0;
+        let of_others = self.naive.orphans.values();
+        let mut of_others = of_others.chain(self.naive.running_tasks.values());
+        let is_expected = !self.naive.is_blocked(id)
+            && !self.naive.running.contains_key(id)
+            && !of_others.any(|of| of == agent);
         let adopted = self.schedule.adopt(id, run.action);
         assert_eq!(adopted.is_some(), is_expected, "{id} is taken up");
         if let Some(run) = adopted {
