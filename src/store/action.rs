@@ -204,10 +204,13 @@ impl Store {
         {
             // Hardly ever: a connection broke before the database could say that it has them.
             Err(Error::Query(error)) if is_duplicate(&error) => {
-                self.runs_write(environment, &runs, ends, Known::Kept).await
+                self.runs_write(environment, &runs, ends, Known::Kept)
+                    .await?;
             }
-            result => result,
+            result => result?,
         }
+        self.wrote_actions(environment, starts.len());
+        Ok(())
     }
 
     async fn runs_write(

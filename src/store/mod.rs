@@ -118,6 +118,8 @@ pub struct Store {
     names: Arc<listing::NameLists>,
     /// How much room the facts of environments take.
     fact_sizes: Arc<fact::FactSizes>,
+    /// How much of environments was written to tables.
+    grown: Arc<statistics::Grown>,
 }
 
 /// How long a write waits for another process that has the SQLite file locked; we lock it against nobody but ourselves.
@@ -168,6 +170,7 @@ impl Store {
             large_sets: Arc::default(),
             names: Arc::default(),
             fact_sizes: Arc::default(),
+            grown: Arc::default(),
         })
     }
 
@@ -193,6 +196,7 @@ impl Store {
             large_sets: Arc::default(),
             names: Arc::default(),
             fact_sizes: Arc::default(),
+            grown: Arc::default(),
         })
     }
 

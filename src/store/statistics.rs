@@ -5,16 +5,57 @@
 //! took 63 s right after the first version of a million resources. So whoever has written many rows lets it look at once. Nobody
 //! waits for that, and if it fails it is only slow. SQLite knows nothing of the kind: its plans follow from the indexes.
 
-use super::{Db, SetChange, Store};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 
-/// Fewer rows change no plan that would be noticed.
+use super::{Db, SetChange, Store};
+use crate::domain::EnvironmentId;
+
+/// Fewer rows change no plan that would be noticed, but where they are all that an environment has.
 const MANY: usize = 10_000;
+
+/// With so many rows of an environment its table is looked at, and with ten times as many, and so on. Beside a large environment
+/// PostgreSQL does not look by itself before a tenth of the table has changed: until then it believes that the small one has
+/// nothing, and reads all that it has for each resource that is looked up.
+const FEW: usize = 500;
+
+/// How many rows of environments were written to tables since the start, and with how many the table is looked at next.
+#[derive(Debug, Default)]
+pub(super) struct Grown(Mutex<HashMap<(EnvironmentId, &'static str), (usize, usize)>>);
+
+impl Grown {
+    fn has_grown(&self, environment: EnvironmentId, table: &'static str, n_rows: usize) -> bool {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (n_written, n_next) = all.entry((environment, table)).or_insert((0, FEW));
+        *n_written = n_written.saturating_add(n_rows);
+        let has_grown = *n_written >= *n_next;
+        while *n_next <= *n_written {
+            *n_next = n_next.saturating_mul(10);
+        }
+        has_grown
+    }
+}
 
 impl Store {
     /// So much was written for a version, and is committed.
-    pub(super) fn wrote_version(&self, change: SetChange) {
-        self.wrote("desired_resource", change.n_resources_written);
-        self.wrote("desired_set", change.n_sets_written);
+    pub(super) fn wrote_version(&self, environment: EnvironmentId, change: SetChange) {
+        self.wrote_of(environment, "desired_resource", change.n_resources_written);
+        self.wrote_of(environment, "desired_set", change.n_sets_written);
+    }
+
+    /// So many rows of an environment were written, and are committed.
+    pub(super) fn wrote_of(&self, environment: EnvironmentId, table: &'static str, n_rows: usize) {
+        match self.grown.has_grown(environment, table, n_rows) {
+            true => self.wrote(table, MANY),
+            false => self.wrote(table, n_rows),
+        }
+    }
+
+    /// So many runs of an environment were written. There is no end of them, so only the first ones are looked at so.
+    pub(super) fn wrote_actions(&self, environment: EnvironmentId, n_rows: usize) {
+        if self.grown.has_grown(environment, "resource_action", n_rows) {
+            self.wrote("resource_action", MANY);
+        }
     }
 
     /// So many rows of a table were written, and are committed.
@@ -41,7 +82,7 @@ impl Store {
 mod tests {
     use std::time::Duration;
 
-    use super::MANY;
+    use super::{FEW, MANY};
     use crate::store::tests::{check_on_postgres, environment, resource, store_version};
     use crate::store::{Db, Store};
 
@@ -72,6 +113,26 @@ mod tests {
             store.wrote("project", MANY);
             for _ in 0..500 {
                 if n_known(&store, "project").await == 500 {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            panic!("it never looked");
+        })
+        .await;
+    }
+
+    /// Given: an environment with few resources. Expected: PostgreSQL knows of them soon after: it would take them for none where
+    /// another environment has many.
+    #[tokio::test]
+    async fn postgresql_looks_at_what_a_small_environment_has() {
+        check_on_postgres(async |url| {
+            let store = Store::open_postgres(&url).await.unwrap();
+            let here = environment(&store).await;
+            let one = |number: usize| resource(&number.to_string(), "x", "");
+            store_version(&store, here, (0..FEW).map(one).collect()).await;
+            for _ in 0..500 {
+                if n_known(&store, "desired_resource").await == FEW as i64 {
                     return;
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;

@@ -472,7 +472,7 @@ impl Store {
             sqlx::query(ACTIVE).bind(&id).bind(version).execute(&mut *tx).await?;
             super::state::add_agents!(tx, &id, agents);
         });
-        self.wrote("resource_state", changed.len() + removed.len());
+        self.wrote_of(environment, "resource_state", changed.len() + removed.len());
         Ok(())
     }
 }

@@ -326,7 +326,7 @@ impl Store {
         end: &CompileEnd,
     ) -> Result<(VersionNumber, SetChange)> {
         let stored = transaction!(self.db, tx => store_partial(tx, partial, Some(end)).await?);
-        self.wrote_version(stored.1);
+        self.wrote_version(partial.new.environment_id, stored.1);
         Ok(stored)
     }
 
@@ -341,7 +341,7 @@ impl Store {
         partial: &PartialVersion,
     ) -> Result<(VersionNumber, SetChange)> {
         let stored = transaction!(self.db, tx => store_partial(tx, partial, None).await?);
-        self.wrote_version(stored.1);
+        self.wrote_version(partial.new.environment_id, stored.1);
         Ok(stored)
     }
 }

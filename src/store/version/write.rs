@@ -27,7 +27,7 @@ impl Store {
             (number, change)
         });
         self.large_sets.keep(new.environment_id, &content.sets);
-        self.wrote_version(stored.1);
+        self.wrote_version(new.environment_id, stored.1);
         Ok(stored)
     }
 
@@ -70,7 +70,7 @@ impl Store {
             store_full(tx, &self.large_sets, new, number, &content, None).await?
         });
         self.large_sets.keep(new.environment_id, &content.sets);
-        self.wrote_version(change);
+        self.wrote_version(new.environment_id, change);
         Ok(change)
     }
 }
