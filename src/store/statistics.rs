@@ -19,18 +19,28 @@ const MANY: usize = 10_000;
 /// nothing, and reads all that it has for each resource that is looked up.
 const FEW: usize = 500;
 
-/// How many rows of environments were written to tables since the start, and with how many the table is looked at next.
+/// What environments have written to tables since the start.
 #[derive(Debug, Default)]
-pub(super) struct Grown(Mutex<HashMap<(EnvironmentId, &'static str), (usize, usize)>>);
+pub(super) struct Grown(Mutex<HashMap<(EnvironmentId, &'static str), Growth>>);
+
+#[derive(Debug)]
+struct Growth {
+    n_written: usize,
+    /// With so many rows the table is looked at next.
+    n_next: usize,
+}
 
 impl Grown {
     fn has_grown(&self, environment: EnvironmentId, table: &'static str, n_rows: usize) -> bool {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (n_written, n_next) = all.entry((environment, table)).or_insert((0, FEW));
-        *n_written = n_written.saturating_add(n_rows);
-        let has_grown = *n_written >= *n_next;
-        while *n_next <= *n_written {
-            *n_next = n_next.saturating_mul(10);
+        let growth = all.entry((environment, table)).or_insert(Growth {
+            n_written: 0,
+            n_next: FEW,
+        });
+        growth.n_written = growth.n_written.saturating_add(n_rows);
+        let has_grown = growth.n_written >= growth.n_next;
+        while growth.n_next <= growth.n_written {
+            growth.n_next = growth.n_next.saturating_mul(10);
         }
         has_grown
     }

@@ -208,6 +208,16 @@ impl Show {
         }
     }
 
+    fn long_run(&mut self, resource_id: &ResourceId, took: Duration, n_others: usize) {
+        let others = match n_others {
+            0 => String::new(),
+            n => format!(", and {n} others"),
+        };
+        let id = printable(resource_id.as_str());
+        let text = format!("  … {id} has not ended for {} s{others}", took.as_secs());
+        self.line(&self.paint.paint(&text, Style::Yellow));
+    }
+
     fn event_for_people(&mut self, what: &EventKind) {
         match what {
             EventKind::FetchFailed { message } => {
@@ -304,18 +314,7 @@ impl Show {
                 resource_id,
                 took,
                 n_others,
-            } => {
-                let others = match n_others {
-                    0 => String::new(),
-                    n => format!(", and {n} others"),
-                };
-                let text = format!(
-                    "  … {} has not ended for {} s{others}",
-                    printable(resource_id.as_str()),
-                    took.as_secs()
-                );
-                self.line(&self.paint.paint(&text, Style::Yellow));
-            }
+            } => self.long_run(resource_id, *took, *n_others),
             EventKind::Settled(summary) => self.settled(summary),
         }
     }
