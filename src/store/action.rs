@@ -239,20 +239,7 @@ impl Store {
                 add!(tx, &environment, before, after);
             }
             for chunk in runs.ended.chunks(ROWS) {
-                let mut update = sqlx::QueryBuilder::new(
-                    "UPDATE resource_action SET finished_us = ended.column2, status = ended.column3, \
-                     change = ended.column4, changes = ended.column5, messages = ended.column6 FROM (",
-                );
-                update.push_values(chunk, |mut row, end| {
-                    row.push_bind(end.id.to_string())
-                        .push_bind(end.finished.0)
-                        .push_bind(end.status.as_str())
-                        .push_bind(end.change.as_str())
-                        .push_bind(end.changes.as_str())
-                        .push_bind(end.messages.as_str());
-                });
-                update.push(") AS ended WHERE id = ended.column1 AND finished_us IS NULL");
-                update.build().persistent(false).execute(&mut *tx).await?;
+                tx.end_actions(chunk).await?;
             }
             for end in ends {
                 for (resource_id, found) in &end.discovered {

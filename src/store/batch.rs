@@ -52,6 +52,12 @@ pub(super) trait Batches {
     fn begin_batch(&mut self, environment: &str)
     -> impl Future<Output = sqlx::Result<bool>> + Send;
 
+    /// Writes the ends of runs that are in the database. One that has its end already keeps that.
+    fn end_actions(
+        &mut self,
+        ended: &[&ActionEnd],
+    ) -> impl Future<Output = sqlx::Result<()>> + Send;
+
     /// Writes runs that begin, some of them with their ends, in an environment that is held.
     fn insert_actions(
         &mut self,
@@ -188,6 +194,24 @@ impl Batches for SqliteConnection {
         const SQL: &str = "SELECT id FROM environment WHERE id = $1";
         let query = sqlx::query_scalar::<_, String>(SQL).bind(environment);
         Ok(query.fetch_optional(self).await?.is_some())
+    }
+
+    async fn end_actions(&mut self, ended: &[&ActionEnd]) -> sqlx::Result<()> {
+        let mut update = sqlx::QueryBuilder::new(
+            "UPDATE resource_action SET finished_us = ended.column2, status = ended.column3, \
+             change = ended.column4, changes = ended.column5, messages = ended.column6 FROM (",
+        );
+        update.push_values(ended, |mut row, end| {
+            row.push_bind(end.id.to_string())
+                .push_bind(end.finished.0)
+                .push_bind(end.status.as_str())
+                .push_bind(end.change.as_str())
+                .push_bind(end.changes.as_str())
+                .push_bind(end.messages.as_str());
+        });
+        update.push(") AS ended WHERE id = ended.column1 AND finished_us IS NULL");
+        update.build().persistent(false).execute(self).await?;
+        Ok(())
     }
 
     async fn insert_actions(
@@ -369,6 +393,27 @@ impl Batches for PgConnection {
                            FROM environment WHERE id = $1 FOR KEY SHARE";
         let query = sqlx::query_scalar::<_, String>(SQL).bind(environment);
         Ok(query.fetch_optional(self).await?.is_some())
+    }
+
+    async fn end_actions(&mut self, ended: &[&ActionEnd]) -> sqlx::Result<()> {
+        // `OFFSET 0`: see `with_old!`. Nothing else is asked of the table: PostgreSQL has an index of the runs that go on, and goes
+        // through all of them for each row where it believes that they are few.
+        const SQL: &str = "UPDATE resource_action action SET finished_us = new.finished_us, status = new.status, \
+                           change = new.change, changes = new.changes, messages = new.messages \
+                           FROM UNNEST($1::TEXT[], $2::BIGINT[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::TEXT[]) \
+                           AS new (id, finished_us, status, change, changes, messages) CROSS JOIN LATERAL \
+                           (SELECT ctid AS place, finished_us FROM resource_action WHERE id = new.id OFFSET 0) AS old \
+                           WHERE action.ctid = old.place AND old.finished_us IS NULL";
+        sqlx::query(SQL)
+            .bind(column(ended, |end| end.id.to_string()))
+            .bind(column(ended, |end| end.finished.0))
+            .bind(column(ended, |end| end.status.as_str()))
+            .bind(column(ended, |end| end.change.as_str()))
+            .bind(column(ended, |end| end.changes.as_str()))
+            .bind(column(ended, |end| end.messages.as_str()))
+            .execute(self)
+            .await?;
+        Ok(())
     }
 
     async fn insert_actions(

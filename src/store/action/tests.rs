@@ -4,7 +4,9 @@ use std::slice;
 
 use super::*;
 use crate::domain::LastRun;
-use crate::store::tests::{check, environment, state};
+use crate::store::Db;
+use crate::store::batch::Batches;
+use crate::store::tests::{check, check_on_postgres, environment, state};
 
 /// A run of a resource that changed nothing, with the state behind it.
 fn run(name: &str, started: i64) -> (ActionStart, ActionEnd) {
@@ -35,6 +37,42 @@ fn run(name: &str, started: i64) -> (ActionStart, ActionEnd) {
         discovered: vec![],
     };
     (start, end)
+}
+
+/// Given: many runs that go on, where PostgreSQL believes that all have ended, and a batch of ends. Expected: it reads the runs that
+/// end, and no others: else it would look at each that goes on for each of the batch.
+#[tokio::test]
+async fn the_end_of_a_run_is_written_without_looking_at_the_runs_that_go_on() {
+    check_on_postgres(async |url| {
+        let store = Store::open_postgres(&url).await.unwrap();
+        let id = environment(&store).await;
+        let Db::Postgres { pool, .. } = &store.db else {
+            panic!("it is PostgreSQL");
+        };
+        let of = |names: std::ops::Range<i64>| -> (Vec<_>, Vec<_>) {
+            names.map(|n| run(&format!("x{n}"), n)).unzip()
+        };
+        let (starts, ends) = of(0..3000);
+        store.action_write(id, &starts, &ends).await.unwrap();
+        let analyzed = sqlx::query("ANALYZE resource_action").execute(pool).await;
+        analyzed.unwrap();
+        let (starts, ends) = of(3000..6000);
+        store.action_write(id, &starts, &[]).await.unwrap();
+        let mut tx = pool.begin().await.unwrap();
+        assert!(tx.begin_batch(&id.to_string()).await.unwrap());
+        let ended: Vec<&ActionEnd> = ends[..10].iter().collect();
+        tx.end_actions(&ended).await.unwrap();
+        const READ: &str = "SELECT seq_tup_read + COALESCE(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables \
+                            WHERE relname = 'resource_action'";
+        let read = sqlx::query_scalar::<_, i64>(READ).fetch_one(&mut *tx).await;
+        let read = read.unwrap();
+        assert!((10..100).contains(&read), "{read} rows");
+        tx.commit().await.unwrap();
+        let history = store.action_list(id, None, 6000).await.unwrap();
+        let ended = history.iter().filter(|one| one.finished.is_some());
+        assert_eq!(ended.count(), 3010);
+    })
+    .await;
 }
 
 /// A connection that breaks in a commit leaves open whether the batch is there; what is written again may have grown.
