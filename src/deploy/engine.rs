@@ -91,7 +91,7 @@ async fn run_until_stopped(
 struct InFlight {
     run: Run,
     started: Timestamp,
-    /// How often it was told that it takes long.
+    /// How often it was reported as one that takes long.
     n_noted: usize,
 }
 

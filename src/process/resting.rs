@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 /// How often a server looks whether it rests.
 const PERIOD: Duration = Duration::from_secs(3);
-/// Who uses less than this much processor time in a period rests: the timers of a thousand environments take less.
+/// Who uses less than this much processor time in a period, a hundredth of a processor, rests.
 const AT_REST: Duration = Duration::from_millis(30);
 
 /// Gives back what is not needed each time that the process comes to rest.
@@ -26,7 +26,7 @@ pub async fn run(shutdown: CancellationToken) {
         let now = processor_time();
         let is_at_rest = now.saturating_sub(before) < AT_REST;
         if is_at_rest && !has_given {
-            // Whole milliseconds for a large heap.
+            // A large heap takes milliseconds.
             let _ = tokio::task::spawn_blocking(give_back).await;
         }
         has_given = is_at_rest;

@@ -106,6 +106,17 @@ mod tests {
         known.fetch_one(pool).await.unwrap()
     }
 
+    /// Waits until PostgreSQL knows that a table has so many rows.
+    async fn looks_soon(store: &Store, table: &str, n_rows: usize) {
+        for _ in 0..500 {
+            if n_known(store, table).await == n_rows as i64 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("it never looked");
+    }
+
     /// Given: a table of which PostgreSQL knows nothing. Expected: it knows how many rows there are soon after many were written,
     /// and not after few.
     #[tokio::test]
@@ -121,13 +132,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(200)).await;
             assert_eq!(n_known(&store, "project").await, -1);
             store.wrote("project", MANY);
-            for _ in 0..500 {
-                if n_known(&store, "project").await == 500 {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            panic!("it never looked");
+            looks_soon(&store, "project", 500).await;
         })
         .await;
     }
@@ -141,13 +146,7 @@ mod tests {
             let here = environment(&store).await;
             let one = |number: usize| resource(&number.to_string(), "x", "");
             store_version(&store, here, (0..FEW).map(one).collect()).await;
-            for _ in 0..500 {
-                if n_known(&store, "desired_resource").await == FEW as i64 {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            panic!("it never looked");
+            looks_soon(&store, "desired_resource", FEW).await;
         })
         .await;
     }
@@ -162,13 +161,7 @@ mod tests {
             let set = |number: usize| resource(&number.to_string(), "x", &format!("set {number}"));
             let resources = (0..MANY).map(set).collect();
             store_version(&store, here, resources).await;
-            for _ in 0..500 {
-                if n_known(&store, "desired_set").await == MANY as i64 {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            panic!("it never looked");
+            looks_soon(&store, "desired_set", MANY).await;
         })
         .await;
     }

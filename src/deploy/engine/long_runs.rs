@@ -1,8 +1,8 @@
 //! Runs that take long.
 //!
 //! A handler may take an hour for a run (`deploy_timeout`), and some need it. One that hangs looks the same, and nobody but the
-//! author of a handler knows which of the two it is. So whoever watches is told which runs have not ended after a while, in the log
-//! of the server, and in the terminal: soon, and then at growing distances.
+//! author of a handler knows which of the two it is. So runs that have not ended after a while are reported, in the log of
+//! the server and in the terminal: soon, and then at growing distances.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::Reconciler;
 use crate::domain::{ResourceId, Timestamp};
 use crate::observe::EventKind;
 
-/// How long a run has gone on each time that it is told of.
+/// How long a run has gone on each time that it is reported.
 const AFTER: [Duration; 4] = [
     Duration::from_secs(10),
     Duration::from_secs(60),
@@ -20,7 +20,7 @@ const AFTER: [Duration; 4] = [
 /// How often the runs that go on are looked at.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// How often a run is to be told of that has taken so long.
+/// How often a run is to be reported that has taken so long.
 fn n_due(took: Duration) -> usize {
     AFTER.iter().filter(|after| took >= **after).count()
 }
@@ -32,7 +32,7 @@ impl Reconciler {
         goes_on.then(|| self.look_at_runs.saturating_duration_since(Instant::now()))
     }
 
-    /// Tells which runs take long, if it is time to look at them: the longest by its name, since ten thousand may wait for the
+    /// Reports which runs take long, if it is time to look at them: the longest by its name, since ten thousand may wait for the
     /// same.
     pub(super) fn report_long_runs(&mut self) {
         if self.in_flight.is_empty() || Instant::now() < self.look_at_runs {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_told_of_soon_and_then_at_growing_distances() {
+    fn a_run_is_reported_soon_and_then_at_growing_distances() {
         let seconds = [0, 9, 10, 59, 60, 599, 600, 3599, 3600, 100_000];
         let due = seconds.map(|seconds| n_due(Duration::from_secs(seconds)));
         assert_eq!(due, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]);
