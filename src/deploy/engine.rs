@@ -171,6 +171,9 @@ pub(super) struct Reconciler {
 /// A wake-up may be lost with the process that gave it: the store is looked at this often without one.
 const REFRESH_EVERY: Duration = Duration::from_secs(30);
 
+/// Requests that are taken before anything else is looked at.
+const REQUESTS_AT_ONCE: usize = 100;
+
 /// Answers that are taken before anything else is looked at: many, since they are written in one transaction.
 const MESSAGES_AT_ONCE: usize = 10_000;
 /// How long that may take: a call of a handler is a message, too, and may be some thousand writes.
@@ -199,6 +202,18 @@ impl Reconciler {
             tracing::error!(environment.id = %self.environment, %error, "cannot start the executor process");
         }
         loop {
+            // Somebody waits for these, while the executor may have answers without end: below, what is ready is taken by chance.
+            for _ in 0..REQUESTS_AT_ONCE {
+                let Ok(request) = requests.try_recv() else {
+                    break;
+                };
+                if self
+                    .on_request(Some(request), &mut messages, &mut next_refresh)
+                    .await
+                {
+                    return;
+                }
+            }
             self.tick();
             self.give_up_overdue().await;
             if Instant::now() >= next_refresh {

@@ -34,7 +34,7 @@ impl Store {
     /// versions go on where they were.
     ///
     /// Every table with something of an environment refers to its row, and the database says which do. (For the largest tables
-    /// of PostgreSQL it does not: see migration 16.) So what a later migration adds is cleared without being named here. The row
+    /// of PostgreSQL it does not: see migrations 16 and 24.) So what a later migration adds is cleared without being named here. The row
     /// itself stays and is locked: who wants to change it meanwhile, to halt the environment for example, waits and finds it.
     ///
     /// # Errors
@@ -44,7 +44,8 @@ impl Store {
                               WHERE m.type = 'table' AND f.\"table\" = 'environment' ORDER BY m.name";
         const POSTGRES: &str = "SELECT c.relname::TEXT FROM pg_constraint f JOIN pg_class c ON c.oid = f.conrelid \
                                 WHERE f.contype = 'f' AND f.confrelid = 'environment'::regclass \
-                                UNION SELECT 'resource_action' UNION SELECT 'desired_resource' ORDER BY 1";
+                                UNION SELECT 'resource_action' UNION SELECT 'desired_resource' \
+                                UNION SELECT 'desired_set' UNION SELECT 'resource_state' ORDER BY 1";
         const TAKE: &str = "UPDATE environment SET active_version = NULL WHERE id = $1";
         let text = id.to_string();
         let tables = if self.is_sqlite() { SQLITE } else { POSTGRES };

@@ -101,6 +101,10 @@ const FILES: &[(&str, &str)] = &[
         "0023_standstill",
         include_str!("../../migrations/0023_standstill.sql"),
     ),
+    (
+        "0024_first_deployments",
+        include_str!("../../migrations/0024_first_deployments.sql"),
+    ),
 ];
 
 /// What PostgreSQL needs behind the file of that name, and SQLite does not: `0004_x.postgres.sql` for `0004_x`.
@@ -120,6 +124,10 @@ const POSTGRES: &[(&str, &str)] = &[
     (
         "0022_lists",
         include_str!("../../migrations/0022_lists.postgres.sql"),
+    ),
+    (
+        "0024_first_deployments",
+        include_str!("../../migrations/0024_first_deployments.postgres.sql"),
     ),
 ];
 

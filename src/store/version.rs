@@ -62,6 +62,7 @@ use std::collections::BTreeMap;
 pub use cycle::Requirements;
 use serde_json::Value;
 
+use super::batch::Batches as _;
 use super::listing::{Condition, List, Listed};
 use super::macros::{read, row, transaction};
 use super::{Error, Key, Part, Result, Span, Store, StoredResource, document};
@@ -442,6 +443,9 @@ impl Store {
     }
 
     /// Writes that the desired state of `version` is in force, with the state rows that change by it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] without the environment.
     pub async fn version_activate(
         &self,
         environment: EnvironmentId,
@@ -453,6 +457,9 @@ impl Store {
         const ACTIVE: &str = "UPDATE environment SET active_version = $2 WHERE id = $1";
         let id = environment.to_string();
         transaction!(self.db, tx => {
+            if !tx.begin_batch(&id).await? {
+                return Err(Error::NotFound(format!("environment {id}")));
+            }
             // What was removed and came back is in both: it is new.
             for chunk in removed.chunks(super::state::ROWS) {
                 super::state::counted!(tx, &id, chunk, {

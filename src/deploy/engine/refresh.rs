@@ -50,9 +50,10 @@ impl Reconciler {
         if released.number <= self.schedule.version() {
             return Ok(());
         }
-        // Results that wait to be written were got before the version: afterwards they would write over what it brings.
-        self.flush().await;
         let activation = self.take_over(released.number, now).await?;
+        // Results that wait to be written were got before the version: afterwards they would write over what it brings.
+        let changed = activation.changed.iter().map(|state| &state.resource_id);
+        self.flush_of(changed.chain(&activation.removed)).await;
         self.put_in_force(released.number, &activation).await?;
         self.announce(released.number, &activation);
         self.tell_who_waits(&activation.changed).await;

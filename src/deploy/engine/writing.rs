@@ -6,7 +6,8 @@
 //! time, and what comes in while it runs is written together by the next one. The slower the database, the larger the
 //! batches; nobody waits for it but those who need to see the results in it:
 //!
-//! - a new version ([`Reconciler::flush`]): its states would be overwritten by results from before it;
+//! - a new version ([`Reconciler::flush_of`]): its states would be overwritten by results from before it, of the resources
+//!   that it changes;
 //! - a handler that asks something of the API: it must see what was done before it;
 //! - whoever is told of results, in events and in the summary of a round: told is what is durable.
 //!
@@ -25,7 +26,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::fresh::FRESH;
 use super::{Reconciler, action_log};
-use crate::domain::{ActionId, Change, EnvironmentId, ResourceStatus, Timestamp, chain};
+use crate::domain::{
+    ActionId, Change, EnvironmentId, ResourceId, ResourceStatus, Timestamp, chain,
+};
 use crate::executor::replies::Held;
 use crate::lsm::{Report, Services};
 use crate::observe::{ActionLogs, Bus, EventKind, ResourceDone};
@@ -75,6 +78,38 @@ pub(super) struct Writing {
 impl Batch {
     pub(super) fn is_empty(&self) -> bool {
         self.starts.is_empty() && self.ends.is_empty() && self.compared.is_empty()
+    }
+
+    /// Takes out what is of other resources than these.
+    fn without_others(&mut self, ids: &HashSet<ResourceId>) -> Self {
+        let Self {
+            starts,
+            ends,
+            compared,
+            held,
+        } = std::mem::take(self);
+        let (mine, starts) = starts
+            .into_iter()
+            .partition(|start| ids.contains(&start.resource_id));
+        self.starts = mine;
+        let (mine, ends) = ends
+            .into_iter()
+            .partition(|(end, _)| ids.contains(&end.resource_id));
+        self.ends = mine;
+        Self {
+            starts,
+            ends,
+            compared,
+            held,
+        }
+    }
+
+    /// Adds what came later.
+    fn append(&mut self, later: Self) {
+        self.starts.extend(later.starts);
+        self.ends.extend(later.ends);
+        self.compared.extend(later.compared);
+        self.held.extend(later.held);
     }
 
     /// Takes out the beginnings of runs that are fresh at this moment and have not ended.
@@ -183,6 +218,27 @@ impl Reconciler {
             }
             self.on_written(written).await;
         }
+    }
+
+    /// Waits until what is known of these resources is written, or it is time to stop. The rest may be thousands of results.
+    pub(super) async fn flush_of(&mut self, ids: impl Iterator<Item = &ResourceId>) {
+        if self.writing.is_going_on() {
+            // It may have some of theirs.
+            let written = self.writing.end().await;
+            self.on_written(written).await;
+        }
+        let waiting = &self.unwritten;
+        let begun = waiting.starts.iter().map(|start| &start.resource_id);
+        let ended = waiting.ends.iter().map(|(end, _)| &end.resource_id);
+        let waiting: HashSet<&ResourceId> = begun.chain(ended).collect();
+        let ids: HashSet<ResourceId> = ids.filter(|id| waiting.contains(id)).cloned().collect();
+        if ids.is_empty() {
+            return;
+        }
+        let mut others = self.unwritten.without_others(&ids);
+        self.flush().await;
+        others.append(std::mem::take(&mut self.unwritten));
+        self.unwritten = others;
     }
 
     /// Tells of what is in the database now.
@@ -356,5 +412,32 @@ mod tests {
         batch.starts.extend(later);
         assert!(batch.without_young(Timestamp(i64::MAX)).is_empty());
         assert_eq!(batch.starts.len(), 4);
+    }
+
+    /// Given: runs of three resources, of which a version changes one. Expected: only those of that one are to be written before it,
+    /// and what comes meanwhile stands behind the others.
+    #[test]
+    fn what_a_version_does_not_change_may_wait() {
+        let of = |name: &str, started| ActionStart {
+            resource_id: ResourceId::new(format!("t::R[a,name={name}]")),
+            ..start(started)
+        };
+        let mut batch = Batch {
+            starts: vec![of("one", 1), of("two", 2), of("three", 3), of("two", 4)],
+            ..Batch::default()
+        };
+        let times = |batch: &Batch| -> Vec<i64> {
+            let starts = batch.starts.iter();
+            starts.map(|start| start.started.0).collect()
+        };
+        let changed = HashSet::from([ResourceId::new("t::R[a,name=two]")]);
+        let mut others = batch.without_others(&changed);
+        assert_eq!(times(&batch), [2, 4]);
+        assert_eq!(times(&others), [1, 3]);
+        others.append(Batch {
+            starts: vec![of("two", 5)],
+            ..Batch::default()
+        });
+        assert_eq!(times(&others), [1, 3, 5]);
     }
 }

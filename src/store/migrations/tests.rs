@@ -31,14 +31,18 @@ fn every_file_of_the_folder_is_a_migration_in_the_order_of_the_names() {
     assert_eq!(names, embedded);
     for dialect in [Dialect::Sqlite, Dialect::Postgres] {
         let numbers: Vec<i64> = migrator(dialect).iter().map(|step| step.version).collect();
-        assert_eq!(numbers, (1..=23).collect::<Vec<_>>());
+        assert_eq!(numbers, (1..=24).collect::<Vec<_>>());
     }
 }
 
 /// Servers that ran a migration refuse to start when its text is another, be it by a comment.
 #[test]
 fn the_text_of_a_migration_that_servers_have_run_never_changes() {
-    let digests = |desired_state, undefined_resources, history_at_scale, lists| {
+    let digests = |desired_state,
+                   undefined_resources,
+                   history_at_scale,
+                   lists,
+                   first_deployments| {
         [
             "abf13f5abb48f94d82616a24c3c074eb6ec9a9c10dda3370bfc33f02e6e8f6480bb563fed7d3b58919dcaf73e3a12289",
             "b67140330e02190e6b7095d0ed5cc90e26d036c39a038844cb45b02ffb9d5efce5b0aafd29d051499393928d0ab8010d",
@@ -63,6 +67,7 @@ fn the_text_of_a_migration_that_servers_have_run_never_changes() {
             "81731b04332440aacc8efbf477fbd84e326f45d3225ed87dcdb9ac2545315dcddb66a820826199582d75604d05f0f9ca",
             lists,
             "b387290c9f9be4d746e318d7f1dd217468469de9440b85cac89d3272a1d61e70e27201d873e2726cde51ca072d18bf63",
+            first_deployments,
         ]
     };
     let sqlite = digests(
@@ -70,12 +75,14 @@ fn the_text_of_a_migration_that_servers_have_run_never_changes() {
         "6dcd7b7471212d143033749ca0824ecd1b451620a0dbfb27c59d697e69faab1346a754a5f8b534d31e7ebefd7cc2a8ab",
         "61f0341deac34e7f82d8f44ec2eb8222468cf62368fe34a43edb62549650c6939dac559c6f7e814ec3da6803f0969e2f",
         "f1fabaeb21a71ab425bf41a69385f9fc21327fbc4da5cbf9f8c152c435c5ff9e96222af1bd42a413b62b2ddb4582cc08",
+        "aa6ddb49904c7d242118b5cad8483987c7ba94d6e779f45e82699299388d608a4d761c9b579bf9d6f8b0c1064f414235",
     );
     let postgres = digests(
         "14ec9d45b4265e71be53cb74340b1c188c76d2f57462326ca47ed71e2ba37e57b55083ce265654f74162460126aa2a27",
         "7dc5bc7befc56fca97946ac727bc778b046bd36ce74ebbefd74211b373e870a54467e1889197dd951a5df5dd1d7965e7",
         "f01d1f0c7adbf681a1ac8b83c18f0a1af9ec839adbb5f2a915a9980827704f03950cb780f3984fe73abce761ebf35f33",
         "a6aaed61c7e1030ca7a80a811b0c48f0faa097d05184939bb40a53f5e19c39a1fe615074e9ee2ff9f197464241497a8d",
+        "1df218ff1cb4bbd8546912a3f29cc04e87b9c0169588b052a0273f84e50fd51ab3c46771b51e1973ba12e5e60ce3e4a3",
     );
     for (dialect, digests) in [(Dialect::Sqlite, sqlite), (Dialect::Postgres, postgres)] {
         assert_eq!(digests.len(), FILES.len());

@@ -1,0 +1,2 @@
+-- What it costs to release and deploy for the first time. Only PostgreSQL needs something: see
+-- 0024_first_deployments.postgres.sql.
