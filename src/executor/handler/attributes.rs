@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Attributes, Error};
+use super::{Attributes, Error, owner};
 
 pub(super) fn flag(attributes: &Attributes, name: &str) -> bool {
     attributes
@@ -55,8 +55,9 @@ pub(super) fn is_not_there(path: &Path) -> bool {
         .is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory))
 }
 
-/// Makes sure that a thing at `path` has a directory to be in.
+/// Makes sure that a thing at `path` has a directory to be in, to which nobody leads us astray.
 pub(super) fn parent(path: &Path) -> Result<(), Error> {
+    owner::check_links_above(path)?;
     let Some(parent) = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use super::owner::Symlinks;
 use super::{Attributes, Context, Error, Handler, flag, is_not_there, owner, path};
 
 pub(super) struct Directory;
@@ -51,8 +52,9 @@ impl Handler for Directory {
 
     fn create(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {
         let path = path(desired)?;
+        owner::check_links_above(path)?;
         fs::create_dir_all(path).map_err(Error::io("create", path))?;
-        owner::apply(path, desired)
+        owner::apply(path, desired, Symlinks::Followed)
     }
 
     fn update(
@@ -61,11 +63,12 @@ impl Handler for Directory {
         desired: &Attributes,
         _changes: &Attributes,
     ) -> Result<(), Error> {
-        owner::apply(path(desired)?, desired)
+        owner::apply(path(desired)?, desired, Symlinks::Followed)
     }
 
     fn delete(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {
         let path = path(desired)?;
+        owner::check_links_above(path)?;
         fs::remove_dir(path).map_err(|error| match error.kind() {
             ErrorKind::DirectoryNotEmpty => Error::Failed(not_empty(path)),
             _ => Error::io("remove", path)(error),

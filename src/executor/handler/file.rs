@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::owner::Symlinks;
 use super::replacement::{NO_SURPRISE, Replacement};
 use super::{
     Attributes, Context, Error, Handler, fetch, flag, given, is_not_there, owner, parent,
@@ -99,12 +100,13 @@ impl Handler for File {
         if changes.contains_key("content") || changes.contains_key("sha256") {
             replace(context, path, desired)
         } else {
-            owner::apply(path, desired)
+            owner::apply(path, desired, Symlinks::Refused)
         }
     }
 
     fn delete(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {
         let path = path_of_file(desired, "path")?;
+        owner::check_links_above(path)?;
         fs::remove_file(path).map_err(Error::io("remove", path))
     }
 }
@@ -185,8 +187,10 @@ pub(super) fn put(path: &Path, content: &[u8], desired: &Attributes) -> Result<(
 }
 
 /// Writes the whole file beside its place and renames it there, so that a reader sees the old or the new one, and a
-/// crash leaves the old one. What the model does not say of owner and mode stays as it was.
-fn put_with(
+/// crash leaves the old one. What the model does not say of owner and mode stays as it was, and so does what else the file has
+/// beside its content. Only the open file is changed, never what its name leads to: whoever may write in the directory could put
+/// something else there.
+pub(super) fn put_with(
     path: &Path,
     desired: &Attributes,
     write: impl FnOnce(&mut fs::File) -> Result<(), Error>,
@@ -206,13 +210,58 @@ fn put_with(
         gid.or(old.as_ref().map(MetadataExt::gid)),
     );
     if uid.is_some() || gid.is_some() {
-        std::os::unix::fs::chown(replacement.path(), uid, gid)
+        std::os::unix::fs::fchown(&file, uid, gid)
             .map_err(Error::io("change the owner of", path))?;
     }
+    if old.is_some() {
+        keep_attributes(&open(path)?, &file).map_err(Error::io("keep the rights of", path))?;
+    }
+    // After the further rights, of which it may be the limit.
     let permissions = fs::Permissions::from_mode(mode);
     file.set_permissions(permissions)
         .map_err(Error::io("change the mode of", path))?;
     file.sync_all().map_err(Error::io("write", path))?;
     // The lock is held until it is in its place.
-    replacement.place()
+    replacement.place_file(&file)
+}
+
+/// The extended attribute with rights for further users and groups.
+const ACL: &str = "system.posix_acl_access";
+/// What is true of the old content alone.
+const OF_CONTENT: &[&str] = &["security.capability", "security.evm", "security.ima"];
+/// The most that Linux has of the names of a file's extended attributes, and of one value.
+const ATTRIBUTE_BYTES: usize = 64 * 1024;
+
+/// Gives a new file the extended attributes of the one that it replaces: rights of further users and groups, the label of SELinux,
+/// notes of programs. Without the first, the mode would mean something else: where there are such rights, what it says of the
+/// group is their limit, and would become the right of the group itself.
+fn keep_attributes(old: &fs::File, new: &fs::File) -> std::io::Result<()> {
+    use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr};
+    let mut names = vec![0_u8; ATTRIBUTE_BYTES];
+    let Ok(length) = flistxattr(old, &mut names[..]) else {
+        // A file system without any.
+        return Ok(());
+    };
+    names.truncate(length);
+    let names: Vec<&str> = names
+        .split(|byte| *byte == 0)
+        .filter_map(|name| std::str::from_utf8(name).ok())
+        .filter(|name| !name.is_empty() && !OF_CONTENT.contains(name))
+        .collect();
+    if !names.contains(&ACL) {
+        // Those that the directory gives to each new file.
+        let _ = fremovexattr(new, ACL);
+    }
+    let mut value = vec![0_u8; if names.is_empty() { 0 } else { ATTRIBUTE_BYTES }];
+    for name in names {
+        let kept = fgetxattr(old, name, &mut value[..])
+            .and_then(|length| fsetxattr(new, name, &value[..length], XattrFlags::empty()));
+        // Who is not root may not set all of the others.
+        if let Err(error) = kept
+            && name == ACL
+        {
+            return Err(error.into());
+        }
+    }
+    Ok(())
 }

@@ -1,10 +1,13 @@
 //! Owner, group and mode of a path, as the model writes them.
 
-use std::fs::Metadata;
+use std::fs::{self, Metadata, Permissions};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use nix::unistd::{Gid, Group, Uid, User};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::{Attributes, Error};
@@ -92,22 +95,86 @@ fn id(
     let Some(name) = desired.get(attribute).and_then(Value::as_str) else {
         return Ok(None);
     };
-    let id = name.parse().ok().or_else(|| look_up(name));
+    // The largest number means "no change" to the kernel, and nobody.
+    let number = name.parse::<u32>().ok().filter(|id| *id != u32::MAX);
+    let id = number.or_else(|| look_up(name));
     id.map(Some)
         .ok_or_else(|| Error::Failed(format!("there is no {kind} `{name}` on this host")))
 }
 
-/// Sets owner, group and mode of a path that is not a symlink.
-pub(super) fn apply(path: &Path, desired: &Attributes) -> Result<(), Error> {
+/// What becomes of a symlink in the place of what is to be changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Symlinks {
+    Refused,
+    Followed,
+}
+
+/// Sets owner, group and mode of what is at a path. It is opened once, and only what is open is changed: whoever may write in its
+/// directory could put a symlink to something else in its place meanwhile.
+pub(super) fn apply(path: &Path, desired: &Attributes, symlinks: Symlinks) -> Result<(), Error> {
+    check_links_above(path)?;
     let (owner, group) = ids(desired)?;
+    let mode = mode(desired)?;
+    let file = open(path, symlinks)?;
     if owner.is_some() || group.is_some() {
-        std::os::unix::fs::chown(path, owner, group)
-            .map_err(Error::io("change the owner of", path))?;
+        let owner = owner.map(rustix::process::Uid::from_raw);
+        let group = group.map(rustix::process::Gid::from_raw);
+        rustix::fs::chownat(&file, "", owner, group, AtFlags::EMPTY_PATH)
+            .map_err(|error| Error::io("change the owner of", path)(error.into()))?;
     }
-    if let Some(mode) = mode(desired)? {
-        let permissions = std::fs::Permissions::from_mode(mode);
-        std::fs::set_permissions(path, permissions)
+    if let Some(mode) = mode {
+        // It is open without the right to read it, so that its mode is changed by way of this link.
+        let way = format!("/proc/self/fd/{}", file.as_raw_fd());
+        fs::set_permissions(way, Permissions::from_mode(mode))
             .map_err(Error::io("change the mode of", path))?;
     }
     Ok(())
+}
+
+/// Opens a path for its attributes, whatever its mode is.
+fn open(path: &Path, symlinks: Symlinks) -> Result<OwnedFd, Error> {
+    let fail = |error: Errno| Error::io("open", path)(error.into());
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(fail)?;
+    let found = fstat(&file).map_err(fail)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::Symlink {
+        return Ok(file);
+    }
+    if symlinks == Symlinks::Refused {
+        return Err(Error::Failed(format!(
+            "{} has just become a symlink: nothing that it leads to is changed",
+            path.display()
+        )));
+    }
+    let target = rustix::fs::open(path, flags, Mode::empty()).map_err(fail)?;
+    let leads_to = fstat(&target).map_err(fail)?;
+    check_link(path, found.st_uid, leads_to.st_uid)?;
+    Ok(target)
+}
+
+/// Refuses symlinks on the way to a path that somebody made to what is not theirs: what is changed behind one would be what they
+/// chose, with rights that they do not have.
+pub(super) fn check_links_above(path: &Path) -> Result<(), Error> {
+    for above in path.ancestors().skip(1) {
+        let is_link = |found: &Metadata| found.is_symlink();
+        let Some(link) = fs::symlink_metadata(above).ok().filter(is_link) else {
+            continue;
+        };
+        if let Ok(target) = fs::metadata(above) {
+            check_link(above, link.uid(), target.uid())?;
+        }
+    }
+    Ok(())
+}
+
+/// Symlinks of root and our own are good, and those of others that lead to what belongs to them.
+fn check_link(path: &Path, maker: u32, owner: u32) -> Result<(), Error> {
+    let own = rustix::process::geteuid().as_raw();
+    if maker == 0 || maker == own || maker == owner {
+        return Ok(());
+    }
+    Err(Error::Failed(format!(
+        "{} is a symlink that user {maker} made to what belongs to user {owner}: name the place that it leads to, or remove it",
+        path.display()
+    )))
 }

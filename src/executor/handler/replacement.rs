@@ -66,6 +66,17 @@ impl<'a> Replacement<'a> {
         &self.temporary
     }
 
+    /// Puts the open file into its place, and nothing that somebody else has put where it was made.
+    pub(super) fn place_file(self, file: &File) -> Result<(), Error> {
+        if is_same(file, &self.temporary) {
+            return self.place();
+        }
+        Err(Error::Failed(format!(
+            "cannot replace {}: somebody took the new file away before it was in its place",
+            self.target.display()
+        )))
+    }
+
     pub(super) fn place(mut self) -> Result<(), Error> {
         fs::rename(&self.temporary, self.target).map_err(Error::io("replace", self.target))?;
         self.is_placed = true;

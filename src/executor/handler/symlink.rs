@@ -8,7 +8,8 @@ use serde_json::json;
 
 use super::replacement::Replacement;
 use super::{
-    Attributes, Context, Error, Handler, flag, is_not_there, parent, path_in, path_of_file, text,
+    Attributes, Context, Error, Handler, flag, is_not_there, owner, parent, path_in, path_of_file,
+    text,
 };
 
 pub(super) struct Symlink {
@@ -72,12 +73,14 @@ impl Handler for Symlink {
         _changes: &Attributes,
     ) -> Result<(), Error> {
         let path = path_of_file(desired, self.link)?;
+        owner::check_links_above(path)?;
         // Made beside it and renamed over it: the name always leads somewhere.
         Replacement::symlink(path, text(desired, self.target))?.place()
     }
 
     fn delete(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {
         let path = path_of_file(desired, self.link)?;
+        owner::check_links_above(path)?;
         fs::remove_file(path).map_err(Error::io("remove", path))
     }
 }
