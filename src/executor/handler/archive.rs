@@ -1,12 +1,13 @@
 //! `steward::Archive`: a directory with the files of an archive, and nothing else.
 //!
-//! The files are unpacked into a directory beside it, which then takes its place in one step, so there is never a mixture of
-//! two versions. A record inside says which archive it was and what every file looked like; so a look at each file's size
-//! and time shows whether somebody has changed one, and the archive itself is only fetched when another one is wanted.
+//! The files are unpacked into a directory beside it that nobody else may enter, which then takes its place in one step, so there
+//! is never a mixture of two versions. A record inside says which archive it was and what every file looked like; so a look at
+//! each file's size and time shows whether somebody has changed one, and the archive itself is only fetched when another one is
+//! wanted.
 
 use std::fs::{self, DirBuilder};
 use std::io::Write;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -15,11 +16,12 @@ use serde_json::{Value, json};
 use steward_compiler::without_credentials;
 
 use super::program::Program;
-use super::replacement::{Replacement, beside};
+use super::replacement::beside;
 use super::{
-    Attributes, Context, Error, Handler, change, differences, fetch, given, owner, parent,
+    Attributes, Context, Error, Handler, change, differences, fetch, flag, given, is_not_there,
+    owner,
 };
-use super::{path, seconds, text};
+use super::{parent, path, seconds, text};
 
 /// The record in the directory.
 const RECORD: &str = ".steward-archive.json";
@@ -61,6 +63,13 @@ impl Handler for Archive {
         desired: &Attributes,
     ) -> Result<Option<Attributes>, Error> {
         let path = path(desired)?;
+        let is_purged = flag(desired, "purged");
+        if is_purged && is_not_there(path) {
+            return Ok(None);
+        }
+        if !is_purged {
+            check_attributes(desired)?;
+        }
         let Some(record) = read_record(path)? else {
             return Ok(None);
         };
@@ -70,7 +79,6 @@ impl Handler for Archive {
             ("owner".to_owned(), record.owner),
             ("group".to_owned(), record.group),
         ]);
-        let is_purged = desired.get("purged") == Some(&Value::Bool(true));
         if given(desired, "sha256").is_none() && !is_purged {
             current.insert("wanted".to_owned(), json!(digest_of_source(desired)?));
         }
@@ -110,7 +118,22 @@ impl Handler for Archive {
 
     fn delete(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {
         let path = path(desired)?;
+        owner::check_links_above(path)?;
         fs::remove_dir_all(path).map_err(Error::io("remove", path))
+    }
+}
+
+/// What could never be made is refused by a dry run as well.
+fn check_attributes(desired: &Attributes) -> Result<(), Error> {
+    if !path(desired)?.is_absolute() {
+        let message = "`path` is not absolute: begin it with a slash";
+        return Err(Error::Failed(message.to_owned()));
+    }
+    match desired.get("strip") {
+        Some(strip) if !strip.is_null() && strip.as_u64().is_none() => Err(Error::Failed(format!(
+            "`strip` {strip} is no number of directories"
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -186,16 +209,18 @@ fn replace(context: &mut Context, desired: &Attributes) -> Result<(), Error> {
     if wanted.is_none() {
         digest_of_source(desired)?;
     }
-    // A copy of its own: what is unpacked is what was checked.
-    let (copy, mut file) = Replacement::file(path)?;
-    let digest = fetch::fetch(context, source, wanted, limit, &mut file)?;
     let folder = Folder::new(path)?;
-    unpack(context, desired, format, copy.path(), &folder.0)?;
-    drop(copy);
-    free_record(context, &folder.0)?;
+    let inside = folder.inside();
+    // A copy where nobody else comes: what is unpacked is what was checked.
+    let copy = folder.way(COPY);
+    let mut file = fs::File::create_new(&copy).map_err(Error::io("write", path))?;
+    let digest = fetch::fetch(context, source, wanted, limit, &mut file)?;
+    unpack(context, desired, format, &inside)?;
+    fs::remove_file(&copy).map_err(Error::io("remove", &copy))?;
+    free_record(context, &inside)?;
     let mut entries = Vec::new();
-    remove_devices(context, &folder.0, DEPTH)?;
-    own_and_list(&folder.0, Path::new(""), (uid, gid), &mut entries, DEPTH)?;
+    remove_devices(context, &inside, DEPTH)?;
+    own_and_list(&inside, Path::new(""), (uid, gid), &mut entries, DEPTH)?;
     let record = Record {
         sha256: digest,
         strip: strip(desired),
@@ -204,7 +229,7 @@ fn replace(context: &mut Context, desired: &Attributes) -> Result<(), Error> {
         entries,
     };
     let text = serde_json::to_vec(&record).map_err(|error| Error::Failed(error.to_string()))?;
-    write_record(&folder.0, &text).map_err(Error::io("write into", path))?;
+    write_record(&inside, &text).map_err(Error::io("write into", path))?;
     context.info(&format!(
         "{} files of {} are unpacked",
         record.entries.len(),
@@ -272,11 +297,10 @@ fn unpack(
     context: &mut Context,
     desired: &Attributes,
     format: Format,
-    archive: &Path,
     into: &Path,
 ) -> Result<(), Error> {
     let limit = seconds(desired, "timeout", DEFAULT_TIMEOUT_SECONDS);
-    let (archive, into) = (archive.display().to_string(), into.display().to_string());
+    let archive = format!("../{COPY}");
     let strip = format!("--strip-components={}", strip(desired));
     let program = match format {
         Format::Tar => Program::changing("tar", limit)?.arguments([
@@ -285,21 +309,18 @@ fn unpack(
             "--force-local",
             "--file",
             &archive,
-            "--directory",
-            &into,
             "--no-same-owner",
             &strip,
         ]),
-        Format::Zip => {
-            Program::changing("unzip", limit)?.arguments(["-q", "-o", &archive, "-d", &into])
-        }
+        Format::Zip => Program::changing("unzip", limit)?.arguments(["-q", "-o", &archive]),
     };
     let source = without_credentials(text(desired, "source"));
     let shown = match format {
         Format::Tar => format!("tar --extract {source}"),
         Format::Zip => format!("unzip {source}"),
     };
-    program.shown_as(shown).must_succeed(context).map(|_| ())
+    let program = program.directory(into).shown_as(shown);
+    program.must_succeed(context).map(|_| ())
 }
 
 /// Leaves out the device nodes of an archive, which tar makes as root: who has one has the disk behind it.
@@ -345,7 +366,7 @@ fn own_and_list(
         let name = below.join(entry.file_name());
         let place = root.join(&name);
         if uid.is_some() || gid.is_some() {
-            own(&place, uid, gid).map_err(Error::io("change the owner of", &place))?;
+            own(&place, uid, gid).map_err(Error::io("change the owner of", &name))?;
         }
         let metadata = entry.metadata().map_err(Error::io("look at", &place))?;
         if metadata.is_dir() {
@@ -382,31 +403,76 @@ fn own(place: &Path, uid: Option<u32>, gid: Option<u32>) -> std::io::Result<()> 
     Ok(())
 }
 
-/// A directory beside its place; removed with all that is in it if it never gets there.
-struct Folder(PathBuf);
+/// A directory beside its place that only we may enter, and in it the one that is to be placed; both are removed if it never gets
+/// there. What is in it is reached by way of the open directory: whoever may write where it stands could put a symlink there, and
+/// we would give them what that leads to.
+struct Folder {
+    place: PathBuf,
+    open: OwnedFd,
+}
+
+/// The names of the directory that is to be placed, and of the archive, beside it.
+const INSIDE: &str = "content";
+const COPY: &str = "archive";
 
 impl Folder {
     fn new(path: &Path) -> Result<Self, Error> {
+        use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, mkdirat, open};
         let place = beside(path, "folder");
+        let fail = |error: rustix::io::Errno| Error::io("create", path)(error.into());
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let lock = FlockOperation::NonBlockingLockExclusive;
         if fs::symlink_metadata(&place).is_ok() {
+            let other = open(&place, flags, Mode::empty());
+            if other.is_ok_and(|other| flock(&other, lock).is_err()) {
+                return Err(Error::Failed(format!(
+                    "{} is being written by another resource; let only one resource have this path",
+                    path.display()
+                )));
+            }
             // A killed executor left it.
             fs::remove_dir_all(&place).map_err(Error::io("remove", &place))?;
         }
         let mut builder = DirBuilder::new();
-        builder.mode(0o755);
+        builder.mode(0o700);
         builder
             .create(&place)
             .map_err(Error::io("create", &place))?;
-        Ok(Self(place))
+        let open = open(&place, flags, Mode::empty()).map_err(fail)?;
+        let folder = Self { place, open };
+        let found = fstat(&folder.open).map_err(fail)?;
+        if found.st_uid != rustix::process::geteuid().as_raw() || found.st_mode & 0o077 != 0 {
+            return Err(Error::Failed(format!(
+                "somebody has put another directory in the place of {}",
+                folder.place.display()
+            )));
+        }
+        flock(&folder.open, lock).map_err(fail)?;
+        mkdirat(&folder.open, INSIDE, Mode::from_raw_mode(0o755)).map_err(fail)?;
+        // Whatever our umask is: others are to use what is in it.
+        let inside = folder.inside();
+        fs::set_permissions(&inside, fs::Permissions::from_mode(0o755))
+            .map_err(Error::io("create", path))?;
+        Ok(folder)
+    }
+
+    /// The way to what is to be placed, for us and for programs that we start there.
+    fn inside(&self) -> PathBuf {
+        self.way(INSIDE)
+    }
+
+    fn way(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}/{name}", self.open.as_raw_fd()))
     }
 
     /// Takes the place of what is at `path`, which is removed.
     fn place(self, path: &Path) -> Result<(), Error> {
-        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use rustix::fs::{CWD, RenameFlags, renameat, renameat_with};
         if fs::symlink_metadata(path).is_err() {
-            return fs::rename(&self.0, path).map_err(Error::io("create", path));
+            let renamed = renameat(&self.open, INSIDE, CWD, path);
+            return renamed.map_err(|error| Error::io("create", path)(error.into()));
         }
-        let exchanged = renameat_with(CWD, &self.0, CWD, path, RenameFlags::EXCHANGE);
+        let exchanged = renameat_with(&self.open, INSIDE, CWD, path, RenameFlags::EXCHANGE);
         // What was there is in our place now, and goes with us.
         exchanged.map_err(|error| Error::io("replace", path)(error.into()))
     }
@@ -414,6 +480,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(self.inside());
+        let _ = fs::remove_dir_all(&self.place);
     }
 }

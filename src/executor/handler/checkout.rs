@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use steward_compiler::without_credentials;
 
 use super::program::{Done, Program};
-use super::{Attributes, Context, Error, Handler, change, differences, flag, parent, path};
-use super::{seconds, text};
+use super::{Attributes, Context, Error, Handler, change, differences, flag, is_not_there, owner};
+use super::{parent, path, seconds, text};
 
 /// For each command of git.
 const DEFAULT_TIMEOUT_SECONDS: u64 = 300;
@@ -39,6 +39,9 @@ impl Handler for Checkout {
     ) -> Result<Option<Attributes>, Error> {
         check_arguments(desired)?;
         let path = path(desired)?;
+        if flag(desired, "purged") && is_not_there(path) {
+            return Ok(None);
+        }
         if !is_copy(path)? {
             return Ok(None);
         }
@@ -139,6 +142,7 @@ impl Handler for Checkout {
 
     fn delete(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {
         let path = path(desired)?;
+        owner::check_links_above(path)?;
         fs::remove_dir_all(path).map_err(Error::io("remove", path))
     }
 }

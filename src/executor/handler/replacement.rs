@@ -62,6 +62,7 @@ impl<'a> Replacement<'a> {
         }
     }
 
+    #[cfg(test)]
     pub(super) fn path(&self) -> &Path {
         &self.temporary
     }

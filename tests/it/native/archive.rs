@@ -4,11 +4,13 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::harness::skip;
-use crate::native::tasks::{check, dry_run};
+use crate::harness::{DEADLINE, skip};
+use crate::machine::Machine;
+use crate::native::tasks::{check, deploy, dry_run};
 
 const TYPE: &str = "steward::Archive";
 
@@ -235,4 +237,98 @@ fn a_device_of_an_archive_is_left_out() {
     assert!(log.contains("disk of the archive is a device"), "{log}");
     assert!(place.join("file").exists() && !place.join("disk").exists());
     check(TYPE, wanted, "deployed nochange");
+}
+
+/// Given: what can never be an archive's place, and places below a file, where nothing can be, of archives and working copies that
+/// are purged. Expected: the first is refused, a dry run included, and there is nothing to do for the second.
+#[test]
+fn odd_places_of_archives_are_refused_and_need_not_be_purged() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    archive(dir.path(), "app.tar", "one");
+    for (attributes, reason) in [
+        (
+            json!({"path": at("app"), "source": at("app.tar"), "strip": -1}),
+            "`strip` -1 is no number of directories",
+        ),
+        (
+            json!({"path": "app", "source": at("app.tar")}),
+            "`path` is not absolute",
+        ),
+    ] {
+        let planned = dry_run(TYPE, &attributes).changes["handler"].to_string();
+        assert!(planned.contains(reason), "{planned}");
+        let log = check(TYPE, attributes, "failed nochange");
+        assert!(log.contains(reason), "{log}");
+    }
+    let below = json!({
+        "path": at("app.tar/below"), "source": at("app.tar"), "repository": "/srv/git", "revision": "HEAD", "purged": true,
+    });
+    for kind in [TYPE, "steward::Checkout"] {
+        check(kind, below.clone(), "deployed nochange");
+    }
+}
+
+/// Given: a server whose umask lets nobody else in. Expected: the directory of an archive is as open as ever, as are its files.
+#[test]
+fn the_umask_of_the_server_does_not_close_the_directory_of_an_archive() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let model = r#"import steward
+host = std::Host(name="localhost", os=std::linux)
+steward::Archive(host=host, path="/srv/app", source="/srv/app.tar")
+"#;
+    machine.sh("mkdir /root/project && echo 'name: test' > /root/project/project.yml");
+    fs::write(machine.file("/root/project/main.cf"), model).unwrap();
+    machine.sh("cd /srv && echo one > file && chmod 644 file && tar -cf app.tar file");
+    machine.sh("cd /root/project && umask 077 && steward deploy");
+    assert_eq!(
+        machine.sh("stat -c %a /srv/app /srv/app/file"),
+        "755\n644\n"
+    );
+}
+
+/// Given: somebody who may write in the directory above an archive's, and puts a symlink in the place of what is being unpacked.
+/// Expected: nothing is written to where it leads, and nothing there is given away.
+#[test]
+fn nobody_gets_the_files_of_another_while_an_archive_is_unpacked() {
+    use std::os::unix::fs::symlink;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for name in ["files", "victim", "above"] {
+        fs::create_dir(at(name)).unwrap();
+    }
+    fs::write(at("victim/other"), "of another").unwrap();
+    run(
+        dir.path(),
+        "cd files && touch $(seq 2000) && tar -cf ../app.tar .",
+    );
+    let before = fs::metadata(at("victim/other")).unwrap().uid();
+    let owner = if before == 0 { 1 } else { before };
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let begun = Instant::now();
+            while !is_over.load(Ordering::Relaxed) && begun.elapsed() < DEADLINE {
+                for entry in fs::read_dir(at("above")).unwrap().flatten() {
+                    let is_new = entry.file_name().to_string_lossy().starts_with(".steward-");
+                    if is_new && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                        let _ = fs::rename(entry.path(), at("taken"));
+                        let _ = symlink(at("victim"), entry.path());
+                        return;
+                    }
+                }
+            }
+        });
+        let wanted =
+            json!({"path": at("above/app"), "source": at("app.tar"), "owner": owner.to_string()});
+        // It may have been quick enough for the archive to be refused.
+        let outcome = deploy(TYPE, &wanted);
+        is_over.store(true, Ordering::Relaxed);
+        assert!(!outcome.logs.is_empty());
+    });
+    assert_eq!(fs::read_dir(at("victim")).unwrap().count(), 1);
+    assert_eq!(fs::metadata(at("victim/other")).unwrap().uid(), before);
 }

@@ -67,14 +67,20 @@ pub fn dry_run(resource_type: &str, attributes: &Value) -> TaskOutcome {
     run(resource_type, attributes, kind)
 }
 
-/// Deploys a resource and checks `status change`; gives its log.
+/// What deploying a resource comes to.
 #[track_caller]
-pub fn check(resource_type: &str, attributes: Value, expected: &str) -> String {
+pub fn deploy(resource_type: &str, attributes: &Value) -> TaskOutcome {
     let kind = TaskKind::Deploy {
         requires: Vec::new(),
         dependency_changed: false,
     };
-    let outcome = run(resource_type, &attributes, kind);
+    run(resource_type, attributes, kind)
+}
+
+/// Deploys a resource and checks `status change`; gives its log.
+#[track_caller]
+pub fn check(resource_type: &str, attributes: Value, expected: &str) -> String {
+    let outcome = deploy(resource_type, &attributes);
     let logs: Vec<&str> = outcome.logs.iter().map(|line| line.msg.as_str()).collect();
     let result = format!("{} {}", outcome.status, outcome.change);
     assert_eq!(result, expected, "{logs:#?}");
