@@ -42,18 +42,25 @@ struct Package {
     version: String,
 }
 
-/// What is installed under a name, which may end in a colon and an architecture.
-pub(super) fn installed(name: &str) -> Result<Found, Error> {
+/// What is installed under a name, which may end in a colon and an architecture. A plain name means the package for the host's own
+/// architecture if there is one, as it does to apt: another one of that name is a different package then.
+pub(super) fn installed(context: &Context, name: &str) -> Result<Found, Error> {
     let packages = packages()?;
     let (name, architecture) = match name.split_once(':') {
         Some((name, architecture)) => (name, Some(architecture)),
         None => (name, None),
     };
+    // That of dpkg itself.
+    let own = packages.get("dpkg").and_then(|dpkg| dpkg.first());
+    let own = own.map(|dpkg| dpkg.architecture.as_str());
     let mut found = Found::Nothing;
     for package in packages.get(name).into_iter().flatten() {
         // One for all architectures counts as of that of the host.
         let is_other = |wanted| wanted != package.architecture && package.architecture != "all";
         if architecture.is_some_and(is_other) {
+            continue;
+        }
+        if architecture.is_none() && own.is_some_and(is_other) && has_own(context, name)? {
             continue;
         }
         match package.state.as_str() {
@@ -137,6 +144,17 @@ pub(super) fn newest(context: &mut Context, wanted: &Wanted) -> Result<Option<St
 fn policy(context: &Context, name: &str) -> Result<String, Error> {
     let program = Program::asking("apt-cache")?.arguments(["policy", "--", name]);
     Ok(program.run(context)?.stdout)
+}
+
+/// Whether the sources have a package of this name for the host's own architecture; otherwise apt names the other one.
+fn has_own(context: &Context, name: &str) -> Result<bool, Error> {
+    let policy = policy(context, name)?;
+    let first = policy
+        .lines()
+        .next()
+        .and_then(|line| line.strip_suffix(':'));
+    let is_named = first == Some(name);
+    Ok(is_named && candidate(&policy).is_some())
 }
 
 /// The version that apt would install.

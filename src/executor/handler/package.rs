@@ -52,7 +52,7 @@ impl Manager {
 
     fn installed(self, context: &Context, wanted: &Wanted) -> Result<Found, Error> {
         match self {
-            Self::Apt => dpkg::installed(wanted.name),
+            Self::Apt => dpkg::installed(context, wanted.name),
             Self::Dnf => dnf::installed(context, wanted),
         }
     }
@@ -105,10 +105,19 @@ impl Manager {
         }
     }
 
+    /// Removes it, and looks whether it is gone then.
     fn remove(self, context: &mut Context, wanted: &Wanted) -> Result<(), Error> {
         match self {
-            Self::Apt => dpkg::remove(context, wanted),
-            Self::Dnf => dnf::remove(context, wanted),
+            Self::Apt => dpkg::remove(context, wanted)?,
+            Self::Dnf => dnf::remove(context, wanted)?,
+        }
+        match self.installed(context, wanted)? {
+            Found::Nothing => Ok(()),
+            Found::OnlyConfiguration if !wanted.remove_config => Ok(()),
+            _ => Err(Error::Failed(format!(
+                "the package manager ended well, but {} is still there",
+                wanted.name
+            ))),
         }
     }
 }

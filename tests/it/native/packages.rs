@@ -244,3 +244,63 @@ fn a_package_of_dnf_is_installed_changed_and_removed() {
         "{message}"
     );
 }
+
+/// Given: packages for another architecture, one of which there is for the machine's own, too. Expected: a plain name means the own
+/// one where there is one, as it does to apt, so that the other is neither taken for it nor said to be removed.
+#[test]
+fn a_plain_name_is_the_package_for_the_own_architecture() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    machine.sh(SOURCE);
+    machine.sh(
+        r#"set -e
+own=$(dpkg --print-architecture)
+other=i386
+if [ $own = i386 ]; then other=amd64; fi
+dpkg --add-architecture $other
+cd /srv/repo
+for one in both:$own both:$other only:$other; do
+    mkdir -p build/DEBIAN
+    printf 'Package: steward-test-%s\nVersion: 1.0\nArchitecture: %s\nMaintainer: A <a@example.org>\nDescription: a tool\n' ${one%:*} ${one#*:} > build/DEBIAN/control
+    rm -rf build/etc build/DEBIAN/conffiles
+    file=${one%:*}_${one#*:}.deb
+    dpkg-deb --build build $file >/dev/null
+    dpkg-deb --field $file >> Packages
+    printf 'Filename: ./%s\nSize: %s\nSHA256: %s\n\n' $file $(stat -c %s $file) $(sha256sum $file | cut -d' ' -f1) >> Packages
+done
+apt-get update >/dev/null
+dpkg --install both_$other.deb"#,
+    );
+    let installed = || {
+        machine.sh(
+            r#"dpkg-query -W -f '${Package} ${Architecture} ${db:Status-Status}\n' 'steward-test-*' |
+               grep ' installed$' | sed "s/ $(dpkg --print-architecture) / own /; s/ \(i386\|amd64\) / other /""#,
+        )
+    };
+    let package =
+        |name: &str, more: &str| format!(r#"steward::Package(host=host, name="{name}"{more})"#);
+    machine.check(
+        &package("steward-test-both", ", purged=true"),
+        "deployed nochange",
+    );
+    assert_eq!(installed(), "steward-test-both other installed\n");
+    // It takes the place of the other one.
+    machine.check(&package("steward-test-both", ""), "deployed created");
+    machine.check(&package("steward-test-both", ""), "deployed nochange");
+    assert_eq!(installed(), "steward-test-both own installed\n");
+    machine.check(
+        &package("steward-test-both", ", purged=true"),
+        "deployed purged",
+    );
+    machine.check(&package("steward-test-only", ""), "deployed created");
+    machine.check(&package("steward-test-only", ""), "deployed nochange");
+    machine.check(
+        &package("steward-test-only", ", purged=true"),
+        "deployed purged",
+    );
+    machine.check(
+        &package("steward-test-only", ", purged=true"),
+        "deployed nochange",
+    );
+}
