@@ -52,15 +52,18 @@ impl Handler for Service {
                 "state".to_owned(),
                 json!(found.state(text(desired, "state"))),
             );
-            found.file_state
+            match found.file_state.as_str() {
+                // Perhaps from a script in `/etc/init.d`, which other links start: another program knows them.
+                "generated" if !wanted.is_null() => is_enabled(context, &unit)?,
+                _ => found.file_state,
+            }
         } else if given(desired, "state").is_some() {
             return Err(Error::Failed(format!(
                 "systemd does not run on this host, so {unit} can not; set `state` to null to manage `{}` alone",
                 self.enabled
             )));
         } else {
-            let program = Program::asking("systemctl")?.arguments(["is-enabled", "--", &unit]);
-            program.run(context)?.stdout.trim().to_owned()
+            is_enabled(context, &unit)?
         };
         let enabled = match file_state.as_str() {
             "enabled" | "alias" => json!(true),
@@ -223,6 +226,12 @@ impl Found {
             other => other,
         }
     }
+}
+
+/// What `systemctl is-enabled` says, which asks for scripts in `/etc/init.d`, too.
+fn is_enabled(context: &Context, unit: &str) -> Result<String, Error> {
+    let program = Program::asking("systemctl")?.arguments(["is-enabled", "--", unit]);
+    Ok(program.run(context)?.stdout.trim().to_owned())
 }
 
 /// Files of a unit that have changed on disk count from now on.

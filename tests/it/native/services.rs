@@ -260,3 +260,49 @@ fn where_systemd_does_not_run_units_are_written_and_enabled() {
     machine.check(&drop_in(", purged=true"), "deployed purged");
     assert!(!machine.file("/etc/systemd/system/tick.service.d").exists());
 }
+
+/// Given: a service that systemd makes from a script in `/etc/init.d`, which links start with the machine. Expected: it is enabled and
+/// disabled as others are.
+#[test]
+fn a_service_of_an_old_script_is_enabled_and_disabled() {
+    let Some(machine) = Machine::with_systemd() else {
+        return;
+    };
+    let tools = "test -x /lib/systemd/systemd-sysv-install && command -v update-rc.d || echo none";
+    if machine.sh(tools) == "none\n" {
+        eprintln!("SKIPPED: systemd-sysv-install and update-rc.d are not installed");
+        return;
+    }
+    // As the program of systemd that looks for such scripts does it.
+    machine.sh(
+        r#"set -e
+cat > /etc/init.d/old <<'END'
+#!/bin/sh
+### BEGIN INIT INFO
+# Provides: old
+# Required-Start:
+# Required-Stop:
+# Default-Start: 2 3 4 5
+# Default-Stop: 0 1 6
+### END INIT INFO
+END
+cat > /usr/lib/systemd/system-generators/old <<'END'
+#!/bin/sh
+printf '[Unit]\nSourcePath=/etc/init.d/old\n[Service]\nExecStart=/bin/sleep 1000\n' > "$1/old.service"
+END
+chmod 755 /etc/init.d/old /usr/lib/systemd/system-generators/old
+update-rc.d old defaults
+update-rc.d old disable
+systemctl daemon-reload
+test "$(systemctl show -P UnitFileState old)" = generated"#,
+    );
+    let links = || machine.sh("ls /etc/rc2.d | grep old");
+    let model = r#"steward::Service(host=host, name="old")"#;
+    machine.check(model, "deployed updated");
+    assert!(links().starts_with('S'), "{}", links());
+    machine.check(model, "deployed nochange");
+    let disabled = r#"steward::Service(host=host, name="old", enabled=false)"#;
+    machine.check(disabled, "deployed updated");
+    assert!(links().starts_with('K'), "{}", links());
+    machine.check(disabled, "deployed nochange");
+}
