@@ -6,11 +6,16 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::{Attributes, Context, Error, Handler, change, differences, file, parent, text};
+use super::{
+    Attributes, Context, Error, Handler, change, differences, file, flag, is_not_there, parent,
+    program, text,
+};
 
 const FOLDER: &str = "/etc/cron.d";
 /// cron takes no file that others may write.
 const MODE: u32 = 0o644;
+/// The longest command, and the longest line with a variable.
+const MOST_BYTES: usize = 998;
 /// The fields of a job, with their smallest and largest number and their names.
 const FIELDS: [(&str, u32, u32, &[&str]); 5] = [
     ("minute", 0, 59, &[]),
@@ -44,6 +49,10 @@ impl Handler for Cron {
         desired: &Attributes,
     ) -> Result<Option<Attributes>, Error> {
         let path = path(desired)?;
+        if flag(desired, "purged") {
+            // Whatever its job was, also one that cron would not take.
+            return Ok((!is_not_there(&path)).then(Attributes::new));
+        }
         let wanted = render(desired)?;
         let Some(content) = file::read_text(&path, wanted.len())? else {
             return Ok(None);
@@ -143,8 +152,22 @@ fn render(desired: &Attributes) -> Result<String, Error> {
             "`command` is empty or has more than one line: put it into a file, and run that";
         return Err(Error::Failed(message.to_owned()));
     }
-    lines.push(format!("{when} {user} {}\n", escaped(command)));
+    let command = escaped(command);
+    check_length("`command`", &command)?;
+    lines.push(format!("{when} {user} {command}\n"));
     Ok(lines.join("\n"))
+}
+
+/// cron 3.0pl1 of Debian leaves a whole file alone that has a longer command or variable; the one of Fedora, which comes with the
+/// program `cronnext`, takes it.
+fn check_length(what: &str, text: &str) -> Result<(), Error> {
+    if text.len() <= MOST_BYTES || program::has("cronnext") {
+        return Ok(());
+    }
+    Err(Error::Failed(format!(
+        "{what} has {} bytes in the file, and cron takes no more than {MOST_BYTES}: put it into a file of its own, and run that",
+        text.len()
+    )))
 }
 
 /// A command as cron reads it. A percent sign means a line break to cron, unless a backslash is before it; and of two backslashes
@@ -204,7 +227,9 @@ fn variable(name: &str, value: &str) -> Result<String, Error> {
             "the variable {name} has more than one line, which cron can not read"
         )));
     }
-    Ok(format!("{name}={quote}{value}{quote}"))
+    let line = format!("{name}={quote}{value}{quote}");
+    check_length(&format!("the variable {name}"), &line)?;
+    Ok(line)
 }
 
 fn schedule(desired: &Attributes) -> Result<String, Error> {
@@ -327,6 +352,34 @@ mod tests {
             "", "8", "5-1", "*/0", "1/2", "-1", "1-", "x", "1 2", "+1", "001",
         ] {
             assert!(!is_part(bad, 0, 7, names), "{bad}");
+        }
+    }
+
+    /// Given: commands and variables at the limit of cron, a percent sign among them, which takes two bytes, and beyond it. Expected:
+    /// what cron would leave alone without a word is refused.
+    #[test]
+    fn what_is_too_long_for_cron_is_refused() {
+        let job = |command: &str, value: &str| {
+            let attributes = json!({
+                "command": command, "user": "root", "special": "daily", "environment": {"A": value},
+            });
+            render(attributes.as_object().unwrap())
+        };
+        let long = |n: usize| "x".repeat(n);
+        assert!(job(&long(998), &long(994)).is_ok());
+        if program::has("cronnext") {
+            return;
+        }
+        for (command, value, what) in [
+            (long(999), String::new(), "`command`"),
+            (format!("%{}", long(997)), String::new(), "`command`"),
+            (long(1), long(995), "the variable A"),
+        ] {
+            let error = job(&command, &value).unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("{what} has 999 bytes")),
+                "{error}"
+            );
         }
     }
 }

@@ -50,7 +50,7 @@ fn a_job_of_cron_is_written_compared_field_by_field_and_purged() {
         let message = event["message"].as_str().unwrap();
         assert!(message.contains(reason), "{message}");
     }
-    machine.check(&job(", purged=true"), "deployed purged");
+    machine.check(&job(r#", purged=true, special="often""#), "deployed purged");
     machine.check(&job(", purged=true"), "deployed nochange");
     let daily = r#"steward::Cron(host=host, name="daily", command="true", special="daily")"#;
     machine.check(daily, "deployed created");
