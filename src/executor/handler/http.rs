@@ -1,7 +1,10 @@
 //! `steward::HttpObject`: an object of an HTTP service that talks JSON.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
 use steward_compiler::without_credentials;
 use ureq::http::{Request, StatusCode};
@@ -9,12 +12,15 @@ use ureq::http::{Request, StatusCode};
 use super::{
     Attributes, Context, Error, HIDDEN, Handler, change, fetch, flag, seconds, text, texts,
 };
+use crate::executor::secret_names::is_secret;
 
 const DEFAULT_TIMEOUT_SECONDS: u64 = 30;
 /// Of one answer.
 const ANSWER_BYTES: u64 = 16 * 1024 * 1024;
 /// Of an answer that says what is wrong.
 const SHOWN_BYTES: usize = 1000;
+/// A shorter secret is hidden nowhere: as a part of words it would hide half of the answer.
+const MIN_SECRET: usize = 4;
 
 pub(super) struct HttpObject;
 
@@ -264,16 +270,28 @@ fn refused(
     status: StatusCode,
     answer: &str,
 ) -> Error {
-    let mut secrets = Vec::new();
+    let mut secrets = BTreeSet::new();
     let headers = desired.get("headers").and_then(Value::as_object);
     for value in headers.into_iter().flat_map(Map::values) {
-        secrets.extend(value.as_str());
+        secrets.extend(value.as_str().into_iter().flat_map(of_header));
     }
+    let login = fetch::with_login(url).1;
+    secrets.extend(login.iter().flat_map(|login| of_header(login)));
     add_secrets(body(desired), &secret(desired), &mut secrets);
+    // As JSON writes them, too: without the quotes around.
+    let written = |secret: &String| {
+        let text = json!(secret).to_string();
+        text[1..text.len() - 1].to_owned()
+    };
+    let written: Vec<String> = secrets.iter().map(written).collect();
+    let mut secrets: Vec<String> = secrets.into_iter().chain(written).collect();
+    secrets.retain(|secret| secret.len() >= MIN_SECRET);
+    // One may be a part of another.
+    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     let end = answer.floor_char_boundary(SHOWN_BYTES);
     let mut shown = answer.to_owned();
-    for secret in secrets.into_iter().filter(|secret| !secret.is_empty()) {
-        shown = shown.replace(secret, HIDDEN);
+    for secret in &secrets {
+        shown = shown.replace(secret.as_str(), HIDDEN);
     }
     shown.truncate(shown.floor_char_boundary(end));
     let shown = match shown.trim() {
@@ -291,20 +309,86 @@ fn refused(
     }
 }
 
-/// The texts of all secret members.
-fn add_secrets<'a>(value: &'a Value, names: &[&str], secrets: &mut Vec<&'a str>) {
+/// What a service may repeat of a header: all of it, a token without the word before it, a password that it has decoded.
+fn of_header(value: &str) -> Vec<String> {
+    let mut all = vec![value.to_owned()];
+    if let Some((scheme, secret)) = value.split_once(' ') {
+        all.push(secret.trim().to_owned());
+        let login = BASE64_STANDARD.decode(secret.trim()).unwrap_or_default();
+        if let Ok(login) = String::from_utf8(login)
+            && scheme.eq_ignore_ascii_case("basic")
+            && let Some((_, password)) = login.split_once(':')
+        {
+            all.push(password.to_owned());
+        }
+    }
+    all
+}
+
+/// The texts and numbers of all members that are secret, or whose names say so.
+fn add_secrets(value: &Value, names: &[&str], secrets: &mut BTreeSet<String>) {
     match value {
         Value::Object(members) => {
             for (name, value) in members {
-                if names.contains(&name.as_str()) {
-                    secrets.extend(value.as_str());
+                if names.contains(&name.as_str()) || is_secret(name) {
+                    add_all(value, secrets);
+                } else {
+                    add_secrets(value, names, secrets);
                 }
-                add_secrets(value, names, secrets);
             }
         }
         Value::Array(items) => items
             .iter()
             .for_each(|item| add_secrets(item, names, secrets)),
         _ => (),
+    }
+}
+
+fn add_all(value: &Value, secrets: &mut BTreeSet<String>) {
+    match value {
+        Value::String(text) => {
+            secrets.insert(text.clone());
+        }
+        Value::Number(number) => {
+            secrets.insert(number.to_string());
+        }
+        Value::Array(items) => items.iter().for_each(|item| add_all(item, secrets)),
+        Value::Object(members) => members.values().for_each(|item| add_all(item, secrets)),
+        Value::Null | Value::Bool(_) => (),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Given: an answer that repeats what a request has of secrets: tokens without the word before them, a password that it decoded,
+    /// members that are secret or named so, in lists, as numbers, as JSON writes them. Expected: none of them is in the message.
+    #[test]
+    fn what_a_service_repeats_of_secrets_is_hidden() {
+        let desired = json!({
+            "url": "http://user:url-secret@host/x",
+            "headers": {"Authorization": "Bearer header-secret", "X-Login": "Basic dXNlcjpiYXNpYy1zZWNyZXQ="},
+            "body": {
+                "pin": 123_456,
+                "keys": ["list-secret", {"id": "deep-secret"}],
+                "text": "quoted \"secret\"\n",
+                "password": "named-secret",
+                "name": "shown",
+            },
+            "secret_members": ["pin", "keys", "text"],
+        });
+        let answer = format!(
+            "header-secret url-secret dXNlcjp1cmwtc2VjcmV0 basic-secret {}",
+            desired["body"]
+        );
+        let desired = desired.as_object().unwrap();
+        let url = text(desired, "url");
+        let error = refused(desired, "PUT", url, StatusCode::BAD_REQUEST, &answer).to_string();
+        assert!(
+            !error.contains("secret") && !error.contains("123456") && !error.contains("dXNl"),
+            "{error}"
+        );
+        assert!(error.contains("shown"), "{error}");
     }
 }
