@@ -77,13 +77,14 @@ pub(super) fn name(desired: &Attributes) -> Result<&str, Error> {
     Ok(name)
 }
 
-/// The wanted items in the wanted order if they are the same ones, so that order makes no difference; otherwise those that
+/// Without repetition: the wanted items in the wanted order if they are the same ones, so that order makes no difference; otherwise those that
 /// there are, sorted.
 pub(super) fn same_order<'a>(mut current: Vec<&'a str>, desired: &[&'a str]) -> Vec<&'a str> {
     let mut sorted = desired.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
     current.sort_unstable();
+    current.dedup();
     if sorted == current {
         desired.to_vec()
     } else {

@@ -91,9 +91,12 @@ fn gid(desired: &Attributes) -> Result<Option<String>, Error> {
 }
 
 fn set_members(context: &mut Context, desired: &Attributes) -> Result<(), Error> {
-    let Some(members) = texts(desired, "members") else {
+    let Some(mut members) = texts(desired, "members") else {
         return Ok(());
     };
+    // gpasswd would write a name down as often as it is given.
+    members.sort_unstable();
+    members.dedup();
     let members = members.join(",");
     let name = accounts::name(desired)?;
     run(context, "gpasswd", &["--members", &members, name])

@@ -240,3 +240,18 @@ fn a_home_directory_that_stays_where_it_is_is_an_error_each_time() {
     machine.sh("rm -r /srv/b");
     machine.check(purged, "deployed purged");
 }
+
+/// Given: a group whose members are named twice. Expected: each is a member once, and there is nothing to do the next time, also when
+/// somebody has written one down twice.
+#[test]
+fn a_member_that_is_named_twice_is_a_member_once() {
+    let Some(machine) = Machine::start() else {
+        return;
+    };
+    let group = r#"steward::Group(host=host, name="team", members=["root", "daemon", "root"])"#;
+    machine.check(group, "deployed created");
+    machine.check(group, "deployed nochange");
+    assert!(machine.sh("getent group team").ends_with(":daemon,root\n"));
+    machine.sh("sed -i 's/^team:.*/&,root/' /etc/group");
+    machine.check(group, "deployed nochange");
+}
