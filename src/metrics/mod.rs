@@ -77,10 +77,10 @@ async fn measure_one(
         add(RESOURCE_COUNT, state, 1, n_resources.unwrap_or_default());
     }
     let agents = store.agent_counts(environment).await?;
-    let n_agents = |is_paused| agents.get(&is_paused).copied().unwrap_or_default();
-    add(AGENT_COUNT, "paused", 1, n_agents(true));
-    add(AGENT_COUNT, "up", 1, n_agents(false));
-    add(AGENT_COUNT, "down", 1, 0);
+    for status in ["paused", "up", "down"] {
+        let n_agents = agents.get(status).copied().unwrap_or_default();
+        add(AGENT_COUNT, status, 1, n_agents);
+    }
     // An environment whose models know no services has no values of them.
     let catalog = store.service_catalog(environment).await?;
     if catalog.services().next().is_some() {

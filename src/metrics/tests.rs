@@ -23,13 +23,18 @@ async fn what_is_measured_of_a_minute_is_what_there_is_and_what_was_compiled() {
             vec![resource("x", "1", ""), resource("y", "1", "")],
         )
         .await;
-        let agents = [AgentName::new("a"), AgentName::new("b")];
+        let agents = ["a", "b", "c", "d"].map(AgentName::new);
         let states = [state("x"), state("y")];
         store
             .version_activate(id, VersionNumber::new(1), &states, &[], &agents)
             .await
             .unwrap();
         store.agent_pause(id, Some(&agents[1]), true).await.unwrap();
+        // One that is away, and one that is paused and away.
+        for away in [&agents[2], &agents[1]] {
+            let since = Some(Timestamp::now());
+            store.agent_set_away(id, &[away], since).await.unwrap();
+        }
         let now = Timestamp(Timestamp::now().0 + 1);
         measure(&store, before, now).await.unwrap();
         let (from, to) = (now, Timestamp(now.0 + 1));
@@ -46,7 +51,7 @@ async fn what_is_measured_of_a_minute_is_what_there_is_and_what_was_compiled() {
         assert_eq!(resources["available"], 2, "{resources:?}");
         assert_eq!(resources.values().sum::<i64>(), 2);
         let agents = of(AGENT_COUNT).await;
-        assert_eq!((agents["paused"], agents["up"], agents["down"]), (1, 1, 0));
+        assert_eq!((agents["paused"], agents["up"], agents["down"]), (1, 2, 1));
         let compiles = store.metrics_of(id, COMPILE_TIME, from, to).await.unwrap();
         assert_eq!(compiles.len(), 1, "one compile ended");
         assert_eq!(compiles[0].n_values, 1);

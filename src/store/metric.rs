@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::macros::{read, transaction, write};
+use super::state::AGENT_STATUS;
 use super::{Result, Store};
 use crate::domain::{EnvironmentId, Timestamp};
 
@@ -58,12 +59,13 @@ impl Store {
         })
     }
 
-    /// How many agents there are that are paused, and that are not.
-    pub async fn agent_counts(&self, environment: EnvironmentId) -> Result<BTreeMap<bool, i64>> {
-        const SQL: &str =
-            "SELECT paused, COUNT(*) FROM agent WHERE environment_id = $1 GROUP BY paused";
-        let rows: Vec<(bool, i64)> = read!(self.db, pool => {
-            sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
+    /// How many agents there are of each status that lists of agents show: `paused`, `down`, `up`.
+    pub async fn agent_counts(&self, environment: EnvironmentId) -> Result<BTreeMap<String, i64>> {
+        let sql = format!(
+            "SELECT {AGENT_STATUS}, COUNT(*) FROM agent WHERE environment_id = $1 GROUP BY 1"
+        );
+        let rows: Vec<(String, i64)> = read!(self.db, pool => {
+            sqlx::query_as(&sql).bind(environment.to_string()).fetch_all(pool).await?
         });
         Ok(rows.into_iter().collect())
     }

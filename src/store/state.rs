@@ -113,7 +113,7 @@ pub struct AgentSearch {
 }
 
 /// To the letter of the indexes.
-const AGENT_STATUS: &str =
+pub(super) const AGENT_STATUS: &str =
     "(CASE WHEN paused THEN 'paused' WHEN away_us IS NULL THEN 'up' ELSE 'down' END)";
 const AGENT_PAUSED: &str = "(CASE WHEN paused THEN 'true' ELSE 'false' END)";
 
