@@ -7,13 +7,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use steward_compiler::PythonRuntime;
-
-use crate::domain::{AgentName, DataDir, EnvironmentId, VersionCode, VersionNumber};
+use crate::domain::{AgentName, EnvironmentId, VersionCode, VersionNumber};
 use crate::executor::agent_code::AgentCode;
-use crate::files;
 use crate::store::{self, Store};
 
 /// The Python code of a version, by agent.
@@ -108,61 +104,4 @@ pub async fn needed_by_code(store: &Store) -> Result<Needed, store::Error> {
         needed.environments.extend(environment);
     }
     Ok(needed)
-}
-
-/// Removes what executors laid out of the code of versions, and did not start a host with for `age`, and the bytecode of
-/// it; gives how many folders that were. Blocks.
-pub fn gc_code_folders(data: &DataDir, age: Duration) -> usize {
-    let code = data.code();
-    let mut n_removed = 0;
-    for folder in files::folders(&code) {
-        if files::is_older(&folder, age) {
-            n_removed += usize::from(std::fs::remove_dir_all(folder).is_ok());
-        }
-    }
-    let absolute = std::path::absolute(&code).unwrap_or_else(|_| code.clone());
-    for runtime in files::folders(&data.runtime()) {
-        // Python keeps the bytecode of `/a/b.py` in `a` of the cache.
-        let cache = runtime
-            .join(PythonRuntime::BYTECODE)
-            .join(absolute.strip_prefix("/").unwrap_or(&absolute));
-        for folder in files::folders(&cache) {
-            let is_there = folder
-                .file_name()
-                .is_some_and(|name| code.join(name).exists());
-            if !is_there {
-                let _ = std::fs::remove_dir_all(folder);
-            }
-        }
-    }
-    n_removed
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn code_that_nothing_uses_goes_with_its_bytecode() {
-        let dir = tempfile::tempdir().unwrap();
-        let data = &DataDir::new(dir.path());
-        let cache = data
-            .runtime()
-            .join("python-1")
-            .join(PythonRuntime::BYTECODE);
-        let bytecode = cache.join(data.code().strip_prefix("/").unwrap());
-        for name in ["used", "unused"] {
-            std::fs::create_dir_all(data.code().join(name)).unwrap();
-            std::fs::create_dir_all(bytecode.join(name).join("m")).unwrap();
-        }
-        std::fs::create_dir_all(cache.join("usr/lib")).unwrap();
-        gc_code_folders(data, Duration::from_secs(60));
-        assert_eq!(files::folders(&bytecode).len(), 2);
-        std::fs::remove_dir(data.code().join("unused")).unwrap();
-        gc_code_folders(data, Duration::from_secs(60));
-        assert_eq!(files::folders(&bytecode), [bytecode.join("used")]);
-        assert!(cache.join("usr/lib").exists());
-        gc_code_folders(data, Duration::ZERO);
-        assert_eq!(files::folders(&bytecode).len(), 0);
-    }
 }

@@ -13,7 +13,7 @@ mod intent;
 mod schedule;
 
 pub use ask::{ApiRequest, ApiRequests, discovered_input};
-pub use code::{Needed, gc_code_folders, needed_by_code};
+pub use code::{Needed, needed_by_code};
 pub(crate) use engine::LIFECYCLE_TRANSFER;
 pub use engine::{DeployKind, Engine, Inspected, Options, RequestError, Scheduled};
 pub use explain::{add_waiting, explain, explain_without_server, root_that_deploys};

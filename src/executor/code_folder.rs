@@ -4,8 +4,10 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
+use steward_compiler::PythonRuntime;
 use steward_compiler::protocol::{BrokenModule, PythonFile, PythonModule};
 
 use crate::domain::{CodeFile, CodeModule, Content, DataDir, EnvironmentId};
@@ -68,7 +70,7 @@ impl Code {
             });
         let modules = modules.collect();
         if let Some(directory) = &directory {
-            // It is in use: see `deploy::gc_code_folders`. A module without content has none.
+            // It is in use: see `gc_code_folders`. A module without content has none.
             let _ = files::touch(directory);
         }
         let mut key = of_files;
@@ -217,6 +219,34 @@ fn in_place(module: &CodeModule) -> PythonModule {
     }
 }
 
+/// Removes what executors laid out of the code of versions, and did not start a host with for `age`, and the bytecode of
+/// it; gives how many folders that were. Blocks.
+pub fn gc_code_folders(data: &DataDir, age: Duration) -> usize {
+    let code = data.code();
+    let mut n_removed = 0;
+    for folder in files::folders(&code) {
+        if files::is_older(&folder, age) {
+            n_removed += usize::from(std::fs::remove_dir_all(folder).is_ok());
+        }
+    }
+    let absolute = std::path::absolute(&code).unwrap_or_else(|_| code.clone());
+    for runtime in files::folders(&data.runtime()) {
+        // Python keeps the bytecode of `/a/b.py` in `a` of the cache.
+        let cache = runtime
+            .join(PythonRuntime::BYTECODE)
+            .join(absolute.strip_prefix("/").unwrap_or(&absolute));
+        for folder in files::folders(&cache) {
+            let is_there = folder
+                .file_name()
+                .is_some_and(|name| code.join(name).exists());
+            if !is_there {
+                let _ = std::fs::remove_dir_all(folder);
+            }
+        }
+    }
+    n_removed
+}
+
 #[cfg(test)]
 mod tests {
     use crate::executor::code_folder::*;
@@ -274,5 +304,29 @@ mod tests {
         assert!(whole.again().is_none());
         fs::remove_dir_all(dir.path().join("code")).unwrap();
         assert!(whole.again().unwrap().is_on_disk());
+    }
+
+    #[test]
+    fn code_that_nothing_uses_goes_with_its_bytecode() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = &DataDir::new(dir.path());
+        let cache = data
+            .runtime()
+            .join("python-1")
+            .join(PythonRuntime::BYTECODE);
+        let bytecode = cache.join(data.code().strip_prefix("/").unwrap());
+        for name in ["used", "unused"] {
+            std::fs::create_dir_all(data.code().join(name)).unwrap();
+            std::fs::create_dir_all(bytecode.join(name).join("m")).unwrap();
+        }
+        std::fs::create_dir_all(cache.join("usr/lib")).unwrap();
+        gc_code_folders(data, Duration::from_secs(60));
+        assert_eq!(files::folders(&bytecode).len(), 2);
+        std::fs::remove_dir(data.code().join("unused")).unwrap();
+        gc_code_folders(data, Duration::from_secs(60));
+        assert_eq!(files::folders(&bytecode), [bytecode.join("used")]);
+        assert!(cache.join("usr/lib").exists());
+        gc_code_folders(data, Duration::ZERO);
+        assert_eq!(files::folders(&bytecode).len(), 0);
     }
 }

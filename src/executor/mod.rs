@@ -41,3 +41,5 @@ pub(crate) mod transport;
 mod unreached;
 pub mod variables;
 pub mod waiting;
+
+pub use code_folder::gc_code_folders;

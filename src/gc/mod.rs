@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::{DataDir, Timestamp, chain};
 use crate::files::{self, Files};
 use crate::store::{self, Store};
-use crate::{compile, deploy, modules};
+use crate::{compile, deploy, executor, modules};
 
 /// What no stored version needs (virtual environments, files) is kept this long: a branch may come back to it, and a compile
 /// that runs has not stored its version yet.
@@ -92,7 +92,7 @@ const RULES: &[Rule] = &[
         is_logged: false,
         remove: |garbage| {
             Box::pin(blocking(garbage, |data| {
-                deploy::gc_code_folders(data, UNUSED)
+                executor::gc_code_folders(data, UNUSED)
             }))
         },
     },
