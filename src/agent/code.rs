@@ -1,22 +1,29 @@
 //! The Python code that runs need: contents come from the server once and stay in a file store of the agent, by digest. What
-//! packages the code requires is installed before a run with it begins.
+//! packages the code requires is installed before a run with it begins. What no run has needed for long is removed when other code
+//! comes; should it be needed again, its contents are asked for again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::packages::{InstallEnd, PackageVenvs};
-use crate::domain::{ActionId, CodeModule, Content, EnvironmentId, HandlerPackages};
+use super::packages::{InstallEnd, PackageVenvs, UNUSED};
+use crate::domain::{ActionId, CodeModule, Content, DataDir, EnvironmentId, HandlerPackages};
 use crate::executor::far_python::FarPython;
+use crate::executor::gc_code_folders;
 use crate::executor::packages::FAILED;
 use crate::executor::protocol::{ExecutorCommand, Task};
-use crate::files;
+use crate::files::{self, Files};
+
+/// How often old code is looked for, at most.
+const LOOK: Duration = Duration::from_secs(3600);
 
 /// All code that the server told of.
 pub(super) struct Codes {
     far: FarPython,
     venvs: PackageVenvs,
     known: HashMap<String, Code>,
+    /// When old code was looked for.
+    looked: Option<Instant>,
 }
 
 struct Code {
@@ -29,6 +36,8 @@ struct Code {
     waiting: Vec<Task>,
     /// The executor that runs now was told of it.
     is_announced: bool,
+    /// When the server told of it, or a run needed it.
+    used: Instant,
 }
 
 /// The virtual environment with the packages of some code.
@@ -99,6 +108,7 @@ impl Codes {
             far,
             venvs,
             known: HashMap::new(),
+            looked: None,
         }
     }
 
@@ -112,21 +122,50 @@ impl Codes {
         if self.known.contains_key(&code) {
             return;
         }
-        let store = self.far.files();
-        let contents = modules.iter().flat_map(|module| &module.files);
-        let missing = contents.filter_map(|file| match &file.content {
-            Content::Sha1(name) if !store.has(name) => Some(name.clone()),
-            Content::Sha1(_) | Content::Path(_) => None,
-        });
         let new = Code {
-            missing: missing.collect(),
+            missing: missing_of(&modules, &self.far.files()),
             modules,
             packages,
             venv: Venv::NotAsked,
             waiting: Vec::new(),
             is_announced: false,
+            used: Instant::now(),
         };
         self.known.insert(code, new);
+    }
+
+    /// Removes what no run has needed for long. What there is grows only when other code comes, so that is when this is called.
+    pub(super) async fn remove_old(&mut self) {
+        if self.looked.is_some_and(|at| at.elapsed() < LOOK) {
+            return;
+        }
+        self.looked = Some(Instant::now());
+        let used = self
+            .known
+            .values()
+            .filter(|code| code.used.elapsed() < UNUSED);
+        let kept: BTreeSet<String> = used
+            .flat_map(|code| names_of(&code.modules))
+            .cloned()
+            .collect();
+        let data = self.far.data().clone();
+        // Waited for: no run finds code that is about to go. What cannot be removed stays.
+        let _ = tokio::task::spawn_blocking(move || remove_unused(&data, &kept, UNUSED)).await;
+    }
+
+    /// A run with this code is about to come. Whether contents have to be asked for: what no run has needed for long may have been
+    /// removed.
+    pub(super) fn look_again(&mut self, key: &str) -> bool {
+        let Some(code) = self.known.get_mut(key) else {
+            return false;
+        };
+        let before = std::mem::replace(&mut code.used, Instant::now());
+        if before.elapsed() < UNUSED / 2 {
+            return false;
+        }
+        code.missing
+            .extend(missing_of(&code.modules, &self.far.files()));
+        !code.missing.is_empty()
     }
 
     /// The connection was cut. Code whose contents had not all come is forgotten: on another connection the server tells of it
@@ -247,5 +286,71 @@ impl Codes {
         for code in self.known.values_mut() {
             code.is_announced = false;
         }
+    }
+}
+
+/// The contents that some modules are made of.
+fn names_of(modules: &[CodeModule]) -> impl Iterator<Item = &String> {
+    let contents = modules.iter().flat_map(|module| &module.files);
+    contents.filter_map(|file| match &file.content {
+        Content::Sha1(name) => Some(name),
+        Content::Path(_) => None,
+    })
+}
+
+/// Those of them that are not there; the others stay for another while.
+fn missing_of(modules: &[CodeModule], store: &Files) -> BTreeSet<String> {
+    let missing = names_of(modules).filter(|name| !store.renew_if_there(name));
+    missing.cloned().collect()
+}
+
+/// Removes folders that code was laid out in and contents that were not used for `age`, but for the contents that are `kept`: a
+/// folder is laid out again from them. Blocks.
+fn remove_unused(data: &DataDir, kept: &BTreeSet<String>, age: Duration) {
+    gc_code_folders(data, age);
+    let store = Files::new(data.files());
+    let mut old = store.older_than(age);
+    old.retain(|name| !kept.contains(name));
+    store.gc(&old, age);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::CodeFile;
+
+    fn module(content: &str) -> CodeModule {
+        CodeModule {
+            name: "net".to_owned(),
+            files: vec![CodeFile {
+                module: "inmanta_plugins.net".to_owned(),
+                package: true,
+                content: Content::Sha1(content.to_owned()),
+            }],
+            requirements: BTreeSet::new(),
+        }
+    }
+
+    /// Given: code that runs need, and code that none needs. Expected: the contents of the first stay, whatever their age, and
+    /// those of the second go with all folders, and are missing then.
+    #[test]
+    fn code_that_no_run_needs_goes_and_is_missing_then() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDir::new(folder.path());
+        let store = Files::new(data.files());
+        let used = store.put(b"x = 1\n").unwrap();
+        let unused = store.put(b"x = 2\n").unwrap();
+        for name in ["used", "unused"] {
+            std::fs::create_dir_all(data.code().join(name).join("inmanta_plugins")).unwrap();
+        }
+        let kept: BTreeSet<String> = names_of(&[module(&used)]).cloned().collect();
+        remove_unused(&data, &kept, Duration::from_secs(60));
+        assert!(store.has(&used) && store.has(&unused));
+        assert_eq!(files::folders(&data.code()).len(), 2);
+        remove_unused(&data, &kept, Duration::ZERO);
+        assert!(files::folders(&data.code()).is_empty());
+        assert!(missing_of(&[module(&used)], &store).is_empty());
+        let missing = missing_of(&[module(&unused)], &store);
+        assert_eq!(missing, BTreeSet::from([unused]));
     }
 }

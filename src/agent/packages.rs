@@ -26,7 +26,7 @@ const MEMORY_BYTES: u64 = 4 << 30;
 /// Installations at the same time.
 const AT_ONCE: usize = 2;
 /// What nothing has used for so long is removed when something else is installed.
-const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
+pub(super) const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// An installation has ended.
 pub(super) struct InstallEnd {

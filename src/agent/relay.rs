@@ -207,6 +207,7 @@ impl Relay {
             } => {
                 self.codes.announce(code, modules, packages);
                 self.ask_for_contents();
+                self.codes.remove_old().await;
             }
             AgentCommand::Content { content } => {
                 let ready = self.codes.take(&content);
@@ -222,6 +223,9 @@ impl Relay {
                     return Ok(());
                 }
                 self.journal.begin(Carried::from(&task))?;
+                if self.codes.look_again(&task.code) {
+                    self.ask_for_contents();
+                }
                 let readiness = self.codes.ready(task);
                 self.on_ready(readiness).await?;
             }

@@ -25,6 +25,10 @@ impl FarPython {
         }
     }
 
+    pub(crate) fn data(&self) -> &DataDir {
+        &self.data
+    }
+
     pub(crate) fn files(&self) -> Files {
         Files::new(self.data.files())
     }

@@ -159,6 +159,11 @@ impl Files {
         is_name(name) && self.path(name).is_file()
     }
 
+    /// As [`Files::has`]; it counts as just written, so that it stays for another while.
+    pub fn renew_if_there(&self, name: &str) -> bool {
+        self.has(name) && touch(&self.path(name)).is_ok()
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.directory.join(&name[..2]).join(name)
     }

@@ -56,6 +56,46 @@ fn the_code_of_a_handler_goes_to_its_agent_and_runs_there() {
     assert!(said.contains(&place.display().to_string()), "{said}");
 }
 
+/// Given: an agent that has old code, and code that is as old and still needed. Expected: when a commit brings other code, the
+/// first is gone, and the new code runs.
+#[test]
+fn an_agent_does_not_keep_code_that_no_run_needs() {
+    let world = World::new("", "agent_map: {localhost: 'external:'}");
+    add_module(&world);
+    let served = world.serve();
+    let agent = world.agent(&served.api, "localhost", "agent");
+    wait_until("it is deployed", || {
+        statuses(&served).to_string().contains("deployed")
+    });
+    drop(agent);
+    let data = world.dir.path().join("agent");
+    let old = data.join("code").join("0".repeat(32));
+    let content = data.join("files/ab").join(format!("ab{}", "0".repeat(38)));
+    std::fs::create_dir_all(&old).unwrap();
+    std::fs::create_dir_all(content.parent().unwrap()).unwrap();
+    std::fs::write(&content, "x = 1\n").unwrap();
+    let long_ago = std::fs::metadata(&content).unwrap().modified().unwrap()
+        - std::time::Duration::from_secs(8 * 24 * 3600);
+    let all = std::fs::read_dir(data.join("code")).unwrap();
+    let all = all.map(|entry| entry.unwrap().path());
+    for path in all.chain([content.clone()]) {
+        let file = std::fs::File::open(path).unwrap();
+        file.set_modified(long_ago).unwrap();
+    }
+    let _agent = world.agent(&served.api, "localhost", "agent");
+    world
+        .repo
+        .write_module("row", MODEL, &format!("{CODE}\n# another\n"));
+    world
+        .repo
+        .write("main.cf", &MAIN.replace("value=7", "value=8"));
+    world.repo.commit("other code");
+    wait_until("the other code has run", || {
+        world.host.read("row").starts_with("8 None ")
+    });
+    assert!(!old.exists() && !content.exists());
+}
+
 /// Given: a line that is cut while the code of a handler is on its way. Expected: over the next line the code comes, and the
 /// run begins. An agent that asked on by itself would ask for what the server has not told it of there, and be cut off.
 #[test]
