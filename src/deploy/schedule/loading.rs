@@ -104,6 +104,7 @@ impl Loading {
             }
         }
         schedule.propagate_blocked(&all);
+        schedule.set_back(now);
         let reason: Arc<str> = "the resource scheduler was started".into();
         let mut timers: Vec<(Timestamp, Index)> = Vec::new();
         for index in all {

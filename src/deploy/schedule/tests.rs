@@ -758,6 +758,31 @@ fn a_reload_is_asked_for_only_after_a_change() {
     assert!(!take(&mut world.schedule).remove(0).dependency_changed);
 }
 
+/// Given: a clock that is set back by an hour, with or without a restart of the server. Expected: what is changed from then on is a
+/// change for those that ran before, though their last success is at a later time.
+#[test]
+fn a_change_after_the_clock_was_set_back_asks_for_a_reload() {
+    for restarts in [false, true] {
+        let mut world = World::new();
+        world.now = Timestamp(1_000_000 * SECOND);
+        world.release("a.x=1\na.y=1 < a.x");
+        world.run();
+        world.schedule.tick(world.now);
+        world.now = Timestamp(world.now.0 - 3600 * SECOND);
+        if restarts {
+            restart(&mut world);
+        }
+        assert_eq!(world.pass(0), "");
+        world.now = Timestamp(world.now.0 + SECOND);
+        world.release("a.x=2\na.y=1 < a.x");
+        let run = take(&mut world.schedule).remove(0);
+        world.end(run, true);
+        let run = take(&mut world.schedule).remove(0);
+        assert_eq!(run.intent.id_value.to_string(), "a.y");
+        assert!(run.dependency_changed, "restarts: {restarts}");
+    }
+}
+
 /// Random worlds: agents never overlap, requires are honoured, and it always comes to rest with everything deployed.
 //: deploy 64, 65
 #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::entry::Phase;
 use super::{Index, Priority, RetryPolicy, Schedule};
 use crate::domain::{Blocked, ResourceId, Timestamp};
+use crate::store::ResourceState;
 
 impl Schedule {
     /// When [`Schedule::tick`] has something to do next; `None`: no timer is set.
@@ -35,6 +36,7 @@ impl Schedule {
     /// set right, or a virtual machine is resumed. What was planned by the earlier time would then be late by the whole step.
     pub fn tick(&mut self, now: Timestamp) {
         if self.ticked.replace(now).is_some_and(|before| now < before) {
+            self.set_back(now);
             self.plan_anew(now);
         }
         while let Some(&(due, index)) = self.timers.first() {
@@ -61,6 +63,29 @@ impl Schedule {
                 Some(ago) => format!("previous {kind} happened more than {}s ago", ago.as_secs()),
             };
             self.enqueue(index, priority, reason.into(), false);
+        }
+    }
+
+    /// Moves what happened at times that are still to come, by a clock that has been set back since, into the past, all by as much:
+    /// then a change that is made now is later than the last success of those that shall be reloaded for it.
+    pub(super) fn set_back(&mut self, now: Timestamp) {
+        let times =
+            |state: &ResourceState| [state.last_success, state.last_change, state.last_events];
+        let latest = self.states().flat_map(times).flatten().max();
+        let Some(latest) = latest.filter(|latest| *latest > now) else {
+            return;
+        };
+        let by = latest.0.saturating_sub(now.0);
+        for index in self.indices() {
+            let state = &mut self.entry_mut(index).state;
+            let times = [
+                &mut state.last_success,
+                &mut state.last_change,
+                &mut state.last_events,
+            ];
+            for time in times.into_iter().flatten().filter(|time| **time > now) {
+                *time = Timestamp(time.0.saturating_sub(by));
+            }
         }
     }
 
