@@ -10,6 +10,10 @@
 //! probably waiting. So a lane begins another task while few tasks are *fresh*, and gets more threads the longer its tasks
 //! take, up to its limit.
 //!
+//! That alone would begin so many tasks a second and no more: devices that answer after a second would be waited for by twenty
+//! threads, since each of them has a fresh task again by the time at which another thread might be started. So while
+//! processors have nothing to do, a lane gets more threads whatever its tasks are at.
+//!
 //! A native handler may hang for good. The *keeper*, a thread that looks after all of this, then takes the agent from the
 //! thread that hangs, which is none of the lane's any more.
 //!
@@ -29,11 +33,15 @@ use crate::executor::limits::{Limits, cores};
 use crate::executor::native::{Batch, Native};
 use crate::executor::outbox::Urgency;
 use crate::executor::protocol::{Task, TaskDone};
+use crate::process::load;
 
 /// A task that has run for longer is likely to be waiting for something.
 const FRESH: Duration = Duration::from_millis(200);
 /// Fresh tasks, for each processor, beyond which none is begun that would need another thread.
 const FRESH_PER_CORE: usize = 2;
+/// Threads, for each processor, that are started at a look although many tasks are fresh, while processors have nothing to do.
+/// The next look sees whether these keep them busy.
+const SPARE_PER_CORE: usize = 4;
 /// Native handlers that run at once: commands may take minutes.
 const MAX_NATIVE: usize = 256;
 /// How often it is looked whether more threads are needed, while agents wait.
@@ -235,6 +243,13 @@ impl Shared {
         if std::mem::take(&mut state.is_keeper_at_rest) {
             self.waiting.notify_one();
         }
+    }
+
+    /// Whether processors have nothing to do, and nothing is on its way that would keep them busy.
+    fn has_spare_processors(&self, kind: Kind) -> bool {
+        let is_starting =
+            kind == Kind::Python && self.hosts.n_starting() >= cores() * FRESH_PER_CORE;
+        !is_starting && load::n_runnable().is_some_and(|n_runnable| n_runnable < cores())
     }
 
     fn start_thread(self: &Arc<Self>, lane: &mut Lane, kind: Kind) {
@@ -465,7 +480,8 @@ impl Shared {
                 // The import that they waited for may be over.
                 lane.n_woken = lane.n_idle;
                 self.work[kind as usize].notify_all();
-                while lane.n_idle == 0 && lane.may_grow() {
+                let has_spare = lane.n_idle == 0 && self.has_spare_processors(kind);
+                for _ in 0..lane.n_wanted(lane.n_waiting(), has_spare) {
                     self.start_thread(lane, kind);
                 }
             }
@@ -496,8 +512,30 @@ impl Lane {
 
     /// Another thread would be of use: few tasks are fresh.
     fn may_grow(&self) -> bool {
+        self.n_threads < self.max_threads && self.n_fresh() < cores() * FRESH_PER_CORE
+    }
+
+    /// How many more threads would be of use to so many agents that wait.
+    fn n_wanted(&self, n_waiting: usize, has_spare_processors: bool) -> usize {
+        if self.n_idle > 0 {
+            return 0;
+        }
+        let few = (cores() * FRESH_PER_CORE).saturating_sub(self.n_fresh());
+        let most = match has_spare_processors {
+            true => few.max(cores() * SPARE_PER_CORE),
+            false => few,
+        };
+        let left = self.max_threads.saturating_sub(self.n_threads);
+        most.min(left).min(n_waiting)
+    }
+
+    fn n_waiting(&self) -> usize {
+        self.warm.len() + self.queues.values().map(VecDeque::len).sum::<usize>()
+    }
+
+    fn n_fresh(&self) -> usize {
         let fresh = self.begun.iter().filter(|begun| begun.elapsed() < FRESH);
-        self.n_threads < self.max_threads && fresh.count() < cores() * FRESH_PER_CORE
+        fresh.count()
     }
 
     /// Agents wait for a thread.

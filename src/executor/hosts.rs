@@ -11,6 +11,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,8 @@ pub(crate) struct Hosts {
     state: Mutex<State>,
     /// A place was given back, or a host came to rest.
     freed: Condvar,
+    /// Agents that wait for a place or for the start of their host.
+    n_starting: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +85,22 @@ impl Drop for Place {
     }
 }
 
+/// An agent that waits for its host, until this is dropped.
+struct Starting<'a>(&'a AtomicUsize);
+
+impl<'a> Starting<'a> {
+    fn begin(n_starting: &'a AtomicUsize) -> Self {
+        n_starting.fetch_add(1, Ordering::Relaxed);
+        Self(n_starting)
+    }
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// What is known of some code.
 #[derive(Debug, Default)]
 struct CodeState(Mutex<Known>);
@@ -117,6 +136,7 @@ impl Hosts {
             limits,
             state: Mutex::default(),
             freed: Condvar::new(),
+            n_starting: AtomicUsize::new(0),
         })
     }
 
@@ -135,6 +155,7 @@ impl Hosts {
             // Of the same content, and its files are still there for what it has not imported yet.
             host.code.key == code.key && (Arc::ptr_eq(&host.code, code) || host.code.is_on_disk())
         };
+        let _starting = Starting::begin(&self.n_starting);
         // It has just answered.
         let at_hand_is_alive = at_hand.is_some();
         // One that died while it was at rest is no fault of this task.
@@ -224,6 +245,11 @@ impl Hosts {
                 let _ = thread.spawn_scoped(scope, || drop(idle.host.stop()));
             }
         });
+    }
+
+    /// How many agents wait for their host just now.
+    pub(crate) fn n_starting(&self) -> usize {
+        self.n_starting.load(Ordering::Relaxed)
     }
 
     /// How many hosts there are, with and without work.

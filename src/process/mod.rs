@@ -7,6 +7,7 @@ mod captured;
 pub mod cgroup;
 pub mod descendants;
 mod init;
+pub mod load;
 pub mod memory;
 mod peer;
 pub mod resting;

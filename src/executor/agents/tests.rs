@@ -105,3 +105,27 @@ fn an_agent_goes_on_when_a_native_handler_hangs() {
         thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// Given: a lane in which as many tasks are fresh as may be, and agents that wait. Expected: it gets no thread while the processors
+/// are busy; it gets some while they are not, no more than agents wait and its limit allows, and none while a thread is idle.
+#[test]
+fn fresh_tasks_keep_no_agent_waiting_while_processors_have_nothing_to_do() {
+    let few = cores() * FRESH_PER_CORE;
+    let some = cores() * SPARE_PER_CORE;
+    let mut lane = Lane::new(10_000);
+    assert_eq!(lane.n_wanted(1000, false), few);
+    lane.n_threads = few;
+    // None of them ages while the test runs.
+    lane.begun = vec![Instant::now() + Duration::from_secs(3600); few];
+    assert_eq!(lane.n_wanted(1000, false), 0);
+    assert_eq!(lane.n_wanted(1000, true), some);
+    assert_eq!(lane.n_wanted(1, true), 1);
+    assert_eq!(lane.n_wanted(0, true), 0);
+    lane.max_threads = lane.n_threads + 1;
+    assert_eq!(lane.n_wanted(1000, true), 1);
+    lane.max_threads = lane.n_threads;
+    assert_eq!(lane.n_wanted(1000, true), 0);
+    lane.max_threads = 10_000;
+    lane.n_idle = 1;
+    assert_eq!(lane.n_wanted(1000, true), 0);
+}
