@@ -50,6 +50,9 @@ const LOOK: Duration = Duration::from_millis(50);
 const BATCH: usize = 32;
 /// How often hosts are looked at that are without work, and native handlers that may hang.
 const TIDY: Duration = Duration::from_secs(1);
+/// How long all runs of a full lane have gone on when that is reported, and how often it is.
+const STUCK: Duration = Duration::from_secs(10);
+const STUCK_AGAIN: Duration = Duration::from_secs(60);
 /// A thread without work ends after this time.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -465,6 +468,7 @@ impl Shared {
     /// Sees to it that lanes have enough threads, and that what is without work for too long goes.
     fn keep(self: &Arc<Self>) {
         let mut tidied = Instant::now();
+        let mut reported: Option<Instant> = None;
         let mut state = self.state();
         loop {
             let is_waiting = state.lanes.iter().any(Lane::is_wanted);
@@ -487,7 +491,18 @@ impl Shared {
             }
             if tidied.elapsed() >= TIDY {
                 tidied = Instant::now();
+                let lane = &state.lanes[Kind::Python as usize];
+                let (n_runs, n_waiting) = (lane.begun.len(), lane.n_waiting());
+                let is_stuck = lane.is_stuck(n_waiting);
                 drop(state);
+                if is_stuck && reported.is_none_or(|reported| reported.elapsed() >= STUCK_AGAIN) {
+                    reported = Some(Instant::now());
+                    tracing::warn!(
+                        "all {n_runs} places for Python handlers have been taken for {} s, and {n_waiting} agents wait for one: \
+                         `executor.hosts` of the configuration gives more, `deploy_timeout` ends handlers that hang earlier",
+                        STUCK.as_secs()
+                    );
+                }
                 self.leave_behind();
                 self.hosts.tidy();
                 state = self.state();
@@ -527,6 +542,12 @@ impl Lane {
         };
         let left = self.max_threads.saturating_sub(self.n_threads);
         most.min(left).min(n_waiting)
+    }
+
+    /// Whether agents wait while runs take all places, none of which has ended or begun lately.
+    fn is_stuck(&self, n_waiting: usize) -> bool {
+        let is_old = |begun: &Instant| begun.elapsed() >= STUCK;
+        n_waiting > 0 && self.begun.len() >= self.max_threads && self.begun.iter().all(is_old)
     }
 
     fn n_waiting(&self) -> usize {

@@ -2,8 +2,9 @@
 //!
 //! An agent has a host while one of its tasks runs, and keeps it for some time afterwards, with all that its handlers have
 //! cached. But the number of hosts is limited ([`Limits::hosts`]): where an agent needs one and there is no place left, the
-//! host that has been without work for longest is stopped. So ten thousand agents take turns with a hundred hosts, and ten
-//! agents keep theirs.
+//! host that has been without work for longest is stopped. So it is where many are without work ([`Limits::at_rest`]): there are
+//! many places for handlers that wait, and what they have cached is not worth as much memory. So ten thousand agents take turns
+//! with a hundred hosts, and ten agents keep theirs.
 //!
 //! Hosts of the same code are forks of one zygote, which has imported the modules. It is started when the first agent needs
 //! it, while the others with that code wait; it goes when it had no host for some time. If it cannot be started, that is
@@ -264,16 +265,19 @@ impl Hosts {
         Some(state.idle.remove(at).host)
     }
 
-    /// A place for a new host: a free one, or that of the host that is without work for longest.
+    /// A place for a new host: a free one, or, where there is none or many hosts are at rest, that of the host that is without
+    /// work for longest.
     fn place(self: &Arc<Self>) -> Place {
         let mut state = self.state();
         loop {
-            if state.n_places < self.limits.hosts {
+            let rested = state.idle.first().map(|idle| idle.since.elapsed());
+            let has_rested = rested.is_some_and(|rested| rested >= GRACE);
+            let many_rest = has_rested && state.idle.len() >= Limits::at_rest();
+            if state.n_places < self.limits.hosts && !many_rest {
                 state.n_places += 1;
                 return Place(Arc::clone(self));
             }
-            let rested = state.idle.first().map(|idle| idle.since.elapsed());
-            if rested.is_some_and(|rested| rested >= GRACE) {
+            if has_rested {
                 let idle = state.idle.remove(0);
                 drop(state);
                 return idle.host.stop();

@@ -25,13 +25,22 @@ pub const MAX_CONNECTIONS: usize = 4096;
 /// What a host may have of its own before the default number of hosts is too much for the machine: modules that most agents
 /// change nothing in are shared.
 const HOST_BYTES: u64 = 64 << 20;
-/// Handlers wait for their devices most of the time.
-const HOSTS_PER_CORE: usize = 32;
+/// Handlers wait for their devices most of the time, and one that hangs keeps its place for as long as `deploy_timeout` allows.
+const HOSTS_PER_CORE: usize = 128;
+/// Hosts that work need places; those at rest only keep what their handlers have cached.
+const AT_REST_PER_CORE: usize = 32;
 const MIN_HOSTS: usize = 4;
 /// What a connection takes on this machine: `ssh` and what it has in its hands.
 const CONNECTION_BYTES: u64 = 16 << 20;
 /// Machines that are reached by ssh do their work themselves; a processor has to encrypt what goes to them.
 const CONNECTIONS_PER_CORE: usize = 64;
+
+impl Limits {
+    /// Hosts without work, beyond which the next one that is needed takes the place of one of them, though others are free.
+    pub(crate) fn at_rest() -> usize {
+        cores() * AT_REST_PER_CORE
+    }
+}
 
 impl Default for Limits {
     /// For this machine.

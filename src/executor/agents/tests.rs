@@ -129,3 +129,17 @@ fn fresh_tasks_keep_no_agent_waiting_while_processors_have_nothing_to_do() {
     lane.n_idle = 1;
     assert_eq!(lane.n_wanted(1000, true), 0);
 }
+
+/// Given: a lane whose places are all taken by runs that do not end. Expected: that is seen while agents wait for one of them.
+#[test]
+fn a_lane_whose_runs_all_hang_is_seen_while_agents_wait() {
+    let mut lane = Lane::new(3);
+    let old = Instant::now().checked_sub(STUCK).unwrap();
+    lane.begun = vec![old; 3];
+    assert!(lane.is_stuck(1));
+    assert!(!lane.is_stuck(0));
+    lane.begun[1] = Instant::now() + Duration::from_secs(3600);
+    assert!(!lane.is_stuck(1));
+    lane.begun = vec![old; 2];
+    assert!(!lane.is_stuck(1));
+}

@@ -540,6 +540,29 @@ fn the_host_without_work_for_longest_makes_room_and_lets_go_of_its_cache() {
     assert!(is_closed("a"));
 }
 
+/// Given: more agents, one after the other, than hosts are kept without work, and a place for each. Expected: the later ones get the
+/// places of the first, so that many places take memory only while handlers work.
+#[test]
+fn where_many_hosts_rest_the_next_one_takes_the_place_of_one_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let code = Arc::new(code(dir.path(), HANDLER));
+    let most = Limits::at_rest();
+    let hosts = Hosts::new(Limits {
+        hosts: most + 10,
+        ..Limits::default()
+    });
+    for n in 0..most + 5 {
+        let agent = AgentName::new(format!("agent{n}"));
+        let host = hosts.of(&agent, &code, None).unwrap();
+        hosts.rest(agent, host);
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    let n_before = hosts.n_hosts();
+    let agent = AgentName::new("last");
+    hosts.rest(agent.clone(), hosts.of(&agent, &code, None).unwrap());
+    assert_eq!(hosts.n_hosts(), n_before);
+}
+
 /// Given: modules whose import raises what is meant to end a program, a task or a generator, beside one that is good. Expected: the
 /// process lives on, and only the resources of the bad module are unavailable and say why.
 #[test]
