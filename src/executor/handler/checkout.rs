@@ -1,6 +1,7 @@
 //! `steward::Checkout`: a working copy of a git repository at one commit, made and changed by the git of the host.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -48,6 +49,7 @@ impl Handler for Checkout {
         if flag(desired, "purged") {
             return Ok(Some(Attributes::new()));
         }
+        check_owner(path)?;
         let address = ask(context, desired, &["config", "--get", "remote.origin.url"])?;
         let mut current =
             Attributes::from_iter([("repository".to_owned(), json!(address.stdout.trim()))]);
@@ -151,6 +153,7 @@ fn make(context: &mut Context, path: &Path, desired: &Attributes) -> Result<(), 
     if !path.exists() {
         fs::create_dir(path).map_err(Error::io("create", path))?;
     }
+    check_owner(path)?;
     init(context, desired)?;
     let repository = text(desired, "repository");
     run(context, desired, &["remote", "add", "origin", repository])?;
@@ -303,6 +306,25 @@ fn is_copy(path: &Path) -> Result<bool, Error> {
             ))),
         },
     }
+}
+
+/// Refuses a working copy of somebody else. Its configuration may name programs, which git would run with our rights, even to
+/// compare: git refuses that as well, in words that say nothing of what to do.
+fn check_owner(path: &Path) -> Result<(), Error> {
+    let own = rustix::process::geteuid().as_raw();
+    for place in [path, &path.join(".git")] {
+        if let Ok(found) = fs::metadata(place)
+            && found.uid() != own
+        {
+            return Err(Error::Failed(format!(
+                "{} belongs to user {}, who could have git run programs as user {own}: give the working copy to user {own}, remove \
+                 it, or name another path",
+                place.display(),
+                found.uid()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The commit that is checked out; `None`: none yet.
@@ -473,8 +495,6 @@ fn in_copy(git: Program, desired: &Attributes, arguments: &[&str]) -> Program {
 
 /// git that asks nobody, with the keys and settings of our user.
 fn set(git: Program, desired: &Attributes) -> Program {
-    // The copy may belong to another user, which the model wants so.
-    let safe = format!("safe.directory={}", text(desired, "path"));
     let user = nix::unistd::User::from_uid(nix::unistd::Uid::effective());
     let home = user.ok().flatten().map(|user| user.dir);
     let home = home.unwrap_or_else(|| Path::new("/").to_owned());
@@ -485,5 +505,4 @@ fn set(git: Program, desired: &Attributes) -> Program {
         .variable("GIT_CEILING_DIRECTORIES", &above)
         .variable("GIT_TERMINAL_PROMPT", "0")
         .variable("GIT_SSH_COMMAND", "ssh -o BatchMode=yes")
-        .arguments(["-c", &safe])
 }

@@ -1,5 +1,6 @@
 //! Handlers on real files and processes.
 
+mod checkout;
 mod file;
 
 use std::fs;
