@@ -26,6 +26,7 @@ mod dry_run;
 mod fresh;
 mod handle;
 mod long_runs;
+mod permits;
 mod refresh;
 mod restoring;
 mod results;

@@ -17,7 +17,10 @@
 //! same queues; they wait for no dependency, and change no state.
 //!
 //! Nobody looks through the queues for one that has work: [`Schedule::startable`] holds exactly the
-//! agents that could start something, so a decision costs the same whatever is idle.
+//! agents that could start something, so a decision costs the same whatever is idle. Where not all of them may start something at
+//! once, the most urgent of what they have goes first, as a rule; and what is in progress but may wait for a connection is
+//! hurried there ([`Schedule::take_hurried`]). What an executor on this machine has no room for is not started ([`Permit`]): were it
+//! handed over, nothing could keep it from being done minutes later, though its agent is paused by then, or a version came.
 //!
 //! # Dependencies
 //!
@@ -51,7 +54,7 @@
 //!
 //! - A resource's `phase` says where it is: `Queued` and not parked means exactly that the key
 //!   (priority, sequence, index) is in `ready` of its agent's queue.
-//! - An agent is in `startable` exactly if it is not paused, has room for a run (in general: it runs
+//! - An agent is in `startable`, by the priority of the first in its queue, exactly if it is not paused, has room for a run (in general: it runs
 //!   nothing), and `ready` of its queue is not empty.
 //! - A parked resource is among the `waiters` of one that it requires and that is scheduled. The end
 //!   of that one's run frees it ([`Schedule::unpark_waiters`]), and so does a version that changes
@@ -70,6 +73,7 @@ mod finish;
 mod graph;
 mod loading;
 mod queues;
+mod startable;
 mod timers;
 mod version;
 
@@ -80,6 +84,7 @@ use std::time::Duration;
 use foldhash::fast::RandomState as FastHash;
 
 use super::Intent;
+pub use crate::domain::Priority;
 use crate::domain::{
     ActionId, AgentName, Blocked, HandlerStatus, ResourceId, Timestamp, VersionNumber,
 };
@@ -89,26 +94,8 @@ use agents::{AgentIndex, Queue};
 pub use counts::Counts;
 use entry::ScheduledResource;
 pub use loading::Loading;
-
-/// Why something is to run, and how urgent that is: the earlier of these runs first. Source:
-/// docs/reference/deployment.md § 4.2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Priority {
-    /// Somebody asked to deploy what is not in its desired state.
-    UserDeploy,
-    /// A new version has another desired state for it.
-    NewVersion,
-    /// Somebody asked to verify everything.
-    UserRepair,
-    /// Somebody wants to know what a version would change.
-    DryRun,
-    /// The timer of a retry after a failure, or the schedule's start.
-    IntervalDeploy,
-    /// The resource's handler is asked for facts.
-    CollectFacts,
-    /// The timer that verifies what is good.
-    IntervalRepair,
-}
+use startable::Startable;
+pub use startable::{Permit, Room};
 
 /// Which resources a request to deploy is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,9 +185,9 @@ pub struct Schedule {
     queues: Vec<Queue>,
     by_agent: HashMap<AgentName, AgentIndex>,
     /// The agents that can start something now.
-    startable: BTreeSet<AgentIndex>,
-    /// The agent with which [`Schedule::take`] goes on.
-    turn: AgentIndex,
+    startable: Startable,
+    /// Agents whose runs in progress have got something more urgent behind them, since they were asked for.
+    hurried: Vec<AgentIndex>,
     /// When idle resources run by themselves, the next one first.
     timers: BTreeSet<(Timestamp, Index)>,
     /// The last time that timers were asked about.
@@ -325,24 +312,29 @@ impl Schedule {
         }
     }
 
-    /// What may start now, `most` at most. Each counts as running until the schedule is told its end. What is left waits for the
-    /// next call, which goes on with the agent where this one stopped: all have their turns.
+    /// What may start now, `most` at most and as far as there is room ([`Schedule::set_room`]), the most urgent first of what all
+    /// agents have. Each counts as running until the
+    /// schedule is told its end. What is left waits for the next call, which goes on with the agents where this one stopped: all
+    /// have their turns.
     pub fn take(&mut self, most: usize) -> Vec<Start> {
         let mut starts = Vec::new();
         while starts.len() < most {
-            let mut from_here = self.startable.range(self.turn..);
-            let Some(agent) = from_here.next().or_else(|| self.startable.first()).copied() else {
+            let Some(agent) = self.startable.next() else {
                 break;
             };
-            self.turn = agent;
             // In the end the agent has no room, or nothing of it may start: it is in `startable` no more.
             starts.extend(self.start_next_of(agent));
         }
-        if starts.len() >= most {
-            // Another agent comes first the next time, also if this one has room again by then.
-            self.turn = self.turn.next();
-        }
+        self.startable.end_of_turn(starts.len() >= most);
         starts
+    }
+
+    /// The agents whose runs in progress have got something behind them that is more urgent than they are: where these runs have
+    /// not begun yet, they are as urgent. Each is named once for each priority.
+    pub fn take_hurried(&mut self) -> Vec<AgentName> {
+        let hurried = std::mem::take(&mut self.hurried);
+        let named = hurried.into_iter();
+        named.map(|agent| self.queue(agent).name.clone()).collect()
     }
 
     /// The indices of all resources that are in the model.

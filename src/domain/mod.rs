@@ -13,6 +13,7 @@ mod key_order;
 mod like;
 mod names;
 mod packages;
+mod priority;
 mod resource_id;
 mod settings;
 mod shared_text;
@@ -37,6 +38,7 @@ pub use names::{AgentName, VersionNumber};
 pub use packages::{
     HandlerPackages, PipOptions, check_requirement, module_of_requirement, name_of_requirement,
 };
+pub use priority::{ByPriority, Priority, Turns};
 pub use resource_id::{NotAResourceId, ResourceId};
 pub use settings::{
     Definition, SettingError, SettingKind, Settings, check as check_setting,

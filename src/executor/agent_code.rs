@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use sha2::{Digest, Sha256};
 
 use crate::domain::{CodeModule, HandlerPackages, VersionCode};
+use crate::executor::handler;
 
 /// The Python code of an agent. Agents whose types need the same share it.
 #[derive(Debug, Default)]
@@ -60,6 +61,11 @@ impl AgentCode {
     /// What this code is called together with its packages: handlers that need none run with the same code without them.
     pub(crate) fn key_with_packages(&self) -> String {
         format!("{} with packages", self.key)
+    }
+
+    /// Whether the handler of a resource type is a part of this program.
+    pub(crate) fn is_native(&self, resource_type: &str) -> bool {
+        handler::native(resource_type).is_some() && !self.has_module_of(resource_type)
     }
 
     /// Whether handlers of a resource type are Python code of a module.

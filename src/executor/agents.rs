@@ -29,7 +29,7 @@ use crate::domain::{ActionId, AgentName};
 use crate::executor::agent::{Ask, Worker, native_handler};
 use crate::executor::code_folder::Code;
 use crate::executor::hosts::{Host, Hosts, TURN};
-use crate::executor::limits::{Limits, cores};
+use crate::executor::limits::{Limits, MAX_NATIVE, cores};
 use crate::executor::native::{Batch, Native};
 use crate::executor::outbox::Urgency;
 use crate::executor::protocol::{Task, TaskDone};
@@ -42,8 +42,6 @@ const FRESH_PER_CORE: usize = 2;
 /// Threads, for each processor, that are started at a look although many tasks are fresh, while processors have nothing to do.
 /// The next look sees whether these keep them busy.
 const SPARE_PER_CORE: usize = 4;
-/// Native handlers that run at once: commands may take minutes.
-const MAX_NATIVE: usize = 256;
 /// How often it is looked whether more threads are needed, while agents wait.
 const LOOK: Duration = Duration::from_millis(50);
 /// Tasks of native handlers that a thread takes at once; those of one agent come in no larger number.
@@ -498,7 +496,7 @@ impl Shared {
                 if is_stuck && reported.is_none_or(|reported| reported.elapsed() >= STUCK_AGAIN) {
                     reported = Some(Instant::now());
                     tracing::warn!(
-                        "all {n_runs} places for Python handlers have been taken for {} s, and {n_waiting} agents wait for one: \
+                        "all {n_runs} places for Python handlers have been taken for {} s, and other agents wait for one: \
                          `executor.hosts` of the configuration gives more, `deploy_timeout` ends handlers that hang earlier",
                         STUCK.as_secs()
                     );

@@ -98,6 +98,15 @@ impl Connections {
         }
     }
 
+    /// A machine that waits has got something more urgent than its runs: it goes before all others.
+    pub(super) fn hurry(&mut self, machine: Machine) {
+        if let Some(place) = self.turns.iter().position(|one| *one == machine)
+            && let Some(machine) = self.turns.remove(place)
+        {
+            self.turns.push_front(machine);
+        }
+    }
+
     /// A machine has no connection any more, or got none.
     pub(super) fn close(&mut self, machine: Machine) {
         self.open.remove(&machine);

@@ -30,12 +30,28 @@ const HOSTS_PER_CORE: usize = 128;
 /// Hosts that work need places; those at rest only keep what their handlers have cached.
 const AT_REST_PER_CORE: usize = 32;
 const MIN_HOSTS: usize = 4;
+/// Native handlers that run at once: commands may take minutes.
+pub(crate) const MAX_NATIVE: usize = 256;
+/// Agents with native handlers that an executor is given work of at once. Most of these are over in a moment, so that it has to
+/// have some in hand.
+const NATIVE_AGENTS: usize = 2 * MAX_NATIVE;
 /// What a connection takes on this machine: `ssh` and what it has in its hands.
 const CONNECTION_BYTES: u64 = 16 << 20;
 /// Machines that are reached by ssh do their work themselves; a processor has to encrypt what goes to them.
 const CONNECTIONS_PER_CORE: usize = 64;
 
 impl Limits {
+    /// How many agents with native handlers an executor on this machine is given work of at once.
+    pub(crate) fn native_agents(self) -> usize {
+        NATIVE_AGENTS
+    }
+
+    /// How many agents that need the same Python code an executor on this machine is given work of at once: as many as can run, and
+    /// some that it has in hand when one of them is done. What it is given is begun, whatever comes meanwhile.
+    pub(crate) fn python_agents(self) -> usize {
+        self.hosts.saturating_add((self.hosts / 8).max(2))
+    }
+
     /// Hosts without work, beyond which the next one that is needed takes the place of one of them, though others are free.
     pub(crate) fn at_rest() -> usize {
         cores() * AT_REST_PER_CORE

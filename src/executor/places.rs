@@ -164,6 +164,18 @@ impl Executors {
         }
     }
 
+    /// Agents have got something more urgent than what they were given: their machines go before others where they wait for
+    /// connections.
+    pub(crate) fn hurry(&mut self, agents: &[AgentName]) {
+        for agent in agents {
+            if let Some(AgentPlace::Ssh(target)) = self.places.get(agent)
+                && let Some(machine) = self.by_target.get(target)
+            {
+                self.connections.hurry(*machine);
+            }
+        }
+    }
+
     /// Hands a run over to the executor of a machine that may have a connection.
     async fn run_on(&mut self, machine: Machine, mut task: Task, code: &Arc<AgentCode>) {
         if code.packages_elsewhere_for(&task.resource_type).is_some() {

@@ -6,9 +6,10 @@ use std::fs;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use serde_json::{Value, json};
 
 use crate::crash::descendants;
-use crate::harness::{Host, Repo, Running, signal, wait_until};
+use crate::harness::{Host, Repo, Running, request, signal, wait_until};
 use crate::serve::{Served, serve};
 
 /// Writes down what a module's global and the cache say of earlier tasks, which version it is, and which process.
@@ -214,4 +215,67 @@ fn when_all_python_processes_are_killed_everything_is_deployed_in_the_end() {
         let summary = served.get(&environment, "/api/v2/resource?deploy_summary=true");
         summary["metadata"]["deploy_summary"]["by_state"]["deployed"] == 2 * AGENTS
     });
+}
+
+/// Given: sixty agents and two hosts, all of which are being verified again, when a version is released that changes a resource of
+/// the last agent. Expected: it is deployed at once, and not behind all that was to be done before. Then the environment is halted.
+/// Expected: what was not begun is not begun before it goes on.
+#[test]
+fn a_change_goes_before_the_repair_of_all_others_and_what_is_halted_is_not_begun() {
+    const AGENTS: usize = 60;
+    const ORDER: &str = "        import time\n        time.sleep(0.15)\n        \
+                         with open(os.path.dirname(resource.path) + '/order', 'a') as file:\n            \
+                         file.write(f'{resource.value}\\n')\n        self.path = os";
+    let (dir, host) = (tempfile::tempdir().unwrap(), Host::new());
+    let main = |value: usize| {
+        format!(
+            "import row\nroot = std::get_env(\"ROOT\")\nfor a in std::sequence({AGENTS}):\n    \
+             row::Row(path=\"{{{{root}}}}/{{{{a}}}}\", agent=\"agent{{{{a}}}}\", value=a == {AGENTS} - 1 ? {value} : 0)\nend\n"
+        )
+    };
+    let repo = repo(&main(0), &CODE.replace("        self.path = os", ORDER));
+    let config = config(&repo, &host, "executor: {hosts: 2}\n");
+    let config = config.replace("settings: {", "settings: {auto_deploy: false, ");
+    let served = serve(dir.path(), &config);
+    let environment = served.environment("prod");
+    let post = |path: &str, body: &Value| {
+        let url = format!("{}{path}", served.api);
+        let (status, answer) = request("POST", &url, Some(&environment), Some(body));
+        assert_eq!(status, 200, "{answer}");
+    };
+    let order = || -> Vec<String> {
+        let text = fs::read_to_string(host.file("order")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    };
+    let is_stored = |n_versions: usize| {
+        wait_until("the version is stored", || {
+            let versions = served.get(&environment, "/api/v2/desiredstate");
+            versions["data"].as_array().map(Vec::len) == Some(n_versions)
+        });
+    };
+    is_stored(1);
+    post("/api/v2/desiredstate/1/promote", &json!({}));
+    wait_until("all are deployed", || order().len() == AGENTS);
+    repo.write("main.cf", &main(1));
+    repo.commit("one change");
+    is_stored(2);
+    post(
+        "/api/v1/deploy",
+        &json!({"agent_trigger_method": "push_full_deploy"}),
+    );
+    wait_until("the repair goes on", || order().len() > AGENTS + 2);
+    let before = order().len();
+    post("/api/v2/desiredstate/2/promote", &json!({}));
+    wait_until("it is deployed", || order().contains(&"1".to_owned()));
+    post("/api/v2/actions/environment/halt", &json!({}));
+    std::thread::sleep(Duration::from_millis(500));
+    let halted = order().len();
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(order().len(), halted, "what runs has come to its end");
+    let place = order().iter().position(|value| value == "1").unwrap();
+    assert!(place < before + AGENTS / 2, "{place} of {before}");
+    assert!(halted < 2 * AGENTS, "{halted}");
+    post("/api/v2/actions/environment/resume", &json!({}));
+    // The repair of what was changed meanwhile is none of its own.
+    wait_until("all are verified", || order().len() >= 2 * AGENTS);
 }

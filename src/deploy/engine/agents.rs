@@ -50,6 +50,7 @@ impl Reconciler {
             .map(|(name, _)| name.clone())
             .collect();
         self.executor.set_places(places);
+        self.assign_permits();
         // Of however many agents, those are looked at that are away or were.
         let known: Vec<AgentName> = self.schedule.away().cloned().collect();
         for name in known.iter().filter(|name| !away.contains(*name)) {

@@ -105,6 +105,7 @@ impl Reconciler {
         self.model_places = read_agent_map(&places);
         let activation = self.schedule.apply(number, changed, &removed, now);
         self.code = code.for_agents(self.schedule.types());
+        self.assign_permits();
         self.facts.set_unknowns(unknowns);
         Ok(activation)
     }

@@ -15,7 +15,7 @@ use crate::deploy::Reading;
 use crate::deploy::ask::Requests;
 use crate::deploy::code::{Code, code_of};
 use crate::deploy::facts::{self, Facts};
-use crate::deploy::schedule::{Loading, Schedule};
+use crate::deploy::schedule::{Loading, Room, Schedule};
 use crate::domain::{AgentName, EnvironmentId, Settings, Timestamp, VersionNumber, read_agent_map};
 use crate::executor::bounds::Daily;
 use crate::executor::link::Message;
@@ -103,6 +103,11 @@ impl Reconciler {
             n_rounds: 0,
             crons: Crons::default(),
         };
+        engine.schedule.set_room(Room {
+            native: options.executor.native_agents(),
+            python: options.executor.python_agents(),
+        });
+        engine.assign_permits();
         engine.crons.plan(&engine.settings, now);
         engine.resume_dry_runs().await?;
         Ok(engine)

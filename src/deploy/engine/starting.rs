@@ -32,6 +32,7 @@ impl Reconciler {
                 Start::Task(action) => self.start_task(action).await,
             }
         }
+        self.executor.hurry(&self.schedule.take_hurried());
         self.executor.flush().await;
         has_ended
     }

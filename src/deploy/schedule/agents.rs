@@ -1,8 +1,10 @@
 //! The queues of agents: what is ready in each, and which agents can start something.
 
+use std::collections::btree_map::Keys;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::startable::{Next, Permit, Room};
 use super::{Index, Priority, Schedule};
 use crate::deploy::Intent;
 use crate::domain::{ActionId, AgentName, SharedText, Timestamp};
@@ -29,6 +31,12 @@ pub(super) type Place = (Priority, u64, Work);
 
 /// A run that takes no longer is quick.
 const QUICK: Duration = Duration::from_millis(1);
+
+/// Runs after which an agent gives its permit to others, though it has more to do; or two seconds, for each [`PART`] of which counts
+/// as a run. Until then it keeps what its executor has for it: a process with what its handlers have cached, that would have to be
+/// made anew.
+const TURN: usize = 64;
+const PART: Duration = Duration::from_millis(32);
 
 /// Deployments of one agent in progress, at most: with quick ones about what an executor does until it is handed more.
 const MAX_AHEAD: usize = 32;
@@ -59,6 +67,16 @@ pub(super) struct Queue {
     paused: bool,
     /// It runs on another machine that is not connected: as paused, but nobody asked for it.
     is_away: bool,
+    /// What it needs to be at work.
+    permit: Permit,
+    /// It has its permit: it is at work, or was a moment ago and goes on.
+    has_permit: bool,
+    /// How many runs it has begun since it has the permit, and how many parts of a turn these took.
+    n_in_turn: usize,
+    /// What it could start now.
+    startable_as: Option<Next>,
+    /// How urgent that is which is in progress, or behind it: its executor knows so.
+    pace: Option<Priority>,
     /// The types of its resources, each with how many it has: what changes with a version is known without looking at all
     /// resources.
     types: BTreeMap<SharedText, usize>,
@@ -79,6 +97,22 @@ impl Queue {
     /// Whether something more may be begun, if that is quick.
     fn has_room(&self) -> bool {
         !self.is_busy() || (!self.has_task && !self.is_held && self.n_running < self.n_ahead)
+    }
+
+    /// What is in progress is as urgent as this; `true`: it was less so.
+    pub(super) fn quicken(&mut self, priority: Priority) -> bool {
+        let is_more_urgent = self.pace.is_none_or(|pace| priority < pace);
+        if is_more_urgent {
+            self.pace = Some(priority);
+        }
+        is_more_urgent
+    }
+
+    /// Something has ended.
+    fn slow_down(&mut self) {
+        if !self.is_busy() {
+            self.pace = None;
+        }
     }
 
     /// Nothing of it is started.
@@ -107,6 +141,11 @@ impl Schedule {
             last_end: Timestamp(0),
             paused: false,
             is_away: false,
+            permit: Permit::NONE,
+            has_permit: false,
+            n_in_turn: 0,
+            startable_as: None,
+            pace: None,
             types: BTreeMap::new(),
         });
         self.by_agent.insert(name.clone(), agent);
@@ -115,6 +154,10 @@ impl Schedule {
 
     pub(super) fn queue(&self, agent: AgentIndex) -> &Queue {
         &self.queues[agent.0 as usize]
+    }
+
+    pub(super) fn queue_mut(&mut self, agent: AgentIndex) -> &mut Queue {
+        &mut self.queues[agent.0 as usize]
     }
 
     /// Pauses an agent, or lets it go on.
@@ -127,6 +170,31 @@ impl Schedule {
     pub fn set_away(&mut self, agent: &AgentName, is_away: bool) {
         let agent = self.agent(agent);
         self.change(agent, |queue| queue.is_away = is_away);
+    }
+
+    /// Says what each agent needs to be at work, by its name and the types of its resources.
+    pub fn set_permits(
+        &mut self,
+        mut permit_of: impl FnMut(&AgentName, Keys<'_, SharedText, usize>) -> Permit,
+    ) {
+        for number in 0..self.queues.len() {
+            let queue = &self.queues[number];
+            let permit = permit_of(&queue.name, queue.types.keys());
+            if permit != queue.permit {
+                self.change(AgentIndex(number as u32), |queue| queue.permit = permit);
+            }
+        }
+    }
+
+    /// For how many agents there is room.
+    pub fn set_room(&mut self, room: Room) {
+        if !self.startable.set_room(room) {
+            return;
+        }
+        // Whoever is not at work looks for room anew.
+        for number in 0..self.queues.len() {
+            self.change(AgentIndex(number as u32), |queue| queue.n_in_turn = TURN);
+        }
     }
 
     /// The names of the agents that are paused.
@@ -199,8 +267,21 @@ impl Schedule {
     }
 
     /// A deployment of the agent begins.
-    pub(super) fn run_began(&mut self, agent: AgentIndex) {
-        self.change(agent, |queue| queue.n_running += 1);
+    pub(super) fn run_began(&mut self, agent: AgentIndex, priority: Priority) {
+        self.change(agent, |queue| {
+            queue.n_running += 1;
+            queue.n_in_turn += 1;
+            queue.quicken(priority);
+        });
+    }
+
+    /// Something of this priority stands in the queue of an agent. What is in progress may wait for a connection, for minutes where
+    /// ten thousand machines are repaired: it goes before them then.
+    pub(super) fn hurry(&mut self, agent: AgentIndex, priority: Priority) {
+        let queue = self.queue_mut(agent);
+        if queue.is_busy() && queue.quicken(priority) {
+            self.hurried.push(agent);
+        }
     }
 
     /// A resource left the model while it was being deployed.
@@ -219,11 +300,15 @@ impl Schedule {
         self.change(agent, |queue| {
             queue.n_running -= 1;
             queue.is_held = false;
+            queue.slow_down();
         });
     }
 
     pub(super) fn set_has_task(&mut self, agent: AgentIndex, has_task: bool) {
-        self.change(agent, |queue| queue.has_task = has_task);
+        self.change(agent, |queue| {
+            queue.has_task = has_task;
+            queue.slow_down();
+        });
     }
 
     /// Nothing more of the agent is begun before something of it has ended.
@@ -251,6 +336,8 @@ impl Schedule {
             // It may have waited behind the one before it.
             let took = finished.since(started.max(queue.last_end));
             queue.last_end = finished;
+            let n_parts = usize::try_from(took.as_millis() / PART.as_millis());
+            queue.n_in_turn = queue.n_in_turn.saturating_add(n_parts.unwrap_or(TURN));
             if took > QUICK {
                 (queue.n_ahead, queue.quick_type) = (1, None);
                 return;
@@ -268,13 +355,40 @@ impl Schedule {
         let queue = &mut self.queues[agent.0 as usize];
         let waiting = |queue: &Queue| if queue.is_still() { 0 } else { queue.n_deploys };
         self.n_waiting -= waiting(queue);
+        let had = queue.has_permit.then_some(queue.permit);
+        let permit = queue.permit;
         change(queue);
-        self.n_waiting += waiting(queue);
-        if !queue.is_still() && queue.has_room() && !queue.ready.is_empty() {
-            self.startable.insert(agent);
-        } else {
-            self.startable.remove(&agent);
+        let first = queue.ready.first().map(|(priority, ..)| *priority);
+        let goes_on = |queue: &Queue| {
+            let may = queue.has_permit && !queue.is_still() && queue.n_in_turn < TURN;
+            let is_first = |priority| !self.startable.is_more_urgent(permit, priority);
+            may && permit == queue.permit && first.is_some_and(is_first)
+        };
+        queue.has_permit = queue.is_busy() || goes_on(queue);
+        if !queue.has_permit {
+            queue.n_in_turn = 0;
         }
+        let has = queue.has_permit.then_some(queue.permit);
+        if had != has {
+            if let Some(permit) = had {
+                self.startable.give_back(permit);
+            }
+            if let Some(permit) = has {
+                self.startable.take(permit);
+            }
+        }
+        self.n_waiting += waiting(queue);
+        let may_start = !queue.is_still() && queue.has_room();
+        let permit = if queue.has_permit {
+            Permit::NONE
+        } else {
+            queue.permit
+        };
+        let is = first
+            .filter(|_| may_start)
+            .map(|priority| (priority, permit));
+        let was = std::mem::replace(&mut queue.startable_as, is);
+        self.startable.change(agent, was, is);
     }
 
     /// Queues a task that is no deployment: a dry run, or a question for facts.
@@ -283,6 +397,7 @@ impl Schedule {
         self.sequence += 1;
         self.tasks.insert(action, agent);
         self.add_ready(agent, (priority, self.sequence, Work::Task(action)));
+        self.hurry(agent, priority);
     }
 
     /// Takes note of the end of a task that was started.

@@ -26,6 +26,7 @@ impl Schedule {
             let index = match place.2 {
                 Work::Task(action) => {
                     self.set_has_task(agent, true);
+                    self.queue_mut(agent).quicken(place.0);
                     return Some(Start::Task(action));
                 }
                 Work::Deploy(index) => index,
@@ -120,7 +121,7 @@ impl Schedule {
         let agent = entry.agent;
         self.n_running += 1;
         self.running.insert(index);
-        self.run_began(agent);
+        self.run_began(agent, priority);
         Run {
             action,
             intent,
@@ -181,6 +182,7 @@ impl Schedule {
                 self.rerun_running_dependents(index, priority);
             }
         }
+        self.hurry(agent, priority);
     }
 
     /// A dependency was scheduled while its dependent is running: that runs once more after it.

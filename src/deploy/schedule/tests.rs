@@ -239,6 +239,83 @@ fn agents_have_their_turns_where_not_all_may_begin() {
     assert!(world.start().is_empty());
 }
 
+/// Given: three agents whose resources are verified again, and room for one run at a time; then a version that changes a resource of
+/// the last one. Expected: that goes first.
+#[test]
+fn what_is_most_urgent_of_all_agents_goes_first() {
+    let mut world = World::new();
+    world.release("a.0=1\na.1=1\nb.0=1\nc.0=1");
+    world.run();
+    let all = Selection::All;
+    world
+        .schedule
+        .request(all, Priority::IntervalRepair, "verify", None);
+    assert_eq!(world.start_some(1), ["a.0"]);
+    world.release("a.0=1\na.1=1\nb.0=1\nc.0=2");
+    assert_eq!(world.start_some(1), ["c.0"]);
+    assert_eq!(world.start_some(9), ["b.0"]);
+}
+
+/// Given: agents of two kinds, of each of which only one has room to work, and one elsewhere. Expected: they take turns, and none
+/// takes the room of the other kind; what has no room is not begun when its agent is paused meanwhile.
+#[test]
+fn what_has_no_room_is_not_begun() {
+    let mut world = World::new();
+    let room = Room {
+        native: 1,
+        python: 1,
+    };
+    world.schedule.set_room(room);
+    world.release("a.0=1\nb.0=1\nc.0=1\nd.0=1\ne.0=1\nf.0=1\nf.1=1");
+    world.schedule.set_permits(|agent, _| match agent.as_str() {
+        "a" | "b" | "c" => Permit::python(0),
+        "d" | "e" => Permit::NATIVE,
+        _ => Permit::NONE,
+    });
+    let mut begun = world.start();
+    begun.sort();
+    assert_eq!(begun, ["a.0", "d.0", "f.0"]);
+    world.schedule.pause(&AgentName::new("b"), true);
+    world.end_held("a.0");
+    world.end_held("d.0");
+    let mut begun = world.start();
+    begun.sort();
+    assert_eq!(begun, ["c.0", "e.0"]);
+    world.schedule.pause(&AgentName::new("b"), false);
+    assert!(world.start().is_empty());
+    world.end_held("c.0");
+    assert_eq!(world.start(), ["b.0"]);
+}
+
+/// Given: agents at work, for one of which a version brings something. Expected: its run is hurried, once; one that repairs all by
+/// request hurries those that do so by themselves.
+#[test]
+fn runs_with_something_more_urgent_behind_them_are_hurried() {
+    let mut world = World::new();
+    world.release("a.0=1\na.1=1\nb.0=1");
+    world.run();
+    world.schedule.take_hurried();
+    let all = Selection::All;
+    let repair = |world: &mut World, priority| {
+        world.schedule.request(all, priority, "verify", None);
+    };
+    let hurried = |world: &mut World| -> Vec<String> {
+        let hurried = world.schedule.take_hurried().into_iter();
+        hurried.map(|agent| agent.to_string()).collect()
+    };
+    repair(&mut world, Priority::IntervalRepair);
+    let begun = world.start_some(2);
+    assert_eq!(begun, ["a.0", "b.0"]);
+    repair(&mut world, Priority::IntervalRepair);
+    assert!(hurried(&mut world).is_empty());
+    repair(&mut world, Priority::UserRepair);
+    assert_eq!(hurried(&mut world), ["a", "b"]);
+    world.release("a.0=1\na.1=1\nb.0=2");
+    assert_eq!(hurried(&mut world), ["b"]);
+    repair(&mut world, Priority::UserRepair);
+    assert!(hurried(&mut world).is_empty());
+}
+
 //: deploy 26
 #[test]
 fn check_26_an_identical_version_runs_nothing() {

@@ -61,6 +61,7 @@ impl Life {
     ) {
         assert!(!self.is_still(agent), "{agent} is paused or away");
         let n_running = self.naive.n_running(agent);
+        assert!(n_running > 0 || self.has_room(agent), "{agent} has no room");
         if n_running > 0 {
             // Only what is quick is handed out ahead, and nothing beside a task.
             let pace = self.pace.get(agent).expect("something of it was quick");

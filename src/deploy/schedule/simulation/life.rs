@@ -8,6 +8,7 @@ use rand::{Rng, rngs::StdRng};
 use super::super::entry::Phase;
 use super::super::{Priority, RetryPolicy, Run, Schedule, Selection};
 use super::naive::Naive;
+use super::room::Rooms;
 use super::seen::Seen;
 use super::{AGENTS, Intent, Model, changed_model, random_model};
 use crate::domain::{
@@ -65,6 +66,7 @@ pub(super) struct Life {
     /// Whether runs are measured, as those on the machine of the server are: after quick ones an agent is handed several.
     pub(super) is_measured: bool,
     pub(super) pace: BTreeMap<AgentName, Pace>,
+    pub(super) rooms: Rooms,
     pub(super) halted: bool,
     pub(super) healed: bool,
     pub(super) seen: Seen,
@@ -118,6 +120,7 @@ impl Life {
             paused: BTreeSet::new(),
             away: BTreeSet::new(),
             pace: BTreeMap::new(),
+            rooms: Rooms::default(),
             halted: false,
             healed: false,
             seen: Seen::default(),
@@ -136,7 +139,8 @@ impl Life {
                 50..55 => self.add_task(),
                 55..65 => self.pause(),
                 65..70 => self.halted = !self.halted && self.random.random_bool(0.4),
-                70..73 => self.set_policy(),
+                70..72 => self.set_policy(),
+                72 => self.change_room(),
                 73..90 => {
                     let seconds = [1, 30, 100, 700, 4000][self.random.random_range(0..5)];
                     self.pass(seconds);

@@ -9,7 +9,7 @@
 //! - Nothing starts before what it requires; nothing runs twice at once; an agent is handed one thing at a time, or, after quick
 //!   runs, a few of the same type, in their order.
 //! - Nothing of an agent that is paused or away starts, nothing that is blocked, and nothing for another intent than the newest.
-//! - An agent that has something to run and is free runs it, the most urgent first, in the order of the requests. So
+//! - An agent that has something to run and is free runs it, if there is room, the most urgent first, in the order of the requests. So
 //!   nothing starves, and a repair is not lost when a deploy comes in the middle.
 //! - A run counts for the intent that it was started for, and for no newer one.
 //! - At rest each resource is deployed, failed, skipped or blocked, and the reason is there: a failure of its own, a
@@ -20,6 +20,7 @@
 mod checks;
 mod life;
 mod naive;
+mod room;
 mod runs;
 mod seen;
 

@@ -19,6 +19,7 @@ impl Life {
         if self.halted {
             return;
         }
+        self.apply_room();
         // As many calls as it takes: whatever one leaves, the next ones bring.
         let mut starts = Vec::new();
         loop {
@@ -46,9 +47,14 @@ impl Life {
             self.begin(run, priority);
             self.seen.note("run");
         }
-        for agent in agents().filter(|agent| !self.is_still(agent)) {
+        let active: Vec<_> = agents().filter(|agent| !self.is_still(agent)).collect();
+        for agent in active {
             let is_free = self.naive.n_running(&agent) == 0;
             let waits = self.naive.next_of(&agent).filter(|_| is_free);
+            if waits.is_some() && !self.has_room(&agent) {
+                self.seen.note("no room");
+                continue;
+            }
             assert_eq!(waits, None, "{agent} has work and does nothing");
         }
         self.check();

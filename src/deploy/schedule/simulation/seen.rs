@@ -42,6 +42,7 @@ impl Seen {
             "away",
             "several at once",
             "taken up",
+            "no room",
         ];
         for what in all {
             assert!(self.0.contains_key(what), "there was no {what}: {self:?}");
