@@ -36,7 +36,7 @@ use crate::store::{self, ActionEnd, ActionStart, Compared, Store};
 
 /// Results that may wait for the database before runs are held back: as many as one transaction takes within a tenth of a second.
 /// Who begins more than the database takes gains nothing, and a new version has to wait until all that has ended is written.
-const MAX_UNWRITTEN: usize = 1_000;
+const MAX_UNWRITTEN: usize = 2_000;
 
 /// How long a transaction may go on before nothing new is begun: the database stands still, or is so slow that more results
 /// would only wait longer.
