@@ -370,3 +370,23 @@ end
     let found = lines(&check(&world(model)).diagnostics);
     assert_eq!(found, expected);
 }
+
+/// Given: numbers that mean nothing, in resources of the native modules. Expected: an error each, where they stand; handlers took
+/// them for their defaults.
+#[test]
+fn numbers_that_mean_nothing_are_in_error_in_native_resources() {
+    finds(
+        "
+import steward
+host = std::Host(name=\"h\", os=std::linux)
+steward::Checkout(host=host, path=\"/a\", repository=\"/b\", depth=0)
+steward::Archive(host=host, path=\"/c\", source=\"/d\", strip=-1)
+steward::HttpObject(host=host, url=\"http://h/e\", timeout=-5)
+",
+        &[
+            "4 error AttributeException: Invalid value 0, does not match constraint `(self > 0)`",
+            "5 error AttributeException: Invalid value -1, does not match constraint `(self >= 0)`",
+            "6 error AttributeException: Invalid value -5, does not match constraint `(self > 0)`",
+        ],
+    );
+}

@@ -137,7 +137,12 @@ fn copy(mut from: impl Read, into: &mut impl Write) -> io::Result<String> {
             0 => return Ok(hex::encode(hash.finalize())),
             n_bytes => {
                 hash.update(&buffer[..n_bytes]);
-                into.write_all(&buffer[..n_bytes])?;
+                // Not the source is full, but the disk here.
+                let fail = |error: io::Error| {
+                    let message = format!("what came cannot be written here: {error}");
+                    io::Error::new(error.kind(), message)
+                };
+                into.write_all(&buffer[..n_bytes]).map_err(fail)?;
             }
         }
     }
@@ -146,6 +151,14 @@ fn copy(mut from: impl Read, into: &mut impl Write) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Given: a disk that is full. Expected: the error says that it is the one here, and not that of the source.
+    #[test]
+    fn a_full_disk_is_no_fault_of_the_source() {
+        let mut full = File::options().write(true).open("/dev/full").unwrap();
+        let error = copy(&b"content"[..], &mut full).unwrap_err().to_string();
+        assert!(error.contains("written here: No space left"), "{error}");
+    }
 
     /// Given: addresses with and without a login. Expected: the address without it, and user and password with the characters that
     /// stand for others in an address.
