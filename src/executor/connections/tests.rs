@@ -65,6 +65,25 @@ fn who_has_no_work_makes_room_for_who_has_waited_longest() {
     assert!(!connections.is_wanted());
 }
 
+/// Given: machines that wait for one place, of which the last one has got something more urgent. Expected: it gets the place first,
+/// and the others in their order after it; one that does not wait is none's concern.
+#[test]
+fn a_machine_with_something_more_urgent_goes_first() {
+    let mut connections = Connections::new(1);
+    assert!(is_admitted(&mut connections, 1, "one"));
+    for (machine, name) in [(2, "b"), (3, "c"), (4, "d")] {
+        assert!(!is_admitted(&mut connections, machine, name));
+    }
+    connections.hurry(4);
+    connections.hurry(1);
+    let mut order = Vec::new();
+    while connections.is_wanted() {
+        let turn = connections.next(|_| Some(PAUSE), |_| Begin::Now);
+        order.extend(turn.begun.iter().map(|(machine, _)| *machine));
+    }
+    assert_eq!(order, [4, 2, 3]);
+}
+
 /// Given: a machine whose turn is over, while another one waits. Expected: what comes for it waits, too, and a moment without work
 /// is enough to lose the place.
 #[test]
